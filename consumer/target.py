@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
-from consumer.model.load import LoadOutcome, LoadTarget, Receipt
-from consumer.model.names import TableName
+from consumer.model.load import LoadOutcome, LoadTarget, Receipt, TableLoad
+from consumer.model.names import TableName, same_names
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
@@ -51,41 +51,38 @@ class NotOne(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """A request to the sink before a load: the columns that the schema file lists, and the NOT NULL unique keys that
-    the statements in storage declared (column names, in order of preference), for targets that do not keep keys
-    themselves. `absent` are those of the columns that the rows do not have. `indexes` are the names of upstream's
-    indexes and the column sets of its unique ones, in lower case; None if the statements do not define them all.
-    `told_unique` are the column sets of those unique ones that the statements prove, all of them or not. `labels` are
-    those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known.
-    `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
-    RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget. `reading`: rows are to be compared,
-    not written, so columns that the target computes and keeps are wanted too. `alone`: no row but those with the keys
-    of the changes may be touched, also where unique keys of the target are as fine as upstream's. `merged`: the
-    target's table has rows of other tables too, so its columns must be of the types of `columns`. `added` are those
-    that the table's form adds, in lower case: they must not be held as text. `formed`: the target computes none of the
-    columns. `plain` are columns, in lower case, of which the statements tell that upstream does not compute them."""
+    """A question to the sink before a load: how does the target take its rows?"""
 
-    table: TableName
+    load: TableLoad
     columns: tuple[Column, ...]
+    """Those that the schema file lists, and those that the table's mode adds."""
     unique_keys: tuple[tuple[str, ...], ...] = ()
-    absent: tuple[str, ...] = ()
+    """The NOT NULL unique keys that the statements declared (column names, in order of preference), for targets that do
+    not keep keys themselves."""
     indexes: frozenset[str | frozenset[str]] | None = None
-    told_unique: frozenset[frozenset[str]] = frozenset()
+    """The names of upstream's indexes and the column sets of its unique ones, in lower case; None if the statements do
+    not define them all."""
+    known_unique: frozenset[frozenset[str]] = frozenset()
+    """The column sets of the unique ones that the statements prove, all of them or not."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    together: bool = False
-    collided: bool = False
-    routed: TableName | None = None
-    reading: bool = False
-    alone: bool = False
-    merged: bool = False
-    added: frozenset[str] = frozenset()
-    formed: bool = False
+    """Of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known."""
     plain: frozenset[str] = frozenset()
+    """Columns, in lower case, that upstream does not compute, as the statements prove."""
+
+    @property
+    def table(self) -> TableName:
+        """Upstream's name of the table."""
+        return self.load.table
 
     @property
     def name(self) -> TableName:
         """The target's name of the table."""
-        return self.routed or self.table
+        return self.load.name
+
+    @property
+    def added(self) -> frozenset[str]:
+        """The columns that the table's mode adds, in lower case."""
+        return same_names(column.name for column in self.load.mode.added) if self.load.mode is not None else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +140,11 @@ class WriteSession(Protocol):
     def write(self, target: LoadTarget, changes: ArrowTable) -> Receipt:
         """Write folded changes of a keyed table, at most one row per key.
 
-        When it returns, every put is there and every deleted key is gone, in any order (`target.ordered`: deletes
-        first). It may be called again with the same changes, if all or some of them were written before; the state is
-        then the same. Values in the columns `target.own` stay. It may be called for a part of the changes unless
-        `target.whole`; if `target.ordered`, for all deletes before the first put.
+        When it returns, every put is there and every deleted key is gone. It may be called again with the same changes,
+        if all or some of them were written before; the state is then the same. Values in the columns `target.own` stay.
+        It may be called for a part of the changes unless `target.whole`.
 
-        Raises RowRefused for a row that the target does not take (`more` has the others, if `target.quarantined`),
+        Raises RowRefused for a row that the target does not take (`more` has the others, if `target.load.quarantine`),
         SchemaDrift for a new row without a value for a column, RowsCollide if only all changes together show whether a
         row would be lost, CannotBeExact if a row would be lost in any case, LeaseHeld once the writer is locked out,
         and ProgressMoved, TargetBusy or TargetUnavailable, after which the load can be tried again.
@@ -163,7 +159,7 @@ class WriteSession(Protocol):
         """Write the net changes of a table with no key: column ``n int64`` (copies to add, or to remove when < 0),
         then ``c0 .. cN``. One transaction, the table's progress (``window.end``) included: applied once, however
         often it is called. If a row to remove does not exist in enough copies, nothing is changed and CannotBeExact
-        is raised (RowRefused, if `target.quarantined`). Else it raises as `write`.
+        is raised (RowRefused, if `target.load.quarantine`). Else it raises as `write`.
         """
 
     def write_copies(self, target: LoadTarget, rows: ArrowTable) -> Receipt:

@@ -45,7 +45,7 @@ class SliceDecoder:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._target, self._clock = target, dialect.clock
         self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
-        self._most = target.quarantined
+        self._most = target.load.quarantine
         """Of bad lines; None: none."""
         self.stat = FileStat(piece.path, 0, 0, 0)
         """What has been read so far: complete once `batches` is exhausted."""
@@ -125,7 +125,7 @@ class SliceDecoder:
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
     """The decoder of one of the task's slices. Where rules follow on what `shaped` tells of late deletes, a block has
     all rows of a file that has no commit-ts. Raises StorageUnavailable."""
-    at_once = task.source.shaping is not None and piece.length > BLOCK_BYTES and _is_timeless(reader, piece, task)
+    at_once = task.source.load.shaping is not None and piece.length > BLOCK_BYTES and _is_timeless(reader, piece, task)
     size = piece.length if at_once else BLOCK_BYTES
     return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece), block_bytes=size)
 

@@ -30,16 +30,18 @@ STOP = BadRowAction()
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A table whose bad rows are quarantined, `most` of them. `uneven`: some of its rows lack columns that others have;
-    those are bad, else the load is planned again without the columns. `known`: only lines with these ids are
-    quarantined;
-    None: all. `kept`: only rows with ids that begin so are recorded already, and nothing is written while there are
-    others; None: that comes with the load."""
+    """What becomes of a table's bad rows: they are quarantined, and the table goes on."""
 
     most: int
+    """So many of its rows may be bad."""
     uneven: bool = False
+    """Some of its rows lack columns that others have; those are bad, else the load is planned again without the
+    columns."""
     known: frozenset[str] | None = None
+    """Only lines with these ids are quarantined; None: all."""
     kept: frozenset[str] | None = None
+    """Of a table with no key, only rows with ids that begin so are recorded already, and nothing is written while there
+    are others; None: that comes with the load."""
 
     def check_kept(self, rows: Collection[BadRow]) -> None:
         """Raises RowsQuarantined where some of the rows are to be recorded first."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.bad_rows import BadRow, Quarantine
 from consumer.model.columns import Column, Family
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.rules import Shaping
 from consumer.model.steps import Window
-from consumer.model.table_modes import TableMode
+from consumer.model.table_modes import COMMIT_TS, IS_CURRENT, VALID_TO, ModeKind, TableMode
 from consumer.model.times import UTC_CLOCK, Clock
 
 _LARGE = ("MEDIUMTEXT", "LONGTEXT", "MEDIUMBLOB", "LONGBLOB", "JSON")
@@ -42,65 +43,110 @@ class Dialect:
         return self.options is not None and self.options.timeless
 
 
+class Purpose(enum.Enum):
+    """What rows of a table are asked for."""
+
+    LOAD_IN_PARTS = enum.auto()
+    """They are written, by several writers where they are many."""
+    LOAD_AT_ONCE = enum.auto()
+    """They are written, and are so few that one writer is given all of them anyway."""
+    LOAD_COLLIDED = enum.auto()
+    """They are written by one writer: several ones, which had parts of them, met RowsCollide."""
+    COMPARE = enum.auto()
+    """They are compared. Columns that the target computes and keeps are wanted too."""
+    MEND = enum.auto()
+    """They are made right, one by one: no other row may be touched, also where the target's unique keys are as fine as
+    upstream's. A delete removes its row in any mode of the table."""
+
+
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a version of a row ends, of a table that has each of them as a row. Positions of columns: `began` of the
-    commit-ts at which a version began, which is of the key; `ended` of the time at which it ended, NULL while it is the
-    current one; `current` of whether it is."""
-
-    began: int
-    ended: int
-    current: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoadTarget:
-    """What an executor must know of one table's target.
-
-    `columns` are the columns to decode, in the target's order, with the target's spelling of their names in `names`
-    (same positions); all are written, except columns of a key that the target computes itself. `key` are positions in
-    `columns` of the handle key; () for a table with no key. `ordered`: one task on one connection writes all changes of
-    the load, deletes before puts: where the target compares keys more coarsely than bytes, or must look at all rows
-    before it writes one. `whole`: the session must get all changes at once. `settings` is the sink's own frozen value,
-    or None. `own` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there,
-    a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have, as other
-    rows lack them; `computed` those that none may have because the target computes them when it is read: what the row
-    says would be lost. `virtual` are columns that the target has as virtual generated ones, in upstream's or its own
-    spelling. `table` is
-    the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
-    `quarantined`: its bad rows are quarantined, None where they stop it. `events`: each change is wanted as it was,
-    not only
-    what it leaves: it has a commit-ts, all values also of a row that is gone, and says whether it is of an UPDATE.
-    `shaping` are the rules about its changes. `ending`: a delete removes no row. It ends the version of its row that is
-    current and began before the delete's commit-ts, and may have the key of a put: the version that begins then.
-    """
+class TableLoad:
+    """A load of one table, as far as it is known before anybody looks at the target."""
 
     table: TableName
-    columns: tuple[Column, ...]
-    names: tuple[str, ...]
-    key: tuple[int, ...]
-    ordered: bool = False
-    whole: bool = False
-    settings: object | None = None
-    own: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    computed: tuple[str, ...] = ()
-    virtual: tuple[str, ...] = ()
+    """Upstream's name, by which progress and messages know the table."""
     routed: TableName | None = None
-    quarantined: Quarantine | None = None
-    events: bool = False
+    """The target's name, None where it is the same."""
+    mode: TableMode | None = None
+    """None for a mirror of upstream's rows."""
+    purpose: Purpose = Purpose.LOAD_IN_PARTS
+    absent: tuple[str, ...] = ()
+    """Columns of upstream that no row of the load may have, as other rows lack them."""
     shaping: Shaping | None = None
-    ending: Ending | None = None
+    """The rules about its changes."""
+    quarantine: Quarantine | None = None
+    """None where a bad row stops the table."""
 
     @property
     def name(self) -> TableName:
         """The target's name of the table."""
         return self.routed or self.table
 
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Which columns, by position, are written where a version of a row ends."""
+
+    began: int
+    """The commit-ts at which the version began; it is of the key."""
+    ended: int
+    """The time at which it ended, NULL while it is the current one."""
+    current: int
+    """Whether it is the current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """What an executor must know of a table: how the changes of a load are decoded, and how they are written."""
+
+    load: TableLoad
+    columns: tuple[Column, ...]
+    """The columns to decode, in the target's order. All are written, but for columns of a key that the target computes
+    itself."""
+    names: tuple[str, ...]
+    """What the target calls each of `columns`."""
+    key: tuple[int, ...]
+    """Positions in `columns` of the handle key; () for a table with no key."""
+    own: tuple[str, ...] = ()
+    """Columns of the target that the rows do not have. A row keeps its values there, a new row gets the defaults."""
+    computed: tuple[str, ...] = ()
+    """Columns of upstream that no row may have, because the target computes them when it is read: what the row has in
+    them would be lost."""
+    virtual: tuple[str, ...] = ()
+    """Columns that the target has as virtual generated ones, in upstream's or its own spelling."""
+    whole: bool = False
+    """One session gets all changes of the load in one call: the target must look at all rows before it writes one."""
+    settings: object | None = None
+    """The sink's own frozen value."""
+    events: bool = False
+    """Each change is decoded as it was, not only what it leaves: it has a commit-ts, all values also of a row that is
+    gone, and says whether it is of an UPDATE."""
+
+    @property
+    def table(self) -> TableName:
+        """Upstream's name of the table."""
+        return self.load.table
+
+    @property
+    def name(self) -> TableName:
+        """The target's name of the table."""
+        return self.load.name
+
     @property
     def barred(self) -> tuple[str, ...]:
         """The columns that no row may have."""
-        return (*self.absent, *self.computed)
+        return (*self.load.absent, *self.computed)
+
+    @property
+    def ending(self) -> Ending | None:
+        """Set where a delete removes no row. It ends the version of its row that is current and began before the
+        delete's commit-ts, and may have the key of a put: the version that begins then."""
+        mode = self.load.mode
+        if mode is None or mode.kind is not ModeKind.HISTORY or self.load.purpose is Purpose.MEND:
+            return None
+        places = {same_name(name): position for position, name in enumerate(self.names)}
+        began, ended, current = (places[same_name(mode.name(name))] for name in (COMMIT_TS, VALID_TO, IS_CURRENT))
+        return Ending(began, ended, current)
 
     @property
     def in_runs(self) -> bool:
@@ -112,14 +158,20 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class Forming:
-    """How a table's changes become rows of a target that is no mirror: they are decoded for `source`, which has
-    upstream's columns and key. `places` are the positions there of the written target's columns; those behind the last
-    are the columns that `form` adds, in their order. `versions` are the table's, rising."""
+    """How a table's changes become rows of a target that is no mirror."""
 
-    mode: TableMode
     source: LoadTarget
+    """What they are decoded for: it has upstream's columns and key."""
     places: tuple[int, ...]
+    """The positions in `source` of the written target's columns; those behind the last are the columns that the mode
+    adds, in their order."""
     versions: tuple[int, ...]
+    """The table's versions, rising."""
+
+    @property
+    def mode(self) -> TableMode:
+        assert self.source.load.mode is not None
+        return self.source.load.mode
 
 
 POSITION_BITS = 40

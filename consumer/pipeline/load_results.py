@@ -118,7 +118,7 @@ class LoadResults:
         """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""
         context = self._context
         if isinstance(error, RowsVary):
-            return context.lessons.absent.learn(load, error, target.quarantined is not None)
+            return context.lessons.absent.learn(load, error, target.load.quarantine is not None)
         if not isinstance(error, RowsCollide):
             return False
         state = context.consumers[load.table].state

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, Purpose
 from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
@@ -35,11 +34,10 @@ def targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[T
             why = gone(table, target, context.ports.sink, context.assembly, context.progress, context.options)
             context.stop(table, why)
             continue
-        target = replace(target, shaping=context.options.rules.shaping_of(table))
         if (refusal := _refusal(context, version, target)) is not None:
             context.stop(table, refusal)
         else:
-            found.append((version, replace(target, quarantined=_quarantined(context, version.load, target))))
+            found.append((version, target))
     return found
 
 
@@ -47,7 +45,7 @@ def too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> bool
     """Whether a table that only one task can load must be planned again, in smaller rounds."""
     state = context.consumers[load.table].state
     most = max(SINGLE_TASK_BYTES, context.lessons.collisions.bytes_for(load))
-    if (target.key and not target.ordered) or load.bytes <= most:
+    if (target.key and not target.whole) or load.bytes <= most:
         return False
     smaller = state.round_bytes > most
     state.round_bytes = most
@@ -70,10 +68,13 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
             context.seen(load),
             options.rules.naming,
             {row.path for row in context.progress.bad_rows.get(load.table, {}).values()},
+            options.rules.shaping_of(load.table),
         )
         lessons.absent.begin(load.table, version.made)
         try:
-            found.append((version, version.request(lessons.absent.of(load), lessons.collisions.has(load))))
+            purpose = Purpose.LOAD_COLLIDED if lessons.collisions.has(load) else None
+            request = version.request(lessons.absent.of(load), purpose, _quarantine(context, load))
+            found.append((version, request))
         except ConsumerError as error:
             context.stop(load.table, error)
     return found
@@ -101,7 +102,7 @@ def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
     return next(names, None)
 
 
-def _quarantined(context: RoundContext, load: LoadRows, target: LoadTarget) -> Quarantine | None:
+def _quarantine(context: RoundContext, load: LoadRows) -> Quarantine | None:
     """How many bad rows may be quarantined, if any."""
     action = context.options.rules.bad_row_action(load.table)
     if context.options.rules.naming.mode(load.table) is not None:
@@ -109,4 +110,4 @@ def _quarantined(context: RoundContext, load: LoadRows, target: LoadTarget) -> Q
     if context.ports.letters is None or not action.quarantines:
         return None
     known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
-    return Quarantine(action.most, context.lessons.absent.uneven(load), kept=None if target.key else known)
+    return Quarantine(action.most, context.lessons.absent.uneven(load), kept=known)

@@ -109,7 +109,7 @@ class RoundOptions:
     def check_rules(self, target: LoadTarget, keys: KeyColumns | None, had: Callable[[], Collection[str]]) -> None:
         """Raises CannotBeExact where the rules about the changes of a table cannot be followed for a load of it. `keys`
         is what is known of its unique keys, `had` tells the columns, in lower case, of any of its versions."""
-        if target.shaping is not None:
+        if target.load.shaping is not None:
             if self.rules.naming.merges(target.table):
                 raise CannotBeExact(
                     "a route merges it with others, and it has filters or masks, which are for mirrors only",

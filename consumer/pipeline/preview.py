@@ -180,7 +180,11 @@ class _Preview:
         requests: list[tuple[TableVersionConsumer, LoadRequest]] = []
         for load in (load for load in loads if load.table not in self.errors):
             version = TableVersionConsumer(
-                load, self.assembly.catalog, self._dialect, naming=self._options.rules.naming
+                load,
+                self.assembly.catalog,
+                self._dialect,
+                naming=self._options.rules.naming,
+                shaping=self._options.rules.shaping_of(load.table),
             )
             try:
                 version.check_schemas()
@@ -194,8 +198,7 @@ class _Preview:
             name = request.table
             if isinstance(answer, LoadTarget):
                 try:
-                    shaped = replace(answer, shaping=self._options.rules.shaping_of(name))
-                    self._options.check_rules(version.source(shaped), version.keys, version.had)
+                    self._options.check_rules(version.source(answer), version.keys, version.had)
                 except CannotBeExact as error:
                     self._stop(name, error)
             else:

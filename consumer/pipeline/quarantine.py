@@ -49,7 +49,7 @@ def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[st
 
 
 def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> None:
-    quarantined, known = outcome.task.target.quarantined, context.progress.bad_rows.get(table, {})
+    quarantined, known = outcome.task.target.load.quarantine, context.progress.bad_rows.get(table, {})
     if quarantined is not None and len(known.keys() | outcome.quarantined.keys()) > quarantined.most:
         error: TooManyBadRows = too_many(quarantined.most, next(reversed(outcome.quarantined.values())))
         error.table = str(table)
@@ -65,7 +65,7 @@ def of_task(context: RoundContext, task: LoadTask, rows: Sequence[BadRow]) -> Lo
 def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:
     """`outcome` without the rows that the target refused when they were to be published; None where the table stops."""
     target = outcome.task.target
-    if target.quarantined is None or not isinstance(error, RowRefused) or not (error.of_data and error.rows):
+    if target.load.quarantine is None or not isinstance(error, RowRefused) or not (error.of_data and error.rows):
         return None
     refused = tuple(refused_row(reason, row, put, bool(target.key)) for row, put, reason in error.rows)
     receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, quarantined=refused))

@@ -10,15 +10,17 @@ from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
+from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column
 from consumer.model.files import Folder, SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
-from consumer.model.load import POSITION_BITS, Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
+from consumer.model.load import POSITION_BITS, Dialect, FileSlice, Forming, LoadTarget, LoadTask, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.naming import SAME, Naming
+from consumer.model.rules import Shaping
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.table_definition import KeyColumns
-from consumer.model.table_modes import COMMIT_TS, IS_CURRENT, VALID_TO, Chosen, ModeKind, TableMode
+from consumer.model.table_modes import Chosen, TableMode
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
 from consumer.plan.table_modes import form_columns, stored_columns
@@ -27,7 +29,7 @@ from consumer.target import LoadRequest
 SLICE_BYTES = 32 << 20
 """A file is cut into equal slices of about this size, a quarter more at most. TiCDC's full files are a little larger
 than `file-size`, by default 64 MiB: two such slices."""
-TOGETHER_BYTES = 64 << 20
+AT_ONCE_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
 _MADE = CREATE_ACTIONS | RENAME_ACTIONS  # one that moves a merged table is refused, so a person did what it means
 
@@ -48,27 +50,30 @@ class TableVersionConsumer:
     seen: Mapping[str, Stretches] = field(default_factory=dict)
     naming: Naming = SAME
     with_bad: Collection[str] = ()
+    shaping: Shaping | None = None
 
-    def request(self, absent: tuple[str, ...] = (), collided: bool = False) -> LoadRequest:
-        """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
-        when a folder's schema file is not there, CannotBeExact where the table cannot have its form."""
+    def request(
+        self, absent: tuple[str, ...] = (), purpose: Purpose | None = None, quarantine: Quarantine | None = None
+    ) -> LoadRequest:
+        """`absent` are columns that the rows lack; `purpose` is None for a load that no writer has met RowsCollide in.
+        Raises SchemaMissing when a folder's schema file is not there, CannotBeExact where the table cannot have its
+        mode."""
         self.check_schemas()
-        table, mode = self.load.table, self.naming.mode(self.load.table)
         columns, shape = self._described
-        if mode is not None:
-            return self._formed(mode, columns, shape, absent, collided)
-        return LoadRequest(
-            table,
-            columns,
-            shape.unique_keys(columns),
+        load = TableLoad(
+            self.load.table,
+            self._routed,
+            self.naming.mode(self.load.table),
+            purpose or (Purpose.LOAD_AT_ONCE if self.load.bytes <= AT_ONCE_BYTES else Purpose.LOAD_IN_PARTS),
             absent,
-            shape.index_names,
-            shape.told_unique,
-            self._labels(columns, shape),
-            together=self.load.bytes <= TOGETHER_BYTES,
-            collided=collided,
-            routed=self._routed,
-            plain=shape.plain,
+            self.shaping,
+            quarantine,
+        )
+        labels = self._labels(columns, shape)
+        if load.mode is not None:
+            return self._formed(load, load.mode, columns, shape, labels)
+        return LoadRequest(
+            load, columns, shape.unique_keys(columns), shape.index_names, shape.told_unique, labels, shape.plain
         )
 
     @property
@@ -79,12 +84,17 @@ class TableVersionConsumer:
         return history[-1].columns, self.catalog.shape(statements[-1]) if statements else Shape()
 
     def _formed(
-        self, mode: TableMode, columns: Sequence[Column], shape: Shape, absent: tuple[str, ...], collided: bool
+        self,
+        load: TableLoad,
+        mode: TableMode,
+        columns: Sequence[Column],
+        shape: Shape,
+        labels: Mapping[str, tuple[str, ...]],
     ) -> LoadRequest:
         """For a table that has no key but its primary one, in the target."""
-        table = self.load.table
+        table = load.table
         if mode.chosen is not None:
-            self._check_chosen(mode.chosen, absent)
+            self._check_chosen(mode.chosen, load.absent)
         if mode.merges and not any(file.type in _MADE for file in self._history(table)):
             raise CannotBeExact(
                 "its CREATE TABLE is not in the storage, so its columns were not compared with those of the tables that"
@@ -98,19 +108,8 @@ class TableVersionConsumer:
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )
-        labels = self._labels(columns, shape)
-        return LoadRequest(
-            table,
-            form_columns(mode, table, columns, shape),
-            absent=absent,
-            labels={same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)},
-            together=self.load.bytes <= TOGETHER_BYTES,
-            collided=collided,
-            routed=self._routed,
-            merged=mode.merges,
-            added=same_names(column.name for column in mode.added),
-            formed=True,
-        )
+        named = {same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)}
+        return LoadRequest(load, form_columns(mode, table, columns, shape), labels=named)
 
     def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:
         if lost := chosen.lacking(self.had()):
@@ -162,36 +161,38 @@ class TableVersionConsumer:
         known = {name: labels or shape.columns.get(name, Definition()).elements for name, labels in found.items()}
         return {name: labels for name, labels in known.items() if labels}
 
-    def task(self, number: int, target: LoadTarget) -> LoadTask:
-        """Raises CannotBeExact if it is unknown how to read CSV rows, SchemaDrift where the target computes a column
-        that the table's form adds."""
+    def task(self, number: int, target: LoadTarget, forming: Forming | None) -> LoadTask:
+        """Raises CannotBeExact if it is unknown how to read CSV rows."""
         protocol = protocol_of(self.dialect)
-        whole = not target.key or target.ordered or not protocol.splittable(self.dialect)
+        whole = not target.key or target.whole or not protocol.splittable(self.dialect)
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
-        forming = self._forming(target)
-        if forming is not None:
-            _check_written(forming.mode, target)
         source = target if forming is None else forming.source
         layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
-        window, never_split = self.load.window, self.never_split
-        written = replace(target, ending=_ending(forming, target))
         return LoadTask(
             number,
-            written,
-            window,
+            target,
+            self.load.window,
             tuple(slices),
             self.dialect,
             layouts,
             self._parts(),
             self._writers(),
-            never_split,
+            self.never_split,
             forming,
         )
 
+    def forming(self, target: LoadTarget) -> Forming | None:
+        """How changes become rows of `target`; None where they are. Raises SchemaDrift where it computes a column that
+        the table's mode adds."""
+        forming = self._forming(target)
+        if forming is not None:
+            _check_written(forming.mode, target)
+        return forming
+
     def _forming(self, target: LoadTarget) -> Forming | None:
-        mode = self.naming.mode(self.load.table)
+        mode = target.load.mode
         if mode is None:
             return None
         usual = {same_name(mode.name(usual)): at for at, usual in enumerate(mode.usual)}
@@ -206,12 +207,12 @@ class TableVersionConsumer:
             events=mode.keeps_ended,
         )
         found = (places.get(n, len(upstream) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
-        return self.forming(mode, source, tuple(found))
+        return Forming(source, tuple(found), self.versions)
 
-    def forming(self, mode: TableMode, source: LoadTarget, places: tuple[int, ...]) -> Forming:
-        """How changes decoded for `source` become rows; see `Forming` for `places`."""
-        versions = sorted(file.version for file in self._history(self.load.table))
-        return Forming(mode, source, places, tuple(versions))
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The table's, rising."""
+        return tuple(sorted(file.version for file in self._history(self.load.table)))
 
     def _upstream(
         self, mode: TableMode, target: LoadTarget, own: Mapping[int, str]
@@ -302,12 +303,3 @@ def _check_written(mode: TableMode, target: LoadTarget) -> None:
             hint=f"make it a plain column in {target.name}, then run again",
             table=str(target.table),
         )
-
-
-def _ending(forming: Forming | None, target: LoadTarget) -> Ending | None:
-    """Where a version's end is written."""
-    if forming is None or forming.mode.kind is not ModeKind.HISTORY:
-        return None
-    places = {same_name(name): position for position, name in enumerate(target.names)}
-    began, ended, current = (places[same_name(forming.mode.name(n))] for n in (COMMIT_TS, VALID_TO, IS_CURRENT))
-    return Ending(began, ended, current)

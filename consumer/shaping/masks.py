@@ -28,7 +28,7 @@ def masked(changes: pa.Table, target: LoadTarget) -> pa.Table:
     """A change table with the masks of its table. NULL stays NULL, but under `fixed`. A key that is hashed tells rows
     apart as before."""
     for position, column in enumerate(target.columns):
-        mask = None if target.shaping is None else target.shaping.mask_of(column.name)
+        mask = None if target.load.shaping is None else target.load.shaping.mask_of(column.name)
         if mask is not None:
             values = changes.column(META + position).combine_chunks()
             field = changes.schema.field(META + position)

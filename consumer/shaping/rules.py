@@ -59,7 +59,7 @@ def check_rules(
 ) -> None:
     """Raises CannotBeExact where the rules of a table cannot be followed for a load of it. `keys` is what is known of
     its unique keys, `had` tells the columns, in lower case, of any of its versions."""
-    shaping = target.shaping
+    shaping = target.load.shaping
     if shaping is None:
         return
     try:
@@ -72,11 +72,11 @@ def check_rules(
             "an event filter is for it, and it has no key: which rows are left cannot be told by the changes alone",
             "give it a primary key, use a row filter ([[consumer.rows]]) instead, or leave it out of the matcher",
         )
-    if shaping.where and target.absent:
+    if shaping.where and target.load.absent:
         raise _refused(
             target,
-            f"its rows lack columns ({', '.join(target.absent)}), and a row that comes to fit the row filter has no"
-            " values there to go on with",
+            f"its rows lack columns ({', '.join(target.load.absent)}), and a row that comes to fit the row filter has"
+            " no values there to go on with",
             "let TiCDC's column selectors keep the columns, or leave the table out of [[consumer.rows]]",
         )
     _check_protocol(target, shaping, dialect)

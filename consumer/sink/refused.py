@@ -19,12 +19,12 @@ def refused_changes(
 ) -> RowRefused:
     """The error of the first of `changes` whose values `convert` refuses, and of all where they may be quarantined;
     `values` has one for each."""
-    if target.quarantined is None:
+    if target.load.quarantine is None:
         wrong, error = first_refused(convert, values)
         return refused_change(error, target, changes.slice(wrong, 1))
     found = [
         refused_change(error, target, changes.slice(wrong, 1))
-        for wrong, error in islice(every_refused(convert, values), target.quarantined.most + 1)
+        for wrong, error in islice(every_refused(convert, values), target.load.quarantine.most + 1)
     ]
     found[0].more = tuple(row for error in found[1:] for row in error.rows)
     return found[0]

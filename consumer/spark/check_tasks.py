@@ -44,7 +44,7 @@ def told_buckets(
             stats, rows = decode_folded(pieces, era.task, reader)
         else:
             stats, rows = _net(era, reader)
-        if era.task.target.quarantined is not None:
+        if era.task.target.load.quarantine is not None:
             yield QUARANTINED, pickle.dumps(_quarantined(stats, last=number == len(task.eras) - 1))
         now = _as_now(rows, era, task)
         told = comparer.expected(now)

@@ -110,7 +110,7 @@ def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Ta
     told, own = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(told, codes[:split], copies[:split])
     np.add.at(own, codes[split:], copies[split:])
-    if any(era.task.target.quarantined is not None for era in task.eras):
+    if any(era.task.target.load.quarantine is not None for era in task.eras):
         told = np.maximum(told, 0)  # what was removed can be a row whose own line is quarantined
     if np.any(told < 0):
         raise CannotBeExact("more copies of a row were removed than the storage says were there")

@@ -70,7 +70,7 @@ class Folding:
     def _changes(self, pieces: Sequence[FileSlice], reader: RangeReader, stats: list[FileStat]) -> Iterator[pa.Table]:
         task = self._task
         pieces = in_whole_files(reader, pieces, task, self._timeless)
-        if task.source.shaping is not None:
+        if task.source.load.shaping is not None:
             yield from decoded(reader, pieces, task, stats)  # `shaped` has looked for late deletes
             return
         for table in files_of(decoded(reader, pieces, task, stats)):

@@ -201,8 +201,6 @@ class SparkLoader:
         return buckets_of(weight_of(task), min(self._cores(), self.connections))
 
     def _partitions(self, task: LoadTask) -> int:
-        if task.target.ordered:
-            return 1
         # Half of the connections at most: another large table, and small ones, go on beside it.
         return min(self._buckets(task), max(1, self.connections // 2))
 

@@ -136,8 +136,8 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     """A table without a key is read, compared and written on its own."""
     files, stats = decode_files(task, reader)
     refuse_late(stats, task)
-    if task.target.quarantined is not None:
-        task.target.quarantined.check_kept([row for stat in stats for row in stat.quarantined])
+    if task.target.load.quarantine is not None:
+        task.target.load.quarantine.check_kept([row for stat in stats for row in stat.quarantined])
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
     net = net_rows(files, task)

@@ -55,7 +55,7 @@ class _Writing:
         self._found: dict[str, BadRow] = {}
 
     def write(self, changes: pa.Table) -> list[Receipt]:
-        if self._target.quarantined is None:
+        if self._target.load.quarantine is None:
             return [self._once(changes)]
         receipts = self._written(changes) or [Receipt(puts=0, deletes=0)]
         return [*receipts[:-1], replace(receipts[-1], quarantined=tuple(self._found.values()))]
@@ -71,8 +71,8 @@ class _Writing:
                 if not refused:
                     return self._halved(changes, error)
                 self._quarantine(changes, refused)
-                if self._target.quarantined is not None:
-                    self._target.quarantined.check_kept(self._found.values())
+                if self._target.load.quarantine is not None and not self._target.key:
+                    self._target.load.quarantine.check_kept(self._found.values())
                 left = ~np.isin(np.arange(changes.num_rows), list(refused))
                 changes = changes.filter(pa.array(left))
         return []
@@ -109,5 +109,5 @@ class _Writing:
             ts = row["ts"] if row.get("rank", 1) == 0 else 0
             bad = refused_row(reason, int(name), put, bool(self._target.key), ts, values)
             self._found[bad.id] = bad
-            if self._target.quarantined is not None and len(self._found) > self._target.quarantined.most:
-                raise too_many(self._target.quarantined.most, bad)
+            if self._target.load.quarantine is not None and len(self._found) > self._target.load.quarantine.most:
+                raise too_many(self._target.load.quarantine.most, bad)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
@@ -25,7 +24,6 @@ from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import quarantine
 from consumer.spark.exchange import SHUFFLED, Exchange
 from consumer.spark.folding import Folding
-from consumer.spark.waiting import Waiting
 from consumer.target import Writer
 
 FAILED, STATS = -2, -1
@@ -80,14 +78,13 @@ def write_buckets(
     size: int = 0,
     exchange: Exchange = SHUFFLED,
 ) -> Iterator[bytes]:
-    """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete, but for
-    the puts of an ordered target, which wait in a temporary file for the deletes of all buckets.
+    """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete.
 
     Yields pickled results, and tells of each bucket as one of `size` bytes. Where the first half failed anywhere,
     nothing is written.
     """
     try:
-        with writer.session() as session, Waiting() as puts:
+        with writer.session() as session:
             for bucket, group in groupby(rows, key=lambda row: row[0]):
                 if bucket < 0:
                     yield from (bytes(body) for _, body in group)
@@ -97,15 +94,8 @@ def write_buckets(
                 tables = [exchange.get(body) for _, body in group]
                 folded = formed(fold(pa.concat_tables(tables), task, final=True), task)
                 del tables
-                if task.target.ordered:
-                    is_put = folded.column("put")
-                    puts.add(folded.filter(is_put))
-                    folded = folded.filter(pc.invert(is_put))
                 for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)
-            for waiting in puts:
-                for receipt in quarantine.write(session, task.target, waiting):
-                    yield _written(receipt, moved, 0)
     except Exception as error:
         yield pickle.dumps(of_table(error, task.target))
 

@@ -14,7 +14,7 @@ from consumer.model.bad_rows import Quarantine
 from consumer.model.check import Era, Modes
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, SchemaFile
-from consumer.model.load import LoadTarget
+from consumer.model.load import Forming, LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
@@ -195,16 +195,20 @@ class TableHistory:
         names = tuple(column.name for column in stored)
         hidden = tuple(sorted(virtual))
         own = LoadTarget(
-            span.name,
+            TableLoad(
+                span.name,
+                mode=self.mode,
+                purpose=Purpose.COMPARE,
+                absent=absent,
+                shaping=self.options.rules.shaping_of(self.name),
+                quarantine=self._quarantined,
+            ),
             stored,
             names,
             key,
-            absent=absent,
             computed=target.computed if last and self.mode is None else (),
             virtual=hidden,
-            quarantined=self._quarantined,
             events=self.mode is not None and self.mode.keeps_ended,
-            shaping=self.options.rules.shaping_of(self.name),
         )
         load = self._load(span, bounds)
         version = TableVersionConsumer(
@@ -212,8 +216,8 @@ class TableHistory:
         )
         self.options.check_rules(own, version.keys, version.had)
         version.check_schemas()
-        forming = None if self.mode is None else version.forming(self.mode, own, places)
-        return Era(replace(version.task(number, own), forming=forming), places, known, span.known.added, span.kept)
+        forming = None if self.mode is None else Forming(own, places, version.versions)
+        return Era(version.task(number, own, forming), places, known, span.known.added, span.kept)
 
     @property
     def _quarantined(self) -> Quarantine | None:

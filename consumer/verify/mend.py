@@ -12,9 +12,9 @@ from typing import IO, Protocol
 import pyarrow as pa
 
 from consumer.errors import BadConfig, CannotBeExact, ConsumerError, RowRefused
-from consumer.model.bad_rows import BadRow, refused_row
+from consumer.model.bad_rows import BadRow, Quarantine, refused_row
 from consumer.model.check import CheckTask
-from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Purpose, Receipt
 from consumer.model.names import same_name, same_names
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.steps import Window
@@ -63,7 +63,7 @@ class Repair:
                 self.sink.commit(outcomes, ProgressChange(audit=(done,)))
                 break
             except RowRefused as error:
-                if targets[0].quarantined is None or not error.rows:
+                if targets[0].load.quarantine is None or not error.rows:
                     raise
                 keyed = bool(targets[0].key)
                 refused += [refused_row(reason, row, put, keyed) for row, put, reason in error.rows]
@@ -118,7 +118,11 @@ def writing(name: str) -> Iterator[None]:
 
 
 def write_targets(
-    sink: Sink, version: TableVersionConsumer, task: CheckTask, groups: Sequence[int]
+    sink: Sink,
+    version: TableVersionConsumer,
+    task: CheckTask,
+    groups: Sequence[int],
+    quarantine: Quarantine | None,
 ) -> dict[int, LoadTarget]:
     """What rows of these groups of the task are written to, and deletes (group 0). Raises what the target says."""
     numbers = list(dict.fromkeys((0, *groups)))
@@ -126,11 +130,11 @@ def write_targets(
     absent = [
         tuple(name for name, known in zip(names, task.groups[number], strict=True) if not known) for number in numbers
     ]
-    request = version.request()
+    request = version.request(purpose=Purpose.MEND, quarantine=quarantine)
     there = same_names(column.name for column in request.columns)
     others = tuple(column for column in task.target.columns if same_name(column.name) not in there)
-    every = replace(request, columns=(*request.columns, *others), alone=True)
-    answers = sink.prepare([replace(every, absent=columns) for columns in absent])
+    every = replace(request, columns=(*request.columns, *others))
+    answers = sink.prepare([replace(every, load=replace(every.load, absent=columns)) for columns in absent])
     found: dict[int, LoadTarget] = {}
     for number, answer in zip(numbers, answers, strict=True):
         if isinstance(answer, ConsumerError):

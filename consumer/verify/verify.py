@@ -25,7 +25,7 @@ from consumer.model.bad_rows import BadRow, Quarantine, first_of
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.files import Listing
-from consumer.model.load import LoadPart, LoadTarget
+from consumer.model.load import LoadPart, LoadTarget, Purpose
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.rules import hidden
@@ -188,7 +188,7 @@ class Verifier:
 
     def _request(self, history: TableHistory) -> LoadRequest | ConsumerError:
         try:
-            return replace(self._version(history).request(), reading=True)
+            return self._version(history).request(purpose=Purpose.COMPARE)
         except TableError as error:
             return error
 
@@ -196,7 +196,8 @@ class Verifier:
         self, history: TableHistory, answer: LoadTarget | ConsumerError, request: LoadRequest | None
     ) -> LoadTarget | ConsumerError:
         """`answer`, of a merged table with the columns of the others."""
-        if request is None or not request.merged or isinstance(answer, ConsumerError):
+        mode = history.mode
+        if request is None or isinstance(answer, ConsumerError) or mode is None or not mode.merges:
             return answer
         catalog = history.assembly.catalog
         others = columns_of_all(catalog, merged_with(history.name, self.options.rules.naming, catalog.by_table))
@@ -259,11 +260,8 @@ class Verifier:
         if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
             return replace(found, notes=(*found.notes, f"not made right: {reason}"))
         try:
-            targets = write_targets(self.sink, self._version(history), task, rows.groups)
+            targets = write_targets(self.sink, self._version(history), task, rows.groups, self._quarantined(history))
             place = history.progress.table(history.name).applied_ts
-            targets = {
-                group: replace(target, quarantined=self._quarantined(history)) for group, target in targets.items()
-            }
             refused = self.mender.mend(rows, targets, place)
         except (LeaseHeld, ProgressMoved):
             raise

@@ -9,7 +9,7 @@ import pyarrow as pa
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, Window
@@ -78,7 +78,7 @@ def prepared(
     sink: Sink, table: TableName = SHOP, columns: Sequence[Column] = (ID, NAME), absent: tuple[str, ...] = ()
 ) -> LoadTarget:
     told = frozenset([frozenset(["name"])])
-    (answer,) = sink.prepare([LoadRequest(table, tuple(columns), absent=absent, told_unique=told)])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(table, absent=absent), tuple(columns), known_unique=told)])
     assert isinstance(answer, LoadTarget), answer
     return answer
 

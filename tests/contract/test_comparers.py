@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from consumer.errors import LeaseHeld, RowsCollide
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
@@ -111,7 +111,7 @@ def test_a_put_that_is_alone_touches_no_other_row(target: Target, sink: Sink) ->
     create_item(sink)
     load(sink, prepared(sink), changes((True, ("1", "a")), (True, ("2", "b"))))
     told = frozenset([frozenset(["name"])])
-    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME), told_unique=told, alone=True)])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(SHOP, purpose=Purpose.MEND), (ID, NAME), known_unique=told)])
     assert isinstance(answer, LoadTarget)
     with suppress(RowsCollide):  # of a target that has the unique key
         load(sink, answer, changes((True, ("3", "b"))))

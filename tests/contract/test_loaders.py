@@ -15,7 +15,7 @@ import pytest
 import consumer.spark.load as spark_load
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
 from consumer.model.check import CheckTask, Era, Modes
-from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask
+from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind, TableMode
 from consumer.ports import Loader, Stored
@@ -234,11 +234,12 @@ def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
 @pytest.mark.parametrize("kind", [ModeKind.APPEND, ModeKind.SOFT_DELETE, ModeKind.HISTORY])
 def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Loader, kind: ModeKind) -> None:
     """A statement of version 15 ends all rows."""
-    files, form, own = storage(), TableMode(kind), replace(target(TABLES[0]), events=True)
+    files, form = storage(), TableMode(kind)
+    own = replace(target(TABLES[0]), load=TableLoad(TABLES[0], mode=form), events=True)
     columns = (ID, NAME, *form.added)
     key = tuple(position for position, column in enumerate(columns) if column.is_pk)
     written = replace(target_of(columns, key, TABLES[0]), settings=None)
-    reading = replace(task(0, files), target=own, forming=Forming(form, own, tuple(range(len(columns))), (1, 15)))
+    reading = replace(task(0, files), target=own, forming=Forming(own, tuple(range(len(columns))), (1, 15)))
     added = {2 + at: at for at in range(len(form.added))}
     era = Era(reading, (0, 1, *[-1] * len(added)), (True,) * len(columns))
     asked = CheckTask(

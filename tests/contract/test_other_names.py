@@ -10,7 +10,7 @@ from consumer.ddl.resolve import routed
 from consumer.errors import TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import State, TableProgress
 from consumer.model.steps import ApplyDdl, Window
@@ -32,7 +32,7 @@ def elsewhere(step: ApplyDdl) -> ApplyDdl:
 
 
 def found(sink: Sink, table: TableName, columns: Sequence[Column]) -> LoadTarget:
-    (answer,) = sink.prepare([LoadRequest(table, tuple(columns), routed=other_name(table))])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(table, other_name(table)), tuple(columns))])
     assert isinstance(answer, LoadTarget), answer
     return answer
 
@@ -75,7 +75,7 @@ def test_statements_change_the_targets_table(target: Target, sink: Sink) -> None
 
 
 def test_errors_name_the_upstreams_table_and_what_the_target_calls_it(sink: Sink) -> None:
-    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME), routed=other_name(SHOP))])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(SHOP, other_name(SHOP)), (ID, NAME))])
     assert isinstance(answer, TableMissing)
     assert answer.table == str(SHOP)
     assert str(other_name(SHOP)) in answer.message

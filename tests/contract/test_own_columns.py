@@ -8,6 +8,7 @@ import pytest
 
 from consumer.errors import SchemaDrift
 from consumer.model.columns import Column
+from consumer.model.load import TableLoad
 from consumer.model.progress import TableProgress
 from consumer.model.steps import Window
 from consumer.target import LoadRequest, Sink
@@ -51,7 +52,7 @@ def test_rows_keep_what_they_do_not_carry(target: Target, sink: Sink) -> None:
 def test_a_column_that_the_schema_file_lists_and_the_rows_lack(target: Target, sink: Sink) -> None:
     filled(target, sink, ("1", "a"))
     shipped = prepared(sink, columns=(ID, NAME, NOTE), absent=("note",))
-    assert (shipped.names, shipped.own, shipped.absent) == (("id", "name"), ("note",), ("note",))
+    assert (shipped.names, shipped.own, shipped.load.absent) == (("id", "name"), ("note",), ("note",))
     load(sink, shipped, changes((True, ("1", "x")), (True, ("2", "b"))))
     assert target.rows(SHOP) == [("1", "x", "n1"), ("2", "b", None)]
 
@@ -78,7 +79,7 @@ def test_unique_values_move_between_rows_that_keep_theirs(target: Target, sink: 
     filled(target, sink, *((str(row), f"u{row}") for row in range(30)))
     moved, wanted = permuted(rnd)
     shipped = prepared(sink)
-    size = len(moved) if shipped.ordered else 7
+    size = len(moved) if shipped.whole else 7
     parts = [changes(*moved[start : start + size]) for start in range(0, len(moved), size)]
     write(sink.writer(), shipped, *parts[:1])
     sink.close()
@@ -104,6 +105,6 @@ def test_a_new_row_needs_a_value_for_every_column(target: Target, sink: Sink) ->
 def test_rows_without_a_key_cannot_keep_anything(target: Target, sink: Sink) -> None:
     create_log(sink)
     target.add_note(LOG)
-    (answer,) = sink.prepare([LoadRequest(LOG, LOG_COLUMNS)])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(LOG), LOG_COLUMNS)])
     assert isinstance(answer, SchemaDrift)
     assert answer.table == str(LOG)

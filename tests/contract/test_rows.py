@@ -11,13 +11,14 @@ import pytest
 from consumer.errors import CannotBeExact, DdlRefused, TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.load import Dialect, Ending, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import (
     ProgressChange,
     TableProgress,
 )
 from consumer.model.steps import Window
+from consumer.model.table_modes import ModeKind, TableMode
 from consumer.target import LoadRequest, Sink
 from tests.contract.acts import (
     ID,
@@ -148,7 +149,7 @@ def test_a_table_that_the_target_lacks(target: Target, acquires: bool) -> None:
     sink = target.sink()
     if acquires:
         sink.acquire(UPSTREAM)
-    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME))])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(SHOP), (ID, NAME))])
     assert isinstance(answer, TableMissing)
     assert "CREATE TABLE" in answer.hint
     sink.close()
@@ -168,14 +169,14 @@ def test_a_statement_about_a_table_that_the_target_lacks(sink: Sink, action: Act
     assert sink.preview_ddls([step])[0].error
     (outcome,) = sink.apply_ddls([step], {})
     assert isinstance(outcome.error, DdlRefused)
-    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME))])
+    (answer,) = sink.prepare([LoadRequest(TableLoad(SHOP), (ID, NAME))])
     assert isinstance(answer, TableMissing)
 
 
 def test_requests_are_answered_in_order(sink: Sink) -> None:
     create_item(sink)
     create_log(sink)
-    answers = sink.prepare([LoadRequest(LOG, LOG_COLUMNS), LoadRequest(SHOP, (ID, NAME))])
+    answers = sink.prepare([LoadRequest(TableLoad(LOG), LOG_COLUMNS), LoadRequest(TableLoad(SHOP), (ID, NAME))])
     assert [answer.table for answer in answers if isinstance(answer, LoadTarget)] == [LOG, SHOP]
     assert [answer.key for answer in answers if isinstance(answer, LoadTarget)] == [(), (0,)]
 
@@ -218,8 +219,7 @@ def test_a_delete_ends_the_version_that_is_current(sink: Sink) -> None:
     )
     apply(sink, ddl(Action.CREATE_SCHEMA, TableName("shop", ""), 1, "CREATE DATABASE `shop`"), step)
     target = prepared(sink, SHOP, VERSIONS)
-    place = {name: position for position, name in enumerate(target.names)}
-    target = replace(target, ending=Ending(place["_commit_ts"], place["_valid_to"], place["_is_current"]))
+    target = replace(target, load=replace(target.load, mode=TableMode(ModeKind.HISTORY)))
     first = versions(
         (True, 1, "a", None, 10), (True, 2, "b", None, 10), (True, 3, "c", 12, 10), (False, 3, None, 0, 10)
     )
@@ -234,7 +234,7 @@ def test_a_delete_ends_the_version_that_is_current(sink: Sink) -> None:
     comparer = sink.comparer(prepared(sink, SHOP, VERSIONS))
     rows = (row for number in range(comparer.ranges) for table in comparer.held(number) for row in table.to_pylist())
     names = ("id", "name", "_valid_to", "_is_current", "_commit_ts")
-    found = sorted(tuple(row[f"c{place[name]}"] for name in names) for row in rows)
+    found = sorted(tuple(row[f"c{target.names.index(name)}"] for name in names) for row in rows)
     wanted = [("1", "a", 20, 10), ("1", "d", 25, 20), ("1", "e", None, 25), ("2", "b", 21, 10), ("3", "c", 12, 10)]
     assert [(key, name, plain_ms(ended), current, int(ts)) for key, name, ended, current, ts in found] == [
         (key, name, ended, str(int(ended is None)), began * MS) for key, name, ended, began in wanted

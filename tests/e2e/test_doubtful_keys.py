@@ -141,7 +141,7 @@ def test_values_that_move_between_rows_of_a_restored_table(
     seed: int, buckets: int, feed: Feed, server: SqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By parts of the load the rows meet, and by all of it they do not."""
-    monkeypatch.setattr("consumer.pipeline.version_consumer.TOGETHER_BYTES", 0)
+    monkeypatch.setattr("consumer.pipeline.version_consumer.AT_ONCE_BYTES", 0)
     rnd = random.Random(seed)
     state = {number: f"v{number}" for number in range(20)}
     restored(feed, server, "id INT PRIMARY KEY, e VARCHAR(20), UNIQUE KEY u (e)", *state.items())

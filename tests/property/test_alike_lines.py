@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from consumer.codec.canal_json import alike, template
 from consumer.codec.canal_json.alike import AlikeLines
 from consumer.codec.canal_json.rows import CanalRows, RowParser
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, TableLoad
 from tests.property.test_codec import EXAMPLES, NAMES, PIECES, TEXTS
 from tests.property.test_codec import test_slices_decode_to_their_lines as test_slices  # noqa: F401
 from tests.support.canal_json import row_line, target_of
@@ -55,7 +56,7 @@ def targets(draw: Callable[..., Any]) -> LoadTarget:
     key = draw(st.lists(st.sampled_from(range(len(names))), max_size=len(names), unique=True))
     absent = draw(st.lists(st.sampled_from(["x", "data"]), max_size=1).filter(lambda found: not {*found} & {*names}))
     target = target_of(columns, key)
-    return LoadTarget(target.table, target.columns, target.names, target.key, absent=tuple(absent))
+    return replace(target, load=TableLoad(target.table, absent=tuple(absent)))
 
 
 @st.composite

@@ -18,12 +18,12 @@ from consumer.model.load import Dialect
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
 from tests.support.build import ID
-from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole
+from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole, with_load
 from tests.support.csv_rows import record
 from tests.support.examples import examples
 
 COLUMNS = (ID, Column("v", "INT"), Column("s", "VARCHAR"))
-TARGET = replace(target_of(COLUMNS), quarantined=Quarantine(100))
+TARGET = with_load(target_of(COLUMNS), quarantine=Quarantine(100))
 CSV = CsvFormat(include_commit_ts=True)
 DIALECTS = [
     *(Dialect("canal-json", terminator) for terminator in (b"\r\n", b"\n")),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumer.codec.change_table import change_schema
 from consumer.fold.table_modes import fold, formed
-from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask
+from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask, TableLoad
 from consumer.model.steps import Window
 from consumer.model.table_modes import ModeKind, TableMode
 from consumer.model.times import tso_to_time
@@ -95,9 +95,9 @@ def task_of(kind: ModeKind) -> LoadTask:
     form = TableMode(kind)
     columns = (ID, VALUE, *form.added)
     names = tuple(column.name for column in columns)
-    source = LoadTarget(TABLE, (ID, VALUE), ("id", "v"), (0,), events=True)
-    target = LoadTarget(TABLE, columns, names, tuple(n for n, column in enumerate(columns) if column.is_pk))
-    forming = Forming(form, source, tuple(range(len(columns))), VERSIONS)
+    source = LoadTarget(TableLoad(TABLE, mode=form), (ID, VALUE), ("id", "v"), (0,), events=True)
+    target = LoadTarget(TableLoad(TABLE), columns, names, tuple(n for n, column in enumerate(columns) if column.is_pk))
+    forming = Forming(source, tuple(range(len(columns))), VERSIONS)
     return LoadTask(0, target, Window(0, 100 * MS), (), Dialect(), forming=forming)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from consumer.model.columns import Column, Family
-from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget
+from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
@@ -36,7 +36,12 @@ class MemoryReader:
 
 
 def target_of(columns: Sequence[Column], key: Sequence[int] = (0,), table: TableName = TABLE) -> LoadTarget:
-    return LoadTarget(table, tuple(columns), tuple(column.name for column in columns), tuple(key))
+    return LoadTarget(TableLoad(table), tuple(columns), tuple(column.name for column in columns), tuple(key))
+
+
+def with_load(target: LoadTarget, **asked: Any) -> LoadTarget:
+    """The target of another load: `asked` are fields of its TableLoad."""
+    return replace(target, load=replace(target.load, **asked))
 
 
 def whole(content: bytes, exact: Window = ALL, coarse: Window = ALL) -> FileSlice:

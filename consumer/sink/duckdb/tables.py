@@ -196,8 +196,9 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
     if missing:
         raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
-    present = [column for column in request.columns if column.name not in request.absent]
-    if request.merged and (why := merge_misfit(present, table)):
+    mode = request.load.mode
+    present = [column for column in request.columns if column.name not in request.load.absent]
+    if mode is not None and mode.merges and (why := merge_misfit(present, table)):
         raise _drift(request.table, f"its rows cannot be in {request.name} with those of others: {why}")
     names = tuple(name for name in table.types if same_name(name) in sent)
     for name in names:
@@ -213,14 +214,12 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
             f"the rows lack the replica's columns {', '.join(own)}, and without a key no row can keep them",
         )
     return LoadTarget(
-        table=request.table,
-        columns=columns,
-        names=names,
-        key=key,
+        request.load,
+        columns,
+        names,
+        key,
         settings=ColumnarTarget(tuple(held_as(table.types[name]) for name in names)),
         own=own,
-        absent=request.absent,
-        routed=request.routed,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
 
@@ -261,7 +260,7 @@ def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Col
 def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
     """The rows' columns by lower-case name. An ENUM or SET has the labels that its table was created with."""
     columns = {
-        same_name(column.name): column for column in visible(request.columns) if column.name not in request.absent
+        same_name(column.name): column for column in visible(request.columns) if column.name not in request.load.absent
     }
     if table.upstream is not None:
         for known in table.upstream.columns:

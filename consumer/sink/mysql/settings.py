@@ -1,4 +1,4 @@
-"""The target's location and options, and what a writer must know about one target table."""
+"""The target's location and options."""
 
 from __future__ import annotations
 
@@ -90,55 +90,6 @@ class MySqlSettings:
             time_zone=time_zone,
             **options,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class MySqlTarget:
-    """A target table, as LoadTarget.settings; every tuple has one entry for each of LoadTarget.columns.
-
-    `data_types` and `column_types` are information_schema's DATA_TYPE (lower case) and COLUMN_TYPE, `collations` its
-    COLLATION_NAME ("" for none). `database` and `table` are spelled as the target spells them. `secondary_unique`:
-    there is a unique key beside the handle key. `local_infile`: the server takes LOAD DATA LOCAL. `flavor` is mysql,
-    mariadb or tidb.
-
-    `required` are those of LoadTarget.own that a new row must give a value: NOT NULL, without a default. `own_types`
-    are the COLUMN_TYPE and COLLATION_NAME of each of LoadTarget.own.
-
-    `checked`: a unique key may take rows for one that upstream tells apart, so no other row may go where one is
-    written. `padded` are the text columns, as positions, of unique keys that pass over trailing blanks; `looked`: what
-    is recorded of texts there that end in one holds, and rows are written with no look at the table.
-
-    `computed` are columns, by name, that the server computes itself: their values only tell which rows are meant.
-
-    `stage` tells the session's stages of several tables apart.
-
-    `auto_increment` is the column that the server can number itself, "" for none. `filled` are those, by name, in which
-    it puts a value of its own for NULL.
-
-    `logs_statements`: the server's binary log has statements as they are, which ask for more locks.
-
-    A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
-    only are equal to the server, but they are two keys to the fold).
-    """
-
-    data_types: tuple[str, ...]
-    column_types: tuple[str, ...]
-    collations: tuple[str, ...]
-    flavor: str
-    local_infile: bool
-    secondary_unique: bool
-    database: str
-    table: str
-    required: tuple[str, ...] = ()
-    checked: bool = False
-    padded: tuple[int, ...] = ()
-    looked: bool = False
-    auto_increment: str = ""
-    filled: tuple[str, ...] = ()
-    computed: tuple[str, ...] = ()
-    own_types: tuple[tuple[str, str], ...] = ()
-    stage: int = 0
-    logs_statements: bool = False
 
 
 def _port(parts: Any, default: int) -> int:

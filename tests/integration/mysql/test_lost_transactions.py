@@ -10,7 +10,7 @@ import pytest
 from consumer.errors import DdlRefused, LeaseHeld, ProgressMoved, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.load import Dialect, LoadOutcome, LoadTask
+from consumer.model.load import Dialect, LoadOutcome, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import Window
@@ -46,7 +46,7 @@ def _remember(server: MariaDb) -> Callable[[], None]:
 def _written(sink: MySqlSink, server: MariaDb) -> LoadOutcome:
     """One row is written by a writer of `sink`."""
     server.execute("CREATE DATABASE IF NOT EXISTS d", "CREATE TABLE IF NOT EXISTS d.t (id INT PRIMARY KEY)")
-    (target,) = sink.prepare([LoadRequest(_TABLE, (_ID,))])
+    (target,) = sink.prepare([LoadRequest(TableLoad(_TABLE), (_ID,))])
     assert not isinstance(target, Exception)
     with sink.writer().session() as session:
         receipt = session.write(target, changes(target, puts=[("1",)]))
@@ -107,7 +107,7 @@ def test_a_load_does_not_begin_where_earlier_progress_is_lost(fresh_mariadb: Mar
 
 def _written_behind(go_back: Callable[[], None], sink: MySqlSink, server: MariaDb) -> None:
     server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-    (target,) = sink.prepare([LoadRequest(_TABLE, (_ID,))])
+    (target,) = sink.prepare([LoadRequest(TableLoad(_TABLE), (_ID,))])
     assert not isinstance(target, Exception)
     writer = sink.writer()
     go_back()
@@ -268,7 +268,7 @@ def test_writers_of_what_was_lost_stay_locked_out(fresh_mariadb: MariaDb) -> Non
     assert isinstance(now, MySqlWriter)
     assert (late.lane, late.epoch) != (now.lane, now.epoch)
     fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-    (target,) = first.prepare([LoadRequest(_TABLE, (_ID,))])
+    (target,) = first.prepare([LoadRequest(TableLoad(_TABLE), (_ID,))])
     assert not isinstance(target, Exception)
     with late.session() as session, pytest.raises((LeaseHeld, ProgressMoved)):
         session.write(target, changes(target, puts=[("1",)]))

@@ -9,12 +9,11 @@ import pytest
 
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableMissing
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName
-from consumer.sink.mysql.rows.values import mysql_target
-from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.tables.describe import describe
+from consumer.sink.mysql.target import MySqlTarget, Server, mysql_target
 from consumer.target import LoadRequest
 from tests.integration.mysql.steps import settings
 from tests.servers import MariaDb
@@ -25,11 +24,15 @@ T = TableName("d", "t")
 
 
 def prepared(
-    server: MariaDb, *columns: Column, table: TableName = T, unique: tuple[str, ...] = (), together: bool = False
+    server: MariaDb,
+    *columns: Column,
+    table: TableName = T,
+    unique: tuple[str, ...] = (),
+    purpose: Purpose = Purpose.LOAD_IN_PARTS,
 ) -> LoadTarget | ConsumerError:
     sink = MySqlSink(settings(server))
     told = frozenset(frozenset([name]) for name in unique)
-    [answer] = sink.prepare([LoadRequest(table, columns, told_unique=told, together=together)])
+    [answer] = sink.prepare([LoadRequest(TableLoad(table, purpose=purpose), columns, known_unique=told)])
     sink.close()
     return answer
 
@@ -55,18 +58,16 @@ def test_columns_come_in_the_targets_order_without_generated_and_hidden_ones(fre
     assert got.names == ("V", "id", "e")
     assert got.columns == (V, ID, replace(sent[4], elements=("a", "it's")))
     assert got.virtual == ("g",)
-    assert (got.key, got.ordered) == ((1,), False)
-    assert got.settings == MySqlTarget(
-        data_types=("varchar", "int", "enum"),
-        column_types=("varchar(9)", fresh_mariadb.integer, "enum('a','it''s')"),
-        collations=("utf8mb4_bin", "", "utf8mb4_bin"),
-        flavor=fresh_mariadb.name.lower(),
-        local_infile=True,
-        secondary_unique=True,
-        database="d",
-        table="t",
-        padded=(0,),
-    )
+    assert (got.key, got.whole) == ((1,), False)
+    settings = mysql_target(got)
+    assert [(column.data_type, column.type, column.collation) for column in settings.columns] == [
+        ("varchar", "varchar(9)", "utf8mb4_bin"),
+        ("int", fresh_mariadb.integer, ""),
+        ("enum", "enum('a','it''s')", "utf8mb4_bin"),
+    ]
+    assert settings.server.flavor == fresh_mariadb.name.lower()
+    server = Server(settings.server.flavor, local_infile=True)
+    assert settings == MySqlTarget(server, T, settings.columns, secondary_unique=True, padded=(0,))
 
 
 @pytest.mark.parametrize("label", ["a", "it's", "a,b", "back\\slash", "日本", "line\nfeed", "(')", ""])
@@ -133,7 +134,7 @@ def test_keys_that_the_target_compares_coarsely(declared: str, coarse: bool, fre
     kind = declared.partition("(")[0]
     k = Column("k", kind, length=9, nullable=False, is_pk=True)
     assert mysql_target(target(fresh_mariadb, k)).checked is coarse
-    assert target(fresh_mariadb, k, together=True).whole is coarse
+    assert target(fresh_mariadb, k, purpose=Purpose.LOAD_AT_ONCE).whole is coarse
 
 
 def test_a_prefix_key_is_coarse(fresh_mariadb: MariaDb) -> None:
@@ -218,7 +219,7 @@ def test_triggers_and_views_stop_the_table(fresh_mariadb: MariaDb) -> None:
     assert isinstance(prepared(fresh_mariadb, ID), CannotBeExact)
     assert isinstance(prepared(fresh_mariadb, ID, table=TableName("d", "w")), CannotBeExact)
     allowing = MySqlSink(replace(settings(fresh_mariadb), allow_triggers=True))
-    assert isinstance(allowing.prepare([LoadRequest(T, (ID,))])[0], LoadTarget)
+    assert isinstance(allowing.prepare([LoadRequest(TableLoad(T), (ID,))])[0], LoadTarget)
     allowing.close()
 
 
@@ -258,7 +259,7 @@ def test_five_hundred_tables(fresh_mariadb: MariaDb) -> None:
     fresh_mariadb.execute("CREATE DATABASE d")
     fresh_mariadb.execute(*(f"CREATE TABLE d.t{n} (id INT PRIMARY KEY, v VARCHAR(9) UNIQUE)" for n in range(500)))
     sink = MySqlSink(settings(fresh_mariadb))
-    answers = sink.prepare([LoadRequest(TableName("d", f"t{number}"), (ID, V)) for number in range(500)])
+    answers = sink.prepare([LoadRequest(TableLoad(TableName("d", f"t{number}")), (ID, V)) for number in range(500)])
     assert all(isinstance(answer, LoadTarget) for answer in answers)
     sink.close()
 
@@ -278,7 +279,7 @@ def test_a_name_that_the_server_cannot_spell_is_only_that_tables_matter(fresh_ma
     odd = TableName("d", "😀")
     sink = MySqlSink(settings(fresh_mariadb))
     others = [TableName("d", f"none{number}") for number in range(30)]
-    requests = [LoadRequest(name, (ID, V)) for name in (*others[:7], odd, *others[7:], T)]
+    requests = [LoadRequest(TableLoad(name), (ID, V)) for name in (*others[:7], odd, *others[7:], T)]
     answers = dict(zip([request.table for request in requests], sink.prepare(requests), strict=True))
     assert isinstance(answers.pop(T), LoadTarget)
     assert {type(answer) for answer in answers.values()} == {TableMissing}

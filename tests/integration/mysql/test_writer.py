@@ -16,7 +16,7 @@ import pytest
 from consumer.errors import LeaseHeld, RowRefused, TargetBusy, TargetUnavailable
 from consumer.model import patience
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget, Receipt
+from consumer.model.load import LoadTarget, Receipt, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.progress.epochs import raise_epoch
 from consumer.sink.mysql.rows.writer import MySqlWriter
@@ -38,7 +38,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 def test_nothing_to_write_needs_no_target() -> None:
     nowhere = MySqlSettings(host="127.0.0.1", port=1, user="root", password="", name="x")
     writer = pickle.loads(pickle.dumps(MySqlWriter(nowhere, EPOCH)))
-    target = LoadTarget(table=TableName("db", "t"), columns=(_ID,), names=("id",), key=(0,))
+    target = LoadTarget(TableLoad(TableName("db", "t")), columns=(_ID,), names=("id",), key=(0,))
     with writer.session() as session:
         assert session.write(target, changes(target)) == Receipt(puts=0, deletes=0)
 

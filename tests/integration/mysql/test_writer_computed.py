@@ -8,7 +8,7 @@ import pytest
 
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.tables.prepare import prepare
@@ -58,7 +58,7 @@ def test_a_target_that_computes_other_keys_than_upstream(way: Way, fresh_mysql: 
 @pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
 def test_a_unique_key_on_a_generated_column_that_upstream_does_not_have(kind: str, fresh_mariadb: SqlServer) -> None:
     make_target(fresh_mariadb, [ID, C], f"id INT PRIMARY KEY, c VARCHAR(9), k INT AS (id % 2) {kind} UNIQUE")
-    request = LoadRequest(TableName("db", "t"), (ID, C, Column("k", "INT")), indexes=frozenset())
+    request = LoadRequest(TableLoad(TableName("db", "t")), (ID, C, Column("k", "INT")), indexes=frozenset())
     settings = settings_of(fresh_mariadb)
     connection = connect(settings, "ddl", autocommit=True)
     with connection.cursor() as cursor:

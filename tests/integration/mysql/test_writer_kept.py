@@ -10,7 +10,7 @@ import pytest
 
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, TableLoad
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.target import LoadRequest
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
@@ -80,7 +80,7 @@ def test_a_partitioned_table_and_one_with_generated_columns(fresh_mariadb: Maria
 @pytest.mark.parametrize("seed", range(2))
 def test_sessions_at_the_same_time(seed: int, fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, [ID, V], "id INT PRIMARY KEY, v VARCHAR(9), own INT NULL")
-    assert not target.ordered
+    assert not target.whole
     rows = ",".join(f"({number}, 'a', {number})" for number in range(0, 4000, 2))
     fresh_mariadb.execute(f"INSERT INTO db.t VALUES {rows}")
     parts = [[(str(number), "b") for number in range(4000) if number % 4 == part] for part in range(4)]
@@ -123,10 +123,10 @@ def test_tables_that_cannot_be_completed(
     whole = make_target(fresh_mariadb, [*columns, Column("own", "INT", is_pk="(id, own)" in body)], body)
     connection = fresh_mariadb.connect()
     with connection, connection.cursor() as cursor:
-        (found,) = prepare(cursor, [LoadRequest(whole.table, tuple(columns))], settings_of(fresh_mariadb))
+        (found,) = prepare(cursor, [LoadRequest(TableLoad(whole.table), tuple(columns))], settings_of(fresh_mariadb))
     assert isinstance(found, error)
 
 
 def test_a_unique_key_of_a_kept_column_that_new_rows_leave_null(fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, [ID, V], "id INT PRIMARY KEY, v VARCHAR(9), own INT UNIQUE")
-    assert (target.own, target.ordered) == (("own",), False)
+    assert (target.own, target.whole) == (("own",), False)

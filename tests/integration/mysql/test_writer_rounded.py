@@ -8,6 +8,7 @@ import pytest
 
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
+from consumer.model.load import TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.sink.mysql.rows.writer import MySqlWriter
@@ -63,7 +64,7 @@ def test_more_digits_in_a_unique_key_than_a_double_has_are_refused(fresh_mariadb
     fresh_mariadb.execute("CREATE DATABASE d", f"CREATE TABLE d.t ({keys})")
     sink = MySqlSink(settings(fresh_mariadb))
     (answer,) = sink.prepare(
-        [LoadRequest(TableName("d", "t"), (Column("d", "DOUBLE", length=22, nullable=False, is_pk=True),))]
+        [LoadRequest(TableLoad(TableName("d", "t")), (Column("d", "DOUBLE", length=22, nullable=False, is_pk=True),))]
     )
     assert isinstance(answer, CannotBeExact)
     assert "two keys can become one" in answer.message

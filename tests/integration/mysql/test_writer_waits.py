@@ -14,8 +14,8 @@ from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows import replace
 from consumer.sink.mysql.rows.deletes import delete_statements
 from consumer.sink.mysql.rows.staged import begin_unlocked
-from consumer.sink.mysql.rows.values import mysql_target
 from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.target import mysql_target
 from tests.integration.mysql.writing import changes, make_target, settings_of, write
 from tests.servers import MariaDb, SqlServer, mariadb_template
 

@@ -9,15 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from consumer.model.columns import Column, Family
-from consumer.model.load import LoadTarget, Receipt
+from consumer.model.load import LoadTarget, Purpose, Receipt, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION
 from consumer.sink.mysql.progress.epochs import DRIVER, LOADS, TIDB_SLOTS
 from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.server.connection import connect
-from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
+from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.target import MySqlTarget
 from consumer.target import LoadRequest
 from tests.servers import MariaDb
 
@@ -30,7 +31,13 @@ def settings_of(server: MariaDb) -> MySqlSettings:
 
 
 def make_target(
-    server: MariaDb, columns: Sequence[Column], ddl: str, *, table: str = "t", unique: Sequence[str] = (), **asked: bool
+    server: MariaDb,
+    columns: Sequence[Column],
+    ddl: str,
+    *,
+    table: str = "t",
+    unique: Sequence[str] = (),
+    purpose: Purpose = Purpose.LOAD_IN_PARTS,
 ) -> LoadTarget:
     """Create ``db.{table}`` as `ddl` says (the body of a CREATE TABLE), and look at it as the driver does. `unique` are
     columns that upstream is known to have a unique key on, each by itself; `asked` is of a LoadRequest."""
@@ -51,7 +58,7 @@ def make_target(
         cursor.execute("CREATE DATABASE IF NOT EXISTS db CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
         cursor.execute(f"CREATE TABLE db.`{table}` ({ddl}) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_bin")
         told = frozenset(frozenset([name]) for name in unique)
-        request = LoadRequest(TableName("db", table), tuple(columns), told_unique=told, **asked)
+        request = LoadRequest(TableLoad(TableName("db", table), purpose=purpose), tuple(columns), known_unique=told)
         (found,) = prepare(cursor, [request], settings)
     connection.close()
     assert isinstance(found, LoadTarget), found
@@ -61,7 +68,9 @@ def make_target(
 def by_statements(target: LoadTarget) -> LoadTarget:
     """The same target, as if its server did not take LOAD DATA LOCAL."""
     assert isinstance(target.settings, MySqlTarget)
-    return replace(target, settings=replace(target.settings, local_infile=False))
+    return replace(
+        target, settings=replace(target.settings, server=replace(target.settings.server, local_infile=False))
+    )
 
 
 def changes(target: LoadTarget, puts: Sequence[Sequence[Any]] = (), deletes: Sequence[Sequence[Any]] = ()) -> pa.Table:

@@ -185,7 +185,7 @@ class MemorySink:
         if table is None:
             named = ", ".join(f"{column.name} {column.type}" for column in columns)
             return table_missing(request, f"CREATE TABLE {request.name} ({named})")
-        sent = {column.name for column in columns if column.name not in request.absent}
+        sent = {column.name for column in columns if column.name not in request.load.absent}
         written = tuple(column for column in table.columns if column.name in sent)
         names = tuple(column.name for column in written)
         own = tuple(column.name for column in table.columns if column.name not in sent)
@@ -196,7 +196,7 @@ class MemorySink:
         key = primary or unique
         if own and not key:
             return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
-        return LoadTarget(request.table, written, names, key, own=own, absent=request.absent, routed=request.routed)
+        return LoadTarget(request.load, written, names, key, own=own)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, end = outcome.task.target, outcome.task.window.end

@@ -8,7 +8,7 @@ from consumer.codec.csv.options import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import DataFile, Folder, SchemaFile
-from consumer.model.load import Dialect, LoadTarget
+from consumer.model.load import Dialect, LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.pipeline.version_consumer import SLICE_BYTES, TableVersionConsumer
@@ -39,8 +39,8 @@ def windows(dialect: Dialect, query: str = "ALTER TABLE t MODIFY b INT AFTER id"
     )
     files = [DataFile(Folder("d/t", version), 1, f"d/t/{version}/CDC1.csv", 9, "") for version in (5, 50)]
     load = LoadRows(TABLE, WINDOW, tuple(PlannedFile(file, 0, n, WINDOW, WINDOW) for n, file in enumerate(files)))
-    target = LoadTarget(TABLE, REORDERED, tuple(column.name for column in REORDERED), (0,))
-    return [piece.exact for piece in TableVersionConsumer(load, catalog, dialect).task(0, target).slices]
+    target = LoadTarget(TableLoad(TABLE), REORDERED, tuple(column.name for column in REORDERED), (0,))
+    return [piece.exact for piece in TableVersionConsumer(load, catalog, dialect).task(0, target, None).slices]
 
 
 def test_rows_older_than_their_folders_statement_are_not_read_by_position() -> None:
@@ -73,8 +73,8 @@ def test_a_file_is_cut_into_equal_slices(size: int, count: int) -> None:
     created = schema(5, COLUMNS, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", Action.CREATE_TABLE)
     file = DataFile(Folder("d/t", 5), 1, "d/t/5/CDC1.json", size, "")
     load = LoadRows(TABLE, WINDOW, (PlannedFile(file, 0, 1, WINDOW, WINDOW),))
-    target = LoadTarget(TABLE, COLUMNS, tuple(column.name for column in COLUMNS), (0,))
-    slices = TableVersionConsumer(load, catalog_of([created]), Dialect()).task(0, target).slices
+    target = LoadTarget(TableLoad(TABLE), COLUMNS, tuple(column.name for column in COLUMNS), (0,))
+    slices = TableVersionConsumer(load, catalog_of([created]), Dialect()).task(0, target, None).slices
     lengths = [piece.length for piece in slices]
     assert [piece.offset for piece in slices] == [sum(lengths[:number]) for number in range(len(slices))]
     assert sum(lengths) == size

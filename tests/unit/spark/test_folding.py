@@ -13,7 +13,7 @@ from consumer.model.load import Dialect, FileSlice, LoadTask
 from consumer.model.rules import Mask, MaskKind, Shaping
 from consumer.spark.folding import decode_folded
 from tests.support.build import ID
-from tests.support.canal_json import ALL, MemoryReader, row_line, target_of, whole
+from tests.support.canal_json import ALL, MemoryReader, row_line, target_of, whole, with_load
 
 V = Column("v", "VARCHAR", length=20)
 SHAPINGS = (
@@ -52,7 +52,7 @@ def test_a_late_delete_is_known_across_blocks_and_slices(
 ) -> None:
     monkeypatch.setattr(decoder, "BLOCK_BYTES", block_bytes)
     text = content(timed)
-    target = replace(target_of([ID, V]), shaping=shaping)
+    target = with_load(target_of([ID, V]), shaping=shaping)
     task = LoadTask(0, target, ALL, cut(whole(text), slices), Dialect())
     stats, changes = decode_folded(task.slices, task, MemoryReader(text), final=True)
     rows = {row["c0"]: row["c1"] for row in changes.to_pylist() if row["put"]}

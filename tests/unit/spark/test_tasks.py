@@ -71,16 +71,6 @@ def test_a_bucket_is_written_as_a_whole() -> None:
     assert seen.calls == [[(True, "B"), (False, "a")], [(True, "c")], [(False, "b"), (True, "d")]]
 
 
-def test_an_ordered_target_gets_the_deletes_of_all_buckets_first() -> None:
-    """'b' and 'B' may be one key to it."""
-    seen, results = write(replace(TARGET, ordered=True), ROWS)
-    assert [call for call in seen.calls if call] == [
-        [(False, "a")], [(False, "b")], [(True, "B")], [(True, "c")], [(True, "d")],
-    ]  # fmt: skip
-    receipts = [result for result in results if isinstance(result, Receipt)]
-    assert (sum(r.puts for r in receipts), sum(r.deletes for r in receipts)) == (3, 2)
-
-
 @pytest.mark.parametrize(
     ("most", "left"),
     [
@@ -126,10 +116,9 @@ def test_buckets_hold_runs_of_whole_numbers_unless_rows_may_be_large(
 
 def test_nothing_is_written_where_the_first_half_failed() -> None:
     failed = (FAILED, pa.py_buffer(pickle.dumps(CorruptFile("cut off"))))
-    for target in (TARGET, replace(TARGET, ordered=True)):
-        seen, results = write(target, [failed, *ROWS])
-        assert seen.calls == []
-        assert [type(result) for result in results] == [CorruptFile]
+    seen, results = write(TARGET, [failed, *ROWS])
+    assert seen.calls == []
+    assert [type(result) for result in results] == [CorruptFile]
 
 
 @pytest.mark.parametrize(

@@ -63,17 +63,17 @@ def publish(
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.IntegrityError) as error:
         values = dict(zip(target.names, _values(target, types, present), strict=True))
         puts = "put" if target.key else "copies > 0" if "copies" in present else "n > 0"
-        most = 1 if target.quarantined is None else target.quarantined.most + 1
+        most = 1 if target.load.quarantine is None else target.load.quarantine.most + 1
         key = [target.names[position] for position in target.key]
         found = refused_rows(connection, table.name, source, values, key, puts, most)
-        first = found[0] if found and target.quarantined is None else (None, True, "")
+        first = found[0] if found and target.load.quarantine is None else (None, True, "")
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
             hint=f"let the column take the value, or empty and reload the table: {resync_command(target.table)}",
             table=str(target.table),
             row=first[0],
             put=first[1],
-            more=() if target.quarantined is None else found,
+            more=() if target.load.quarantine is None else found,
             of_data=bool(found),
         ) from error
     return Published(widened, defaulted)
@@ -207,7 +207,7 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
         f"FROM {name} t JOIN net ON {same} WHERE net.n < 0"
     )
     (gone,) = connection.execute("SELECT count(*) FROM found WHERE NOT stays").fetchall()[0]
-    if gone != asked and target.quarantined is not None:
+    if gone != asked and target.load.quarantine is not None:
         raise _lacking(connection, target)
     if gone != asked:
         raise CannotBeExact(

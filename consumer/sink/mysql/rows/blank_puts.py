@@ -8,9 +8,9 @@ import pymysql
 
 from consumer.errors import RowsCollide
 from consumer.model.load import LoadTarget
-from consumer.model.names import TableName, quote
-from consumer.sink.mysql.rows.values import mysql_target, table_of
+from consumer.model.names import quote
 from consumer.sink.mysql.tables.blanks import TABLE, shown_columns
+from consumer.sink.mysql.target import mysql_target, table_of
 
 
 def end_in_blanks(target: LoadTarget, puts: pa.Table) -> bool:
@@ -33,7 +33,7 @@ def look_for_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
 def record_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget, found: bool) -> None:
     """Record what the table may hold, in the transaction at hand."""
     settings = mysql_target(target)
-    name = TableName(settings.database, settings.table).folded
+    name = settings.name.folded
     cursor.execute(
         f"REPLACE INTO {TABLE} (database_name, table_name, looked_at, found) VALUES (%s, %s, %s, %s)",
         (*name, shown_columns(target.names, settings.padded), found),

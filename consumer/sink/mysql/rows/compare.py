@@ -15,11 +15,12 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows import normal_form
 from consumer.sink.mysql.rows.columns import columns_of
-from consumer.sink.mysql.rows.values import bytes_of, table_of
+from consumer.sink.mysql.rows.values import bytes_of
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.server.wire import fetch_packets, has_texts
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.target import table_of
 from consumer.target import Only
 
 RANGE_ROWS = 500_000

@@ -14,8 +14,9 @@ from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import joined
-from consumer.sink.mysql.rows.values import as_signed, bytes_of, key_literals, mysql_target, sql, table_of
+from consumer.sink.mysql.rows.values import as_signed, bytes_of, key_literals, sql
 from consumer.sink.mysql.tables.rounded import near
+from consumer.sink.mysql.target import mysql_target, table_of
 
 _BYTES = 256 * 1024
 _LIST_ROWS = 1000
@@ -56,7 +57,7 @@ def same_bytes(name: str, literal: pa.Array) -> pa.Array:
 
 def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
     name, column = quote(target.names[position]), target.columns[position]
-    if (rounded := near(name, mysql_target(target).column_types[position], literal)) is not None:
+    if (rounded := near(name, mysql_target(target).columns[position].type, literal)) is not None:
         return rounded
     if column.family is Family.SET:
         # Some servers look a SET with the 64th label up as a negative number; CAST compares exactly.

@@ -10,7 +10,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.model.times import LOGICAL_BITS
 from consumer.sink.mysql.rows.staged import STAGED, key_stage_of, same_values
-from consumer.sink.mysql.rows.values import mysql_target, table_of
+from consumer.sink.mysql.target import mysql_target, table_of
 
 
 def keys_of(target: LoadTarget, deletes: pa.Table) -> pa.Table:
@@ -39,8 +39,6 @@ def _stamped(target: LoadTarget) -> list[str]:
     """The columns that can be ON UPDATE CURRENT_TIMESTAMP, where somebody made the table: all keep their values."""
     ending, settings = target.ending, mysql_target(target)
     assert ending is not None
-    kinds = list(zip(target.names, settings.data_types, strict=True))
-    kinds = [pair for position, pair in enumerate(kinds) if position not in (ending.ended, ending.current)]
-    kinds += [(name, kind.lower()) for name, (kind, _) in zip(target.own, settings.own_types, strict=True)]
-    times = (name for name, kind in kinds if kind.startswith(("timestamp", "datetime")))
-    return [quote(name) for name in times if name not in settings.computed]
+    written = [column for n, column in enumerate(settings.columns) if n not in (ending.ended, ending.current)]
+    stay = [column for column in (*written, *settings.own) if not column.generated]
+    return [quote(column.name) for column in stay if column.data_type in ("timestamp", "datetime")]

@@ -13,9 +13,10 @@ import pymysql
 from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
-from consumer.sink.mysql.rows.values import Form, form_of, from_text, mysql_target, table_of, texts
+from consumer.sink.mysql.rows.values import Form, form_of, from_text, texts
 from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, TOO_LARGE, errno, translate
 from consumer.sink.mysql.server.wire import load_local
+from consumer.sink.mysql.target import mysql_target, table_of
 
 _FORMAT = pyarrow.csv.WriteOptions(include_header=False, quoting_style="all_valid", null_string="NULL")
 _CLAUSES = (
@@ -52,11 +53,11 @@ def load_statement(target: LoadTarget) -> str:
     With any SET, servers forget that the AUTO_INCREMENT column was read from the file, and give a 0 a new number
     whatever sql_mode says. So that column is SET too.
     """
-    settings = mysql_target(target)
+    counts = [column.counts for column in mysql_target(target).columns]
     expressed = [form_of(target, position) is not Form.TEXT for position in range(len(target.names))]
     places, assignments = [], []
     for position, name in enumerate(target.names):
-        if expressed[position] or (name == settings.auto_increment and any(expressed)):
+        if expressed[position] or (counts[position] and any(expressed)):
             places.append(f"@v{position}")
             assignments.append(f"{quote(name)} = {from_text(target, position, f'@v{position}')}")
         else:

@@ -21,9 +21,10 @@ from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import replace
 from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.deletes import same_bytes
-from consumer.sink.mysql.rows.values import key_literals, mysql_target, sql, table_of
+from consumer.sink.mysql.rows.values import key_literals, sql
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.rounded import near
+from consumer.sink.mysql.target import mysql_target, table_of
 from consumer.sink.progress_layout import COLUMNS
 from consumer.sink.progress_rows import begins_too_early
 
@@ -108,7 +109,7 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
         if cursor.rowcount != -count:
             shown = condition[:300].decode(errors="replace")
             message = f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}"
-            if target.quarantined is None:
+            if target.load.quarantine is None:
                 raise CannotBeExact(message, hint=_RESYNC, table=str(target.table))
             lacking.append((int(identities(changes.slice(row, 1), ())[0]), False, message))
     if lacking:
@@ -141,7 +142,7 @@ def conditions(target: LoadTarget, changes: pa.Table, plain: bool = False) -> It
 def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
     name = quote(target.names[position])
     settings = mysql_target(target)
-    match target.columns[position].family, settings.data_types[position]:
+    match target.columns[position].family, settings.columns[position].data_type:
         case _, "vector":  # it is compared with no NULL
             return sql(f"HEX({name}) <=> HEX(", literal, ")")
         case Family.JSON, "json":  # 1 and 1.0 are equal, and written in two ways
@@ -153,6 +154,6 @@ def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
         case ((Family.BIT | Family.ENUM | Family.SET | Family.YEAR), _):
             return sql(f"CAST({name} AS UNSIGNED) <=> ", literal)
     equal = sql(f"{name} <=> ", literal)
-    if (rounded := near(name, settings.column_types[position], literal)) is not None:
+    if (rounded := near(name, settings.columns[position].type, literal)) is not None:
         return sql("(", equal, " OR ", rounded, ")")
     return equal

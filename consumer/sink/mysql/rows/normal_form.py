@@ -15,7 +15,7 @@ from consumer.codec.values import float32_exact, json_form
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
-from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.target import mysql_target
 
 _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -52,20 +52,20 @@ def expressions(target: LoadTarget) -> list[str]:
 
 
 def _expression(target: LoadTarget, position: int, name: str) -> str:
-    column, data_type = target.columns[position], mysql_target(target).data_types[position]
+    column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
     if column.family in _NUMBERED or data_type == "year":
         return f"CAST({name} AS UNSIGNED)"
-    if data_type in ("float", "double") and not _ROUNDED.match(mysql_target(target).column_types[position]):
+    if data_type in ("float", "double") and not _ROUNDED.match(mysql_target(target).columns[position].type):
         return f"{name} + 0e0"  # as text a FLOAT has six digits
     if data_type.endswith("int"):
         return f"{name} + 0"  # without the zeros of ZEROFILL
     if data_type == "vector":  # MySQL's text of one has six digits of each number
-        return f"VEC_AS_TEXT({name})" if mysql_target(target).flavor == "tidb" else f"LOWER(HEX({name}))"
+        return f"VEC_AS_TEXT({name})" if mysql_target(target).server.flavor == "tidb" else f"LOWER(HEX({name}))"
     return name
 
 
 def _expected(target: LoadTarget, position: int, values: pa.ChunkedArray) -> pa.Array:
-    column, data_type = target.columns[position], mysql_target(target).data_types[position]
+    column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
     array = values.combine_chunks()
     if column.family is Family.FLOAT:
         array = _of_numbers(array, lambda texts: float32_exact(pc.cast(texts, pa.string())))
@@ -75,7 +75,7 @@ def _expected(target: LoadTarget, position: int, values: pa.ChunkedArray) -> pa.
 
 
 def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
-    family, data_type = target.columns[position].family, mysql_target(target).data_types[position]
+    family, data_type = target.columns[position].family, mysql_target(target).columns[position].data_type
     if family is Family.BINARY:
         return pc.cast(values, pa.large_binary())
     text = pc.cast(values, pa.large_string())

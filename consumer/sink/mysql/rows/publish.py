@@ -20,14 +20,14 @@ from consumer.sink.mysql.rows import replace as statements
 from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.load_data import NotLoaded
 from consumer.sink.mysql.rows.no_values import rows_told
-from consumer.sink.mysql.rows.staged import drop_stage, is_staged
-from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.rows.staged import drop_stage
 from consumer.sink.mysql.rows.waiting import Kind, waiting
 from consumer.sink.mysql.rows.write import DELETE_ROWS, PUT_BYTES, by_load_data, can_load, make_stages, write_rows
 from consumer.sink.mysql.rows.writer import puts_and_deletes
 from consumer.sink.mysql.server import connection as server
 from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.target import mysql_target
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Publication:
 
     @cached_property
     def _needs_stage(self) -> bool:
-        return is_staged(self.target) or self.target.ending is not None
+        return mysql_target(self.target).is_staged or self.target.ending is not None
 
     def prepare(self, cursor: pymysql.cursors.Cursor) -> None:
         """What a session needs before the transaction; it ends the one at hand."""

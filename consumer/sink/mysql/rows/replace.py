@@ -16,8 +16,9 @@ from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import Piece, joined
-from consumer.sink.mysql.rows.values import error_values, literals, odd_rows, sql, table_of
+from consumer.sink.mysql.rows.values import error_values, literals, odd_rows, sql
 from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
+from consumer.sink.mysql.target import table_of
 
 Verb = Literal["REPLACE", "INSERT"]
 
@@ -55,7 +56,7 @@ class _Put:
             if not reason:
                 continue
             error = self._refused(part, reason)
-            if (quarantined := self._target.quarantined) is not None:
+            if (quarantined := self._target.load.quarantine) is not None:
                 # All at once: each time that the rows are written without some of them costs as much as the first.
                 found = islice(self._every_refused(rows.slice(piece.start)), quarantined.most + 1)
                 error.more = tuple(row for row in found if row[0] != error.row)
@@ -82,7 +83,7 @@ class _Put:
             known = translate(error)
             if not isinstance(known, RowRefused) or errno(error) in TOO_LARGE:
                 raise
-            if self._target.quarantined is not None and not known.of_data:
+            if self._target.load.quarantine is not None and not known.of_data:
                 raise known from error
             return known.message
         expected = pc.sum(error_values(self._target, rows)).as_py()

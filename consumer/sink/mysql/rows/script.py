@@ -14,10 +14,10 @@ from consumer.sink.mysql.progress.epochs import TURN
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
-from consumer.sink.mysql.rows.staged import is_staged
-from consumer.sink.mysql.rows.values import literals, mysql_target, odd_rows, sql, table_of
+from consumer.sink.mysql.rows.values import literals, odd_rows, sql
 from consumer.sink.mysql.server.connection import file_session
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.target import mysql_target, table_of
 
 _ROWS, _BYTES = 500, 256 * 1024
 
@@ -65,11 +65,11 @@ class MySqlScript:
         return b"COMMIT;\n"
 
     def _session(self) -> str:
-        return file_session(mysql_target(self.target).flavor)
+        return file_session(mysql_target(self.target).server.flavor)
 
     def _puts(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
         settings = mysql_target(target)
-        safe = not (is_staged(target) or settings.secondary_unique or settings.padded)
+        safe = not (settings.is_staged or settings.secondary_unique or settings.padded)
         if safe or not there:
             head = self._head("REPLACE" if safe else "INSERT", target)
             for piece in joined(self._tuples(target, rows), b",", _ROWS, _BYTES):

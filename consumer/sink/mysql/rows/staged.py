@@ -20,10 +20,10 @@ import pymysql
 from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
-from consumer.model.names import qualified, quote
-from consumer.sink.mysql.rows.values import bytes_of, mysql_target, table_of
+from consumer.model.names import TableName, qualified, quote
+from consumer.sink.mysql.rows.values import bytes_of
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
-from consumer.sink.mysql.settings import MySqlTarget
+from consumer.sink.mysql.target import Server, TargetColumn, mysql_target, table_of
 from consumer.sink.progress_layout import SCHEMA
 
 _STAGE, _OWN, _KEYS = "stage", "stage_own", "stage_keys"
@@ -32,11 +32,6 @@ _ROW = "storage_consumer_row"
 STAGED, _COMPLETING = "storage_consumer_staged", "storage_consumer_own"
 """Aliases of the two in statements. A table of the target can be called by any short word."""
 _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
-
-
-def is_staged(target: LoadTarget) -> bool:
-    settings = mysql_target(target)
-    return bool(target.own or settings.checked or settings.computed)
 
 
 def stage_of(target: LoadTarget) -> str:
@@ -57,29 +52,25 @@ def _numbered(target: LoadTarget, name: str) -> str:
 def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     """Make the session's empty temporary tables for rows of `target`."""
     settings = mysql_target(target)
-    types = zip(settings.column_types, settings.collations, strict=True)
     with _outside_transactions(cursor):
-        _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
+        _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", settings.columns)
         if target.own:
-            own = f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY"
-            _make(cursor, target, _own_of(target), own, target.own, settings.own_types)
+            _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", settings.own)
 
 
-def begin_unlocked(cursor: pymysql.cursors.Cursor, settings: MySqlTarget) -> None:
+def begin_unlocked(cursor: pymysql.cursors.Cursor, server: Server) -> None:
     """End the transaction at hand. The next one locks no rows that it only looks at, and no gap where it looks for a
     row: sessions would wait for one another. A binary log of statements needs these locks."""
     cursor.connection.commit()
-    if settings.flavor != "tidb" and not settings.logs_statements:
+    if server.flavor != "tidb" and not server.logs_statements:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 def make_key_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     """As `make_stage`, for the key's columns alone."""
-    settings = mysql_target(target)
-    types = [(settings.column_types[n], settings.collations[n]) for n in target.key]
-    names = [target.names[position] for position in target.key]
+    columns = [mysql_target(target).columns[position] for position in target.key]
     with _outside_transactions(cursor):
-        _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", names, types)
+        _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", columns)
 
 
 def key_stage_of(target: LoadTarget) -> str:
@@ -89,23 +80,9 @@ def key_stage_of(target: LoadTarget) -> str:
 def staged_keys(target: LoadTarget) -> LoadTarget:
     """That stage, as a target of rows that have the columns of the key alone."""
     settings = mysql_target(target)
-
-    def of_key(values: Sequence[str]) -> tuple[str, ...]:
-        return tuple(values[position] for position in target.key)
-
-    plain = replace(
-        settings,
-        database=SCHEMA,
-        table=_numbered(target, _KEYS),
-        data_types=of_key(settings.data_types),
-        column_types=of_key(settings.column_types),
-        collations=of_key(settings.collations),
-        checked=False,
-        padded=(),
-        computed=(),
-    )
-    columns, key = tuple(target.columns[position] for position in target.key), tuple(range(len(target.key)))
-    return replace(target, columns=columns, names=of_key(target.names), key=key, settings=plain, own=(), ending=None)
+    stage = settings.staged(TableName(SCHEMA, _numbered(target, _KEYS)), [settings.columns[n] for n in target.key])
+    columns, names = tuple(target.columns[n] for n in target.key), tuple(target.names[n] for n in target.key)
+    return replace(target, columns=columns, names=names, key=tuple(range(len(target.key))), settings=stage, own=())
 
 
 def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
@@ -131,31 +108,25 @@ def _outside_transactions(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
 
 
 def _make(
-    cursor: pymysql.cursors.Cursor,
-    target: LoadTarget,
-    stage: str,
-    own: str,
-    names: Sequence[str],
-    types: Sequence[tuple[str, str]],
+    cursor: pymysql.cursors.Cursor, target: LoadTarget, stage: str, own: str, columns: Sequence[TargetColumn]
 ) -> None:
-    settings = mysql_target(target)
     cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
-    if settings.flavor == "tidb":  # it has no CREATE TABLE .. SELECT
-        columns = (
-            f"{quote(name)} {kind}{f' COLLATE {collation}' if collation else ''} NULL"
-            for name, (kind, collation) in zip(names, types, strict=True)
+    if mysql_target(target).server.flavor == "tidb":  # it has no CREATE TABLE .. SELECT
+        typed = (
+            f"{quote(column.name)} {column.type}{f' COLLATE {column.collation}' if column.collation else ''} NULL"
+            for column in columns
         )
-        cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}, {', '.join(columns)})")
+        cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}, {', '.join(typed)})")
         return
-    table = table_of(target)
-    cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}) AS SELECT {_listed(names)} FROM {table} LIMIT 0")
+    names, table = _listed([column.name for column in columns]), table_of(target)
+    cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}) AS SELECT {names} FROM {table} LIMIT 0")
 
 
 def staged(target: LoadTarget) -> LoadTarget:
     """The stage, as a target of the same rows."""
-    settings, table = mysql_target(target), _numbered(target, _STAGE)
-    plain = replace(settings, database=SCHEMA, table=table, checked=False, padded=(), computed=())
-    return replace(target, settings=plain, own=())
+    settings = mysql_target(target)
+    stage = settings.staged(TableName(SCHEMA, _numbered(target, _STAGE)), settings.columns)
+    return replace(target, settings=stage, own=())
 
 
 def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
@@ -199,16 +170,17 @@ def _inserts(target: LoadTarget, new: int) -> list[str]:
 
 def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     """Fill the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
-    settings, table, stage = mysql_target(target), table_of(target), stage_of(target)
+    table, stage = table_of(target), stage_of(target)
     old = _listed(target.own, f"{table}.")
     there = f"SELECT {STAGED}.{_ROW}, {old} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.own)}) {there}")
     found = int(cursor.rowcount)
     cursor.execute(f"SELECT COUNT(*) FROM {stage}")
     new = int(cursor.fetchone()[0]) - found
-    if new and settings.required:
-        names = _listed(settings.required)
-        defaults = ", ".join(f"ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in settings.required)
+    required = [column.name for column in mysql_target(target).own if column.required]
+    if new and required:
+        names = _listed(required)
+        defaults = ", ".join(f"ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in required)
         raise SchemaDrift(
             f"a new row has no value for the target table's columns {names}, which are NOT NULL and have no default",
             hint=f"give them a default, as here the one for numbers: ALTER TABLE {table} {defaults}",
@@ -240,9 +212,10 @@ def _collision(target: LoadTarget, said: str) -> RowsCollide:
     return RowsCollide(
         f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
         f" upstream's, or which upstream does not have: one of them would be lost ({said})",
-        hint=f"{older if target.quarantined is not None else ''}give the columns of the {key} a collation that compares"
-        " as upstream does (utf8mb4_bin, or one with NO PAD where upstream's keys differ in trailing blanks), or drop"
-        " the key where upstream has none; then run again, or resync the table where its rows are not upstream's",
+        hint=(older if target.load.quarantine is not None else "")
+        + f"give the columns of the {key} a collation that compares as upstream does (utf8mb4_bin, or one with NO PAD"
+        " where upstream's keys differ in trailing blanks), or drop the key where upstream has none; then run again, or"
+        " resync the table where its rows are not upstream's",
         table=str(target.table),
     )
 

@@ -18,8 +18,8 @@ from consumer.codec.values import binary_to_hex, float32_exact
 from consumer.errors import CorruptFile, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
-from consumer.model.names import qualified, quote
-from consumer.sink.mysql.settings import MySqlTarget
+from consumer.model.names import quote
+from consumer.sink.mysql.target import mysql_target, table_of
 
 _VECTOR_FROM_TEXT = {"mysql": "STRING_TO_VECTOR", "mariadb": "VEC_FromText", "tidb": "VEC_FROM_TEXT"}
 _NUMBERS = (Family.BIT, Family.ENUM, Family.SET)
@@ -40,18 +40,6 @@ class Form(enum.Enum):
     VECTOR = enum.auto()
 
 
-def mysql_target(target: LoadTarget) -> MySqlTarget:
-    """The sink's own part of `target`."""
-    assert isinstance(target.settings, MySqlTarget)
-    return target.settings
-
-
-def table_of(target: LoadTarget) -> str:
-    """Its table's name in statements."""
-    settings = mysql_target(target)
-    return qualified(settings.database, settings.table)
-
-
 def bytes_of(name: str) -> str:
     """The bytes, as UTF-8, of a text column: what tells texts apart that its collation takes for equal."""
     return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
@@ -59,7 +47,7 @@ def bytes_of(name: str) -> str:
 
 def form_of(target: LoadTarget, position: int) -> Form:
     """Raises SchemaDrift where a number's meaning would get lost: an ENUM's in a VARCHAR, an INT in an ENUM."""
-    column, data_type = target.columns[position], mysql_target(target).data_types[position]
+    column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
     if (column.family in _NUMBERS or data_type in _NUMBERS) and column.family != data_type:
         raise SchemaDrift(
             f"column {column.name} is {column.type} upstream and {data_type.upper()} in the target",
@@ -116,7 +104,7 @@ def from_text(target: LoadTarget, position: int, text: str) -> str:
         case Form.HEX:
             return f"UNHEX({text})"
         case Form.VECTOR:
-            return f"{_VECTOR_FROM_TEXT[mysql_target(target).flavor]}({text})"
+            return f"{_VECTOR_FROM_TEXT[mysql_target(target).server.flavor]}({text})"
         case Form.TEXT:
             return text
 
@@ -168,12 +156,11 @@ def _array(rows: pa.Table, position: int) -> pa.Array:
 def _written(target: LoadTarget, rows: pa.Table, position: int) -> pa.Array:
     """As `_array`, of values that are to be stored."""
     values, name = _array(rows, position), target.names[position]
-    settings = mysql_target(target)
-    if values.null_count and name in settings.filled:
+    column = mysql_target(target).columns[position]
+    if values.null_count and column.filled:
         raise CorruptFile(
             f"column {name} is NULL upstream, and the target would put a value of its own there",
-            hint=f"ALTER TABLE {table_of(target)} MODIFY COLUMN {quote(name)} {settings.column_types[position]} NULL;"
-            " then run again",
+            hint=f"ALTER TABLE {table_of(target)} MODIFY COLUMN {quote(name)} {column.type} NULL; then run again",
         )
     return values
 
@@ -200,14 +187,14 @@ def _literal(target: LoadTarget, position: int, values: pa.Array, plain: bool) -
         case Form.HEX:
             return _quoted(values, "_binary'")  # digits would double it, and a statement has a greatest size
         case Form.VECTOR:
-            return _quoted(values, f"{_VECTOR_FROM_TEXT[mysql_target(target).flavor]}('", "')")
+            return _quoted(values, f"{_VECTOR_FROM_TEXT[mysql_target(target).server.flavor]}('", "')")
         case Form.TEXT:
             return _quoted(_text(column, values), "'", plain=plain)
 
 
 def _key_literal(target: LoadTarget, position: int, values: pa.Array, plain: bool) -> pa.Array:
     column = target.columns[position]
-    if mysql_target(target).collations[position]:  # a text next to a number is compared as a double
+    if mysql_target(target).columns[position].collation:  # a text next to a number is compared as a double
         return _literal(target, position, values, plain)
     match column.family:
         case Family.INTEGER | Family.DECIMAL:

@@ -18,14 +18,14 @@ from consumer.sink.mysql.rows.deletes import delete_statements
 from consumer.sink.mysql.rows.ends import end_versions, keys_of
 from consumer.sink.mysql.rows.staged import (
     begin_unlocked,
-    is_staged,
     make_key_stage,
     make_stage,
     staged,
     staged_keys,
     write_staged,
 )
-from consumer.sink.mysql.rows.values import mysql_target, odd_rows
+from consumer.sink.mysql.rows.values import odd_rows
+from consumer.sink.mysql.target import mysql_target
 
 PUT_ROWS = 100_000
 PUT_BYTES = 32 << 20
@@ -42,8 +42,8 @@ def can_load(target: LoadTarget) -> bool:
     """Whether LOAD DATA may write its puts. It is quicker for any number of rows. TiDB's is optimistic: it fails where
     two meet at a key."""
     settings = mysql_target(target)
-    safe = settings.flavor != "tidb" or not (settings.secondary_unique or is_staged(target))
-    return safe and settings.local_infile
+    safe = settings.server.flavor != "tidb" or not (settings.secondary_unique or settings.is_staged)
+    return safe and settings.server.local_infile
 
 
 def by_load_data(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
@@ -71,11 +71,11 @@ def write_rows(
         for piece in pieces(part, DELETE_ROWS, PUT_BYTES):
             for statement in delete_statements(target, piece):
                 cursor.execute(statement)
-    there = staged(target) if is_staged(target) else target
+    there = staged(target) if mysql_target(target).is_staged else target
     for part in puts:
         for piece in pieces(part, PUT_ROWS, PUT_BYTES):
             put(cursor, there, piece, packet)
-    if not puts or not is_staged(target):
+    if not puts or not mysql_target(target).is_staged:
         return 0
     if any(end_in_blanks(target, part) for part in puts):
         record_blanks(cursor, target, True)
@@ -88,7 +88,7 @@ def _end_versions(
     cursor: pymysql.cursors.Cursor, target: LoadTarget, deletes: Sequence[pa.Table], packet: int, put: Put
 ) -> None:
     stage = staged_keys(target)
-    write = replace.put if mysql_target(target).flavor == "tidb" else put
+    write = replace.put if mysql_target(target).server.flavor == "tidb" else put
     for part in deletes:
         for piece in pieces(keys_of(target, part), PUT_ROWS, PUT_BYTES):
             write(cursor, stage, piece, packet)
@@ -100,6 +100,6 @@ def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) 
     """Before a transaction: make the stages that it needs, with puts or without, and begin it unlocked."""
     if target.ending is not None:
         make_key_stage(cursor, target)
-    if puts and is_staged(target):
+    if puts and mysql_target(target).is_staged:
         make_stage(cursor, target)
-    begin_unlocked(cursor, mysql_target(target))
+    begin_unlocked(cursor, mysql_target(target).server)

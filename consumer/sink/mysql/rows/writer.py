@@ -23,9 +23,9 @@ from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose
 from consumer.sink.mysql.rows.load_data import NotLoaded
 from consumer.sink.mysql.rows.no_values import check_values, rows_told
-from consumer.sink.mysql.rows.staged import begin_unlocked, is_staged
+from consumer.sink.mysql.rows.staged import begin_unlocked
 from consumer.sink.mysql.rows.transactions import Transactions
-from consumer.sink.mysql.rows.values import by_key, mysql_target
+from consumer.sink.mysql.rows.values import by_key
 from consumer.sink.mysql.rows.waiting import Kind, wait
 from consumer.sink.mysql.rows.write import (
     DELETE_ROWS,
@@ -39,6 +39,7 @@ from consumer.sink.mysql.rows.write import (
     write_rows,
 )
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.target import mysql_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class MySqlSession:
         first = batches[0][0]
         try:
             self._transactions.run(
-                str(first.table), work, lambda cursor: begin_unlocked(cursor, mysql_target(first)), patient=False
+                str(first.table), work, lambda cursor: begin_unlocked(cursor, mysql_target(first).server), patient=False
             )
         except NotLoaded as reason:
             self._transactions.close()
@@ -156,7 +157,7 @@ class MySqlSession:
         if not here and not mysql_target(target).looked and target.table not in self._looked:
             here = self._transactions.run(str(target.table), lambda cursor: look_for_blanks(cursor, target))
             self._looked.add(target.table)
-        if here and not is_staged(target):
+        if here and not mysql_target(target).is_staged:
             raise may_lose(target)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
@@ -217,7 +218,7 @@ class MySqlSession:
 def _is_plain(target: LoadTarget) -> bool:
     """Whether its rows are written with nothing around them. A transaction of several LOAD DATA is not known to be
     one on each TiDB."""
-    return not is_staged(target) and target.ending is None and mysql_target(target).flavor != "tidb"
+    return not mysql_target(target).is_staged and target.ending is None and mysql_target(target).server.flavor != "tidb"
 
 
 def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.columns import Column
+from consumer.model.load import Purpose
 from consumer.model.names import qualified, quote, same_name, same_names
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable
+from consumer.sink.mysql.tables.describe import TargetTable
 from consumer.sink.mysql.tables.fits import misfit, wrong_label
 from consumer.sink.mysql.tables.types import column_type
+from consumer.sink.mysql.target import TargetColumn
 from consumer.target import LoadRequest
 
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
@@ -47,8 +49,8 @@ def check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged
 
 def check_stored(request: LoadRequest, table: TargetTable) -> None:
     """A column that somebody made one that the target computes and keeps has other values than the rows say."""
-    for column in table.columns:
-        if column.generated and not column.virtual and same_name(column.name) in request.plain and not request.reading:
+    for column in table.columns if request.load.purpose is not Purpose.COMPARE else ():
+        if column.generated and not column.virtual and same_name(column.name) in request.plain:
             raise SchemaDrift(
                 f"the target computes {quote(column.name)}, and upstream does not: the rows' values would be lost",
                 hint=f"make it a plain column: {_modify(request, column, column.type)}",
@@ -60,7 +62,7 @@ def computed_when_read(request: LoadRequest, table: TargetTable) -> tuple[str, .
     """Columns of upstream, in its spelling, that the target computes when it is read. Raises SchemaDrift."""
     virtual = same_names(column.name for column in table.columns if column.virtual)
     found = tuple(column.name for column in visible(request) if same_name(column.name) in virtual)
-    if found and request.formed:
+    if found and request.load.mode is not None:
         raise SchemaDrift(
             f"the target computes {listed(found)} when it is read, and the table's form writes all columns",
             hint=f"make it a plain column in {request.name}, then run again",
@@ -98,7 +100,7 @@ def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str
 
 
 def visible(request: LoadRequest) -> list[Column]:
-    return [column for column in request.columns if not column.hidden and column.name not in request.absent]
+    return [column for column in request.columns if not column.hidden and column.name not in request.load.absent]
 
 
 def listed(names: Sequence[str]) -> str:

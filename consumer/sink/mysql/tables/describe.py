@@ -13,6 +13,7 @@ import pymysql
 
 from consumer.model.names import TableName, by_name, qualified, same_name, same_names
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
+from consumer.sink.mysql.target import TargetColumn
 
 _Name = TypeVar("_Name")
 _Found = TypeVar("_Found")
@@ -20,37 +21,6 @@ _PLAIN = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
 _ESCAPED = re.compile(r"''|\\[\\nr0]")
 _SINGLE_LOOKUPS = 20
 """Up to so many tables of a database are asked for one by one: the server then opens only those."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetColumn:
-    """A column: `type` is COLUMN_TYPE (``int(11) unsigned``), `data_type` DATA_TYPE (``int``), both lower case but for
-    labels; `collation` is "" for what is no text, `expression` for what is not generated."""
-
-    name: str
-    data_type: str
-    type: str
-    collation: str
-    nullable: bool
-    generated: bool
-    default: str | None
-    extra: str
-    expression: str
-
-    @property
-    def counts(self) -> bool:
-        """Whether the server can number it itself."""
-        return "auto_increment" in self.extra.lower()
-
-    @property
-    def filled(self) -> bool:
-        """Whether NULL becomes a number or the time there, without a word."""
-        return not self.nullable and (self.data_type == "timestamp" or self.counts)
-
-    @property
-    def virtual(self) -> bool:
-        """Whether it is a generated column that is computed when it is read."""
-        return "VIRTUAL" in self.extra.upper()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 
 from consumer.model.columns import Column, Family, mislabelled
-from consumer.sink.mysql.tables.describe import TargetColumn, labels
+from consumer.sink.mysql.tables.describe import labels
+from consumer.sink.mysql.target import TargetColumn
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _LONG_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})

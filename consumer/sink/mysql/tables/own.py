@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from consumer.errors import SchemaDrift
 from consumer.model.names import quote, same_name, same_names
-from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
+from consumer.sink.mysql.tables.describe import TargetTable, UniqueKey
+from consumer.sink.mysql.target import TargetColumn
 from consumer.target import LoadRequest
 
 _IN_LINE = "bring the target table's columns in line, or empty and reload it: resync"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnColumns:
-    """`required` are those that are NOT NULL without a default; `types` are all their types and collations. `together`:
-    all rows of a load must be completed before the first of them is written, as unique values may move between them."""
-
-    names: tuple[str, ...]
-    required: tuple[str, ...] = ()
-    types: tuple[tuple[str, str], ...] = ()
-    together: bool = False
-
-
-def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str], key: Sequence[int]) -> OwnColumns:
+def own_columns(
+    request: LoadRequest, table: TargetTable, written: Sequence[str], key: Sequence[int]
+) -> Sequence[TargetColumn]:
     """The columns of `table` beside those `written` and those that it computes; `key` are positions in `written`.
 
     Raises SchemaDrift where a row of the target cannot be found again, or could be removed without anybody asking.
@@ -32,21 +23,29 @@ def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str]
     there = same_names(written)
     own = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
     if not own:
-        return OwnColumns(())
-    names = tuple(column.name for column in own)
+        return own
+    names = [column.name for column in own]
     if not key:
         raise drift(request, f"{_lack(names)}, and without a key no row can keep them")
-    handle = {same_name(written[position]) for position in key}
-    others = [unique for unique in table.unique_keys if unique.folded != handle]
-    for unique in others:
+    for unique in _others(table, written, key):
         if not _is_written(unique, there) and not _stays_apart(unique, own):
             raise drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
-    return OwnColumns(
-        names,
-        tuple(column.name for column in own if not column.nullable and column.default is None and not column.counts),
-        tuple((column.type, column.collation) for column in own),
-        any(_is_written(unique, there) for unique in others),
-    )
+    return own
+
+
+def unique_values_move(
+    table: TargetTable, own: Sequence[TargetColumn], written: Sequence[str], key: Sequence[int]
+) -> bool:
+    """Whether all rows of a load must be completed by their `own` columns before the first of them is written, as
+    unique values may move between them."""
+    there = same_names(written)
+    return bool(own) and any(_is_written(unique, there) for unique in _others(table, written, key))
+
+
+def _others(table: TargetTable, written: Sequence[str], key: Sequence[int]) -> list[UniqueKey]:
+    """The unique keys beside the handle key."""
+    handle = same_names(written[position] for position in key)
+    return [unique for unique in table.unique_keys if unique.folded != handle]
 
 
 def _is_written(unique: UniqueKey, written: frozenset[str]) -> bool:

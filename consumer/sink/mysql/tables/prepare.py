@@ -9,13 +9,13 @@ import pymysql
 
 from consumer.errors import CannotBeExact, ConsumerError, TableError
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
 from consumer.sink.missing import table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
-from consumer.sink.mysql.server.connection import Flavor
+from consumer.sink.mysql.server.connection import Flavor, FlavorName
 from consumer.sink.mysql.server.errors import MISSING, errno
-from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
+from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
 from consumer.sink.mysql.tables.checks import (
     check_engine,
@@ -28,11 +28,12 @@ from consumer.sink.mysql.tables.checks import (
     type_of,
     visible,
 )
-from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels, refusal
-from consumer.sink.mysql.tables.own import drift, own_columns
+from consumer.sink.mysql.tables.describe import TargetTable, describe, labels, refusal
+from consumer.sink.mysql.tables.own import drift, own_columns, unique_values_move
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
 from consumer.sink.mysql.tables.unique_keys import trust_in
+from consumer.sink.mysql.target import MySqlTarget, Server, TargetColumn
 from consumer.target import LoadRequest
 
 _GENERATED = "my_row_id"
@@ -51,7 +52,8 @@ def prepare(
     blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
-    shared = _Shared(settings, Flavor.parse(version), bool(local_infile), blanks, _logs_statements(cursor))
+    server = Server(Flavor.parse(version).name, bool(local_infile), _logs_statements(cursor))
+    shared = _Shared(settings, server, blanks)
     return [_answer(request, found, shared) for request in requests]
 
 
@@ -73,10 +75,8 @@ def create_statement(request: LoadRequest) -> str:
 @dataclass(frozen=True, slots=True)
 class _Shared:
     settings: MySqlSettings
-    flavor: Flavor
-    local_infile: bool
+    server: Server
     blanks: Mapping[TableName, Blanks]
-    logs_statements: bool
 
 
 def _logs_statements(cursor: pymysql.cursors.Cursor) -> bool:
@@ -130,42 +130,34 @@ def _target(request: LoadRequest, table: TargetTable, shared: _Shared) -> LoadTa
     blanks = shared.blanks.get(table.name)
     handle = {same_name(names[position]) for position in key}
     secondary = any(unique.folded != handle for unique in table.unique_keys)
-    alone = request.alone and (secondary or bool(trust.padded))
     doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
-    checked = bool(key) and (doubtful or request.collided or alone)
+    match request.load.purpose:
+        case Purpose.LOAD_COLLIDED:
+            doubtful = True
+        case Purpose.MEND:
+            doubtful |= secondary or bool(trust.padded)
+    checked = doubtful and bool(key)
     check_engine(request, table, bool(key), shared.settings.staged)
-    whole = own.together or (checked and (request.together or request.collided or request.alone))
     return LoadTarget(
-        table=request.table,
-        columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
-        names=names,
-        key=key,
-        ordered=whole,
-        whole=whole,
-        settings=MySqlTarget(
-            data_types=tuple(target.data_type for _, target in columns),
-            column_types=tuple(target.type for _, target in columns),
-            collations=tuple(target.collation for _, target in columns),
-            flavor=shared.flavor.name,
-            local_infile=shared.local_infile,
-            secondary_unique=secondary,
-            database=table.name.database,
-            table=table.name.table,
-            auto_increment=next((target.name for _, target in columns if target.counts), ""),
-            filled=tuple(target.name for _, target in columns if target.filled),
-            required=own.required,
-            checked=checked,
-            padded=trust.padded,
-            looked=is_known(blanks, names, trust.padded),
-            own_types=own.types,
-            logs_statements=shared.logs_statements,
-            computed=tuple(target.name for _, target in columns if target.generated),
-        ),
-        own=own.names,
-        absent=request.absent,
+        request.load,
+        tuple(_with_labels(column, target, shared.server.flavor) for column, target in columns),
+        names,
+        key,
+        own=tuple(column.name for column in own),
         computed=computed_when_read(request, table),
-        routed=request.routed,
         virtual=tuple(column.name for column in table.columns if column.virtual),
+        whole=unique_values_move(table, own, names, key)
+        or (checked and request.load.purpose is not Purpose.LOAD_IN_PARTS),
+        settings=MySqlTarget(
+            shared.server,
+            table.name,
+            tuple(target for _, target in columns),
+            tuple(own),
+            secondary,
+            checked,
+            trust.padded,
+            is_known(blanks, names, trust.padded),
+        ),
     )
 
 
@@ -181,7 +173,8 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
         (sent[same_name(column.name)], column)
         for column in table.columns
         if same_name(column.name) in sent
-        if not column.generated or (not column.virtual and (request.reading or same_name(column.name) in keyed))
+        if not column.generated
+        or (not column.virtual and (request.load.purpose is Purpose.COMPARE or same_name(column.name) in keyed))
     ]
 
 
@@ -225,11 +218,11 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     return tuple(positions[same_name(column)] for column in key.columns)
 
 
-def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column:
+def _with_labels(column: Column, target: TargetColumn, flavor: FlavorName) -> Column:
     """The target's own labels come first: a number that they give means the same label there."""
     if not column.labelled or target.data_type not in ("enum", "set"):
         return column
     found = labels(target.type)
     # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
-    lost = flavor.name != "tidb" and any("?" in label for label in found)
+    lost = flavor != "tidb" and any("?" in label for label in found)
     return column if lost else replace(column, elements=found)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from consumer.errors import CannotBeExact
 from consumer.model.names import qualified, quote, same_name, same_names
-from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
+from consumer.sink.mysql.tables.describe import TargetTable, UniqueKey
+from consumer.sink.mysql.target import TargetColumn
 from consumer.target import LoadRequest
 
 
@@ -37,7 +38,7 @@ def trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key
     kept = same_names(names) | same_names(column.name for column in table.columns if column.generated)
     _refuse_extra(request, [unique for unique in own if unique.folded <= kept])
     others = [unique for unique in own if unique.prefix or unique.folded <= kept]
-    known = {frozenset(columns) for columns in request.told_unique}
+    known = {frozenset(columns) for columns in request.known_unique}
     handles = [unique for unique in table.unique_keys if unique.folded == handle]
     proven = [unique for unique in handles if _is_fine(table, unique, names)]
     unproven = [unique for unique in handles if unique not in proven]

@@ -9,7 +9,7 @@ import pytest
 from consumer.errors import RowsVary, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.steps import Window
-from tests.support.canal_json import row_line, target_of, whole
+from tests.support.canal_json import row_line, target_of, whole, with_load
 from tests.support.decoding import ID, KEYLESS, V, decode, failure, file_of
 
 ROW = row_line("INSERT", {"id": "1", "v": "a"}, commit_ts=1)
@@ -70,7 +70,7 @@ def test_rows_without_their_list_of_types_are_looked_at_one_by_one() -> None:
     assert error.line == 2
 
 
-WITHOUT_V = replace(target_of([ID]), absent=("v",))
+WITHOUT_V = with_load(target_of([ID]), absent=("v",))
 
 
 def test_a_column_that_is_left_out() -> None:

@@ -12,7 +12,7 @@ from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import Dialect
-from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
+from tests.support.canal_json import MemoryReader, as_rows, target_of, whole, with_load
 from tests.support.csv_rows import header, record, string
 
 COLUMNS = [Column("id", "INT"), Column("v", "VARCHAR")]
@@ -231,7 +231,7 @@ def test_columns_that_the_rows_lack_or_have_too_many() -> None:
     with pytest.raises(RowsVary) as caught:
         list(decoder.batches())
     assert caught.value.absent == ("w",)
-    selective = replace(target_of(COLUMNS[:1]), absent=("v",))
+    selective = with_load(target_of(COLUMNS[:1]), absent=("v",))
     decoder = SliceDecoder(
         MemoryReader(content), whole(content), selective, Dialect("csv", b"\n", WITH_TS), tuple(COLUMNS)
     )

@@ -75,7 +75,7 @@ def test_a_delete_may_have_the_key_alone() -> None:
     """As enable-old-value=false makes it in old releases."""
     content = b'"I","t","d",5,"x",2,"k"\n"D","t","d",6,"k"\n'
     columns = [Column("v", "VARCHAR"), Column("n", "INT"), Column("k", "VARCHAR")]
-    target = LoadTarget(target_of([]).table, tuple(columns), ("v", "n", "k"), (2,))
+    target = LoadTarget(target_of([]).load, tuple(columns), ("v", "n", "k"), (2,))
     decoder = SliceDecoder(
         MemoryReader(content), whole(content), target, Dialect("csv", b"\n", WITH_TS), target.columns
     )

@@ -12,14 +12,14 @@ from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import Dialect, LoadTarget
+from consumer.model.load import Dialect, LoadTarget, TableLoad
 from consumer.model.names import TableName
 from tests.support.build import ID, schema_file
 from tests.support.catalogs import catalog_of
 
 G, S, E = Column("g", "INT"), Column("s", "INT"), Column("e", "ENUM")
 HIDDEN = Column("_V$_expression_index_0", "VAR_STRING")
-TARGET = LoadTarget(TableName("d", "t"), (ID,), ("id",), (0,))
+TARGET = LoadTarget(TableLoad(TableName("d", "t")), (ID,), ("id",), (0,))
 CREATE = (
     "CREATE TABLE `t` (`id` INT PRIMARY KEY,`g` INT GENERATED ALWAYS AS (1) VIRTUAL,"
     "`s` INT GENERATED ALWAYS AS (1) STORED,`e` ENUM('x','y'),INDEX ((`id`+1)))"

@@ -13,7 +13,7 @@ from consumer.errors import TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
-from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import ApplyDdl, Window
@@ -63,10 +63,10 @@ class Replica:
         self, columns: Sequence[Column], table: TableName = TABLE, unique: tuple[tuple[str, ...], ...] = ()
     ) -> LoadTarget:
         """A table that is not there is made first, by a statement that says no more than the schema file."""
-        (answer,) = self.sink.prepare([LoadRequest(table, tuple(columns), unique)])
+        (answer,) = self.sink.prepare([LoadRequest(TableLoad(table), tuple(columns), unique)])
         if isinstance(answer, TableMissing):
             self.apply(Action.CREATE_TABLE, f"CREATE TABLE `{table.table}`", columns, table=table)
-            (answer,) = self.sink.prepare([LoadRequest(table, tuple(columns), unique)])
+            (answer,) = self.sink.prepare([LoadRequest(TableLoad(table), tuple(columns), unique)])
         assert isinstance(answer, LoadTarget), answer
         return answer
 

@@ -13,6 +13,7 @@ import pytest
 from consumer.errors import DdlRefused, SchemaDrift
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.load import TableLoad
 from consumer.model.names import TableName
 from consumer.model.times import ms_to_tso
 from consumer.target import LoadRequest
@@ -338,8 +339,8 @@ def test_the_progress_is_out_of_upstreams_reach(replica: Replica) -> None:
 
 
 def test_rows_and_replica_must_have_the_same_columns(filled: Replica) -> None:
-    (more,) = filled.sink.prepare([LoadRequest(TABLE, (ID, V, Column("w", "INT")))])
-    (less,) = filled.sink.prepare([LoadRequest(TABLE, (replace(ID, is_pk=False),))])
+    (more,) = filled.sink.prepare([LoadRequest(TableLoad(TABLE), (ID, V, Column("w", "INT")))])
+    (less,) = filled.sink.prepare([LoadRequest(TableLoad(TABLE), (replace(ID, is_pk=False),))])
     assert isinstance(more, SchemaDrift)
     assert "lacks the rows' columns w" in more.message
     assert isinstance(less, SchemaDrift)

@@ -6,15 +6,16 @@ import pyarrow as pa
 import pytest
 
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
+from consumer.model.load import LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.rows.normal_form import expected, expressions, held
-from consumer.sink.mysql.settings import MySqlTarget
+from consumer.sink.mysql.target import MySqlTarget, Server, TargetColumn
 
 
 def target(column: Column, data_type: str, column_type: str = "") -> LoadTarget:
-    settings = MySqlTarget((data_type,), (column_type or data_type,), ("",), "mysql", True, False, "d", "t")
-    return LoadTarget(TableName("d", "t"), (column,), (column.name,), (), settings=settings)
+    there = TargetColumn(column.name, data_type, column_type or data_type, "", True, False, None, "", "")
+    settings = MySqlTarget(Server("mysql", local_infile=True), TableName("d", "t"), (there,))
+    return LoadTarget(TableLoad(TableName("d", "t")), (column,), (column.name,), (), settings=settings)
 
 
 def same(column: Column, data_type: str, told: str, found: str) -> bool:
