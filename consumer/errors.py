@@ -13,7 +13,6 @@ ConsumerError
 │   ├── JobBroken              Spark's job ended before its tasks did
 │   ├── NoExecutors            Spark's cluster gives nobody who runs tasks
 │   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
-│   ├── Held                   another upstream that goes together with this one does not go on
 │   ├── Starved                this machine has no memory, threads, open files or disk left
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
@@ -128,10 +127,6 @@ class NoExecutors(Retryable): ...
 
 
 class ProgressMoved(Retryable):
-    may_pass = False
-
-
-class Held(Retryable):
     may_pass = False
 
 

@@ -116,7 +116,8 @@ class Loader(Protocol):
         `mending`, `found` gets the rows that differ, some at a time, in bounded memory. Raises what its tasks met."""
 
     def abandon(self) -> None:
-        """End all work at once: called if a signal ends the command in the middle of a load. Leaves no process."""
+        """End all work at once, and begin none any more: called if a signal ends the command in the middle of a load.
+        Leaves no process."""
 
     def close(self) -> None: ...
 

@@ -10,7 +10,7 @@ Arrow tables of changes ("change tables", see consumer.codec.change_table) have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -38,15 +38,6 @@ class TargetOptions:
     worker_count: int = 16
     allow_triggers: bool = False
     staged: bool = False
-
-
-class NotOne(Exception):
-    """Of what several consumers commit in one transaction, the share `number` cannot be committed, because of `error`:
-    nothing was."""
-
-    def __init__(self, number: int, error: ConsumerError) -> None:
-        super().__init__(number, error)
-        self.number, self.error = number, error
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +311,3 @@ class Sink(ProgressPort, RowPort, StatementPort, TablePort, ComparePort, Protoco
 
     def close(self) -> None:
         """Release the lease and everything else, even if `acquire` failed or was never called."""
-
-
-Share = tuple[Sink, Sequence[LoadOutcome], ProgressChange]
-"""What one of several consumers of a target commits."""
-CommitTogether = Callable[[Sequence[Share]], Sequence[ProgressChange]]
-"""Publishes and records all shares in one transaction. Raises NotOne for what is the matter with one of them."""

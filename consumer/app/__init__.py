@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from consumer.app.commands import backfill, forget, once, plan, resync, run, skip_ddl
 from consumer.app.inspect import inspect
+from consumer.app.parts import loader_of
 from consumer.app.replay import replay
 from consumer.app.retry import retry
-from consumer.app.several import AGAIN_AFTER, SharedLoader, apply_all, is_one_moment, run_all, shared_loader
+from consumer.app.several import AGAIN_AFTER, run_all
 from consumer.app.status import status
 from consumer.app.verify import verify
 
 __all__ = [
     "AGAIN_AFTER",
-    "SharedLoader",
-    "apply_all",
     "backfill",
     "forget",
     "inspect",
-    "is_one_moment",
+    "loader_of",
     "once",
     "plan",
     "replay",
@@ -25,7 +24,6 @@ __all__ = [
     "retry",
     "run",
     "run_all",
-    "shared_loader",
     "skip_ddl",
     "status",
     "verify",

@@ -30,7 +30,6 @@ from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.texts import count_text
 from consumer.model.times import now
-from consumer.pipeline.group import Member
 from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.others import Others
@@ -54,12 +53,10 @@ _BACK_AND_FORTH = Note(
 )
 
 
-def once(
-    settings: Settings, observer: Observer, loader: Loader | None = None, member: Member | None = None
-) -> RunResult:
+def once(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
     """Apply everything up to the checkpoint that is read at the start."""
     started = now()
-    with open_parts(settings, loader, member) as parts:
+    with open_parts(settings, loader) as parts:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
@@ -69,12 +66,10 @@ def once(
         return one_round(parts, manager, listing, started)
 
 
-def backfill(
-    settings: Settings, observer: Observer, loader: Loader | None = None, member: Member | None = None
-) -> RunResult:
+def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
     """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
     started = now()
-    with open_parts(settings, loader, member) as parts:
+    with open_parts(settings, loader) as parts:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         progress = patiently("reach the target", parts.sink.progress, observer, settings.max_wait)
@@ -105,12 +100,11 @@ def run(
     stop: threading.Event,
     loader: Loader | None = None,
     turns: threading.Lock | None = None,
-    member: Member | None = None,
 ) -> RunResult:
     """Round after round until `stop` is set. Retryable errors are waited for. `turns`: others take the same target, one
     of them at a time; it is given back after each round."""
     started = now()
-    with open_parts(settings, loader, member) as parts:
+    with open_parts(settings, loader) as parts:
         batches = parts.options.batches
         small = replace(batches, round_bytes=min(batches.round_bytes, LIVE_BYTES))
         parts = replace(parts, options=replace(parts.options, batches=small))

@@ -21,7 +21,6 @@ from consumer.model.result import RunResult, TableResult
 from consumer.model.rules import Consistency
 from consumer.model.times import MAX_TSO, now, zone_of
 from consumer.pipeline.context import Ports
-from consumer.pipeline.group import Member
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.pipeline.resync import offered
@@ -51,7 +50,8 @@ class Parts:
     options: RoundOptions
     letters: DeadLetters | None
     together: TogetherReader | None = None
-    member: Member | None = None
+    spark_before: float = 0.0
+    """How long Spark had taken to start for other commands."""
 
     def tell_together(self, observer: Observer) -> None:
         """Warnings about the upstreams that hold up this one, or that it does not wait for any more."""
@@ -63,14 +63,19 @@ class Parts:
         """With the storage up to its own checkpoint, whatever it goes together with: for who moves nothing further."""
         return self if self.together is None else replace(self, reader=self.together.own)
 
+    @property
+    def spark_seconds(self) -> float:
+        """How long Spark took to start for this command."""
+        return self.loader.start_seconds - self.spark_before
+
     def waits(self) -> list[str]:
         """What there is to say of the upstreams that this one goes together with, as of the last look at them."""
         return [] if self.together is None else self.together.holds
 
 
 @contextmanager
-def open_parts(settings: Settings, loader: Loader | None, member: Member | None = None) -> Iterator[Parts]:
-    """`member` is the consumer's place among those whose rows readers see at once."""
+def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
+    """`loader` is one that several commands share, and stays open; None: the command has one of its own."""
     storage = StorageSettings.from_uri(settings.upstream_uri)
     tz = resolved_zone(settings.tz)
     dialect = replace(settings.dialect, clock=clock_of(tz))
@@ -91,14 +96,16 @@ def open_parts(settings: Settings, loader: Loader | None, member: Member | None 
     letters = None
     if settings.dead_letters is not None:
         letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-    parts = Parts(together or own, sink, loader or loader_of(settings), options, letters, together, member)
+    spark = loader or loader_of(settings)
+    parts = Parts(together or own, sink, spark, options, letters, together, spark.start_seconds)
     try:
         yield parts
     except KeyboardInterrupt:
         parts.loader.abandon()
         raise
     finally:
-        parts.loader.close()
+        if loader is None:
+            spark.close()
         sink.close()
 
 
@@ -133,10 +140,8 @@ def manager_of(
     """Become the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
     answer. `before`: the last one of this run, which has given the target back."""
     wait = settings.max_wait if wait is None else wait
-    if settings.peers and settings.consistency is Consistency.SNAPSHOT and parts.member is None:
-        raise goes_with_others(settings)
     progress = acquired(parts, observer, wait)
-    ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters, parts.member)
+    ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters)
     manager = ConsumerManager(ports, parts.options, progress)
     if before is not None:
         manager.follow(before)
@@ -150,16 +155,6 @@ def acquired(parts: Parts, observer: Observer, wait: float) -> Progress:
         patiently("reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, wait)
     observer.tell(NowDoing("asks the target for its progress"))
     return patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
-
-
-def goes_with_others(settings: Settings) -> BadConfig:
-    """The error where one of those whose rows readers see at once would go by itself."""
-    return BadConfig(
-        f"with `together` and --consistency snapshot {settings.upstream_name} goes together with"
-        f" {', '.join(settings.peers)}, and not by itself",
-        hint="leave --only out; or give --consistency table: then readers may see it at another moment until all have"
-        " run again",
-    )
 
 
 def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> ProgressChange | None:
@@ -200,8 +195,7 @@ def one_round(
         interrupted = Interrupted.by(came)
         result = left_behind(manager, parts, listing.checkpoint, 0, started)
         return replace(result, error=interrupted, exit_code=interrupted.exit_code)
-    reached = manager.context.assembly.checkpoint if parts.member and manager.context else listing.checkpoint
-    return result_of(manager, parts, reached, 1, started)
+    return result_of(manager, parts, listing.checkpoint, 1, started)
 
 
 def _run_round(parts: Parts, manager: ConsumerManager, listing: Listing, again: bool) -> None:
@@ -285,7 +279,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         checkpoint_ts=checkpoint,
         tables=dict(sorted(manager.results.items())),
         seconds=now() - started,
-        spark_seconds=parts.loader.start_seconds,
+        spark_seconds=parts.spark_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),
         exit_code=NeedsPerson.exit_code if person else 4 if reasons else 3 if manager.stopped or waits or short else 0,

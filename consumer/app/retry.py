@@ -47,7 +47,7 @@ def retry(
             found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
             _record(parts, found, progress, listing)
         told = tuple(_told(name, one, progress) for name, one in found.items())
-        return RetryResult(told, now() - started, parts.loader.start_seconds)
+        return RetryResult(told, now() - started, parts.spark_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def verify(
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out)
+        return VerifyResult(tuple(found), now() - started, parts.spark_seconds, left_out)
 
 
 def _check_name(settings: Settings, parts: Parts) -> None:

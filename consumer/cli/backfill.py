@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from consumer.cli.command import Command
 from consumer.cli.session import Invocation
-from consumer.cli.several import applied
+from consumer.cli.several import in_turn
 
 
 def backfill(call: Invocation) -> int:
@@ -21,5 +19,5 @@ COMMAND = Command(
     backfill,
     "storage-consumer backfill --upstream-uri 's3://bucket/cdc?protocol=canal-json&region=eu-central-1' "
     "--downstream-uri mysql://root@127.0.0.1:3306/ --worker-count 8",
-    of_all=partial(applied, command="backfill"),
+    of_all=in_turn,
 )

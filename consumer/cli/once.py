@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from consumer.cli.command import Command
 from consumer.cli.session import Invocation
-from consumer.cli.several import applied
+from consumer.cli.several import in_turn
 
 
 def once(call: Invocation) -> int:
@@ -21,5 +19,5 @@ COMMAND = Command(
     once,
     "storage-consumer once --upstream-uri 'file:///data/cdc?protocol=canal-json' "
     "--downstream-uri duckdb:///replica.duckdb --json",
-    of_all=partial(applied, command="once"),
+    of_all=in_turn,
 )

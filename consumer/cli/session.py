@@ -26,7 +26,6 @@ from consumer.errors import BadConfig, ConsumerError, Interrupted
 from consumer.model.events import Ended
 from consumer.model.hints import completed
 from consumer.model.result import RunResult
-from consumer.model.rules import Consistency
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
@@ -164,10 +163,8 @@ def _calls(
 
 
 def _of_one(settings: Settings) -> dict[str, str]:
-    """The flags of a command for this one of several. One that readers see at once with others takes no such command
-    (`app.parts.goes_with_others`), unless they may see it at another moment."""
-    by_itself = {"consistency": "table"} if settings.peers and settings.consistency is Consistency.SNAPSHOT else {}
-    return {"only": settings.name, **by_itself}
+    """The flags of a command for this one of several."""
+    return {"only": settings.name}
 
 
 def _scrub_of(loaded: Loaded) -> Callable[[str], str]:

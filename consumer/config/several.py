@@ -15,7 +15,6 @@ from consumer.config.sentences import nearest
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
 from consumer.model.names import NAME_LIMIT
-from consumer.model.rules import Consistency
 from consumer.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -232,16 +231,6 @@ def together(pairs: Mapping[str, Settings], upstream_of: Mapping[str, str]) -> d
                 f"{name}: `together` needs {why}, as upstreams go together from one moment to the next",
                 hint="leave `together` out, or leave this upstream out of the file",
             )
-    if any(s.consistency is Consistency.SNAPSHOT and s.together_max_wait for s in pairs.values()):
-        raise BadConfig(
-            "together-max-wait lets go of an upstream that is behind, and with --consistency snapshot all upstreams are"
-            " at one moment",
-            hint="leave together-max-wait out, or use --consistency table or row",
-        )
-    if len({settings.consistency for settings in pairs.values()}) > 1:
-        raise BadConfig(
-            "upstreams that go together have one `consistency`", hint="set it in [consumer], and in no entry"
-        )
     if len(uris) < 2:
         raise BadConfig(
             "`together` is for several upstreams, and there is one",

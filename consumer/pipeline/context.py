@@ -16,7 +16,6 @@ from consumer.model.steps import LoadRows
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions
 from consumer.pipeline.deferred import Deferred
-from consumer.pipeline.group import Member
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
@@ -41,15 +40,13 @@ class Lessons:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The storage, Spark, the target, the observer, where bad rows go (None: they stop their table), and the group of
-    consumers whose rows readers see at once (None: this one alone)."""
+    """The storage, Spark, the target, the observer, and where bad rows go (None: they stop their table)."""
 
     reader: StorageReader
     loader: Loader
     sink: Sink
     observer: Observer
     letters: DeadLetters | None = None
-    group: Member | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from consumer.model.times import now
 from consumer.pipeline import quarantine, refused_rows
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.load_notes import notes_of
-from consumer.pipeline.together import check_rows, refused_together
+from consumer.pipeline.snapshot import check_rows, refused_together
 from consumer.pipeline.unreadable import put_off
 
 
@@ -147,10 +147,9 @@ class LoadResults:
             try:
                 context.tell(NowDoing("records what was loaded"))
                 began = now()
-                recorded = context.ledger.patiently("commit", partial(self._committed, done, change))
-                if context.ports.group is None:  # else most of it was spent waiting for other upstreams
-                    for outcome in done:
-                        context.blocked(outcome.table, (now() - began) / len(done))
+                recorded = context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
+                for outcome in done:
+                    context.blocked(outcome.table, (now() - began) / len(done))
             except TableError as error:
                 if isinstance(error, LoadFailed) and context.options.batches.consistency is Consistency.SNAPSHOT:
                     raise refused_together(error) from error
@@ -170,13 +169,6 @@ class LoadResults:
             quarantine.tell(context, done)
             break
         return done
-
-    def _committed(self, done: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
-        sink, group = self._context.ports.sink, self._context.ports.group
-        if group is None:
-            return sink.commit(done, change)
-        self._context.tell(NowDoing("waits for the other upstreams (together)"))
-        return group.commit(done[0].task.window.end, (sink, done, change))
 
     def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
         """Keep the rows that were quarantined; what to record of them by the tasks' numbers. Tables that have too many

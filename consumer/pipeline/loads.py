@@ -29,7 +29,7 @@ from consumer.pipeline.deferred import of_target
 from consumer.pipeline.in_flight import InFlight
 from consumer.pipeline.load_results import LoadResults
 from consumer.pipeline.load_targets import targets_of, too_large
-from consumer.pipeline.together import too_much
+from consumer.pipeline.snapshot import too_much
 from consumer.pipeline.unreadable import wait_for_file
 from consumer.ports import Moved
 from consumer.target import Writer

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from consumer.errors import ConsumerError
-from consumer.model.events import NowDoing, RoundFinished, RoundStarted, TableResumed
+from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.model.progress import OwnedTables, Progress, State
@@ -17,18 +17,18 @@ from consumer.pipeline.context import Lessons, Ports, RoundContext
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.finish import finish
 from consumer.pipeline.gone import all_gone
-from consumer.pipeline.group import Part
 from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.side_by_side import SideBySide
+from consumer.pipeline.snapshot import check_times, next_end, part_of
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
-from consumer.pipeline.together import Prospect, check_times, end_of_parts, part_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
+from consumer.plan.moments import reached
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
@@ -76,43 +76,24 @@ class ConsumerManager:
         check_times(self._options, listing.checkpoint)
         if self._options.batches.consistency is not Consistency.SNAPSHOT:
             return self._run_part(listing, seconds, since, None)
-        group = self.ports.group
-        if group is None:
-            return self._run_parts(listing, seconds, since)
-        try:
-            whole = self._run_parts(listing, seconds, since)
-        except ConsumerError as error:
-            group.left(error)
-            raise
-        group.left()
-        return whole
+        return self._run_parts(listing, seconds, since)
 
     def _run_parts(self, listing: Listing, seconds: float, since: float | None) -> bool:
-        began, group = now(), self.ports.group
+        began = now()
         if self._options.rules.starts != NO_STARTS:
             with self.ledger.round():
                 self._begin_tables(listing)  # `now` is the checkpoint of the whole round
         while True:
-            part = self._next_part(listing)
-            if part.end > part.after or part.last:
-                self._run_part(part_of(listing, part.end), seconds, None, part.after)
-            if group is not None:
-                group.over()
-            if part.last:
+            progress = self.ledger.confirmed()
+            assembly = self._options.assembly(self.ports.reader, listing, progress)
+            end = next_end(self.ports.reader, assembly, progress, self._options, self._lessons.bounds)
+            whole = end >= listing.checkpoint
+            if end > (after := reached(progress)) or whole:
+                self._run_part(part_of(listing, end), seconds, None, after)
+            if whole:
                 return True
             if since is not None and now() - began > self.shortest_round:
                 return False  # the next listing goes further
-
-    def _next_part(self, listing: Listing) -> Part:
-        """Between which moments all tables go next."""
-        progress = self.ledger.confirmed()
-        assembly = self._options.assembly(self.ports.reader, listing, progress)
-        prospect = Prospect.of(self.ports.reader, assembly, progress, self._options, self._lessons.bounds)
-        if self.ports.group is not None:
-            self.ports.observer.tell(NowDoing("waits for the other upstreams (together)"))
-            return self.ports.group.agree(prospect)
-        end = end_of_parts([prospect], prospect.after, prospect.end)
-        return Part(prospect.after, end, last=end >= prospect.end)
 
     def _run_part(self, listing: Listing, seconds: float, since: float | None, together: int | None) -> bool:
         """A round. `together`: the moment from which on all tables go to its end together, None where none looks at

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
 from consumer.model.process import signals_later
-from consumer.target import CommitTogether, Sink, TargetOptions
+from consumer.target import Sink, TargetOptions
 
 _SERVERS = ("mysql", "mariadb", "tidb")
 
@@ -18,8 +18,6 @@ TARGETS = {
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
 ONE_AT_A_TIME = frozenset({"duckdb"})
 """Schemes of targets that one consumer at a time can take, whatever its name."""
-TOGETHER = dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink")
-"""By scheme, the module whose ``commit_together(shares)`` commits what several consumers have staged."""
 
 
 def schemes() -> str:
@@ -36,17 +34,3 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
         module = import_module(TARGETS[scheme])
     sink: Sink = module.open_sink(uri, options)
     return sink
-
-
-def commit_together_for(uri: str) -> CommitTogether:
-    """How several consumers of the target `uri` commit in one transaction (see pipeline.group). Raises BadConfig where
-    they cannot."""
-    scheme = urlsplit(uri).scheme
-    if scheme not in TOGETHER:
-        raise BadConfig(
-            f"`together` with --consistency snapshot publishes the rows of several upstreams in one transaction, and a"
-            f" target of {scheme}:// cannot: one consumer has it at a time",
-            hint="use --consistency table or row, or leave `together` out",
-        )
-    found: CommitTogether = import_module(TOGETHER[scheme]).commit_together
-    return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError, NoExecutors
+from consumer.errors import ConsumerError, JobBroken, NoExecutors
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, unheard
@@ -45,6 +45,7 @@ class SparkLoader:
         self._settings = settings
         self._session: Session | None = None
         self._starting = threading.Lock()
+        self._left = False
         self.connections = settings.max_connections
         self.start_seconds = 0.0
 
@@ -122,7 +123,9 @@ class SparkLoader:
                 self._lose(session)
 
     def abandon(self) -> None:
-        """Leave the jobs in hand, or Spark's start: writers are locked out by the next run."""
+        """Leave the jobs in hand, or Spark's start: writers are locked out by the next run. None begins any more: other
+        consumers of the process may still be at work."""
+        self._left = True
         if "pyspark" in sys.modules:
             from consumer.spark.session import end_own
 
@@ -136,6 +139,8 @@ class SparkLoader:
 
     def _started(self) -> Session:
         with self._starting:
+            if self._left:
+                raise JobBroken("a signal has ended the command")
             if self._session is None:
                 from consumer.spark.session import start_session
 

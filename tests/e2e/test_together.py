@@ -149,22 +149,6 @@ def seen(bank: Consumer) -> dict[str, Any]:
         return {}
 
 
-def test_one_of_them_does_not_go_by_itself_to_two_targets_on_a_server(bank: Consumer) -> None:
-    bank.write('together = true\nconsistency = "snapshot"\n')
-    text = bank.config.read_text(encoding="utf-8").replace("downstream-uri", "# ")
-    bank.config.write_text(
-        text
-        + "".join(
-            f'[[consumer.targets]]\nname = "{name}"\nuri = "mysql://u@127.0.0.1:9/"\ntables = ["{name}.*"]\n'
-            for name in ("one", "two", "three")
-        )
-    )
-    for command in ("once", "run"):
-        left = bank.run(command, "--only", "eu")
-        assert left.code == 2
-        assert "eu goes together with us, asia, and not by itself" in left.err
-
-
 def test_what_needs_moments_is_refused_without(bank: Consumer) -> None:
     bank.write('together = true\ncheckpoint-ts = "max"\n')
     assert "eu: `together` needs a checkpoint in its `metadata`" in bank.run("once").err

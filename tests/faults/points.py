@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _MYSQL, _DUCKDB = "consumer.sink.mysql.sink:MySqlSink", "consumer.sink.duckdb.sink:DuckDbSink"
-_PUBLISH, _TOGETHER = "consumer.sink.mysql.rows.publish", "consumer.sink.mysql.together"
+_PUBLISH = "consumer.sink.mysql.rows.publish"
 _STATEMENT = "consumer.sink.mysql.statements.execute:_run"
 
 
@@ -47,7 +47,7 @@ POINTS = (
     _both("a load has ended", "before", "end"),
     _both("before a commit", "before", "commit"),
     Point("rows are being published", "after", (f"{_PUBLISH}:Publication.write", "consumer.sink.duckdb.sink:publish")),
-    Point("rows and progress are published, and not committed", "after", (f"{_TOGETHER}:store",)),
+    Point("rows and progress are published, and not committed", "after", (f"{_PUBLISH}:store",)),
     Point("all is written, and not committed", "after", ("consumer.sink.mysql.sink:store",)),
     _both("a commit is done", "after", "commit"),
     _both("progress is recorded", "after", "record"),
@@ -71,5 +71,5 @@ OF_TASKS = (
 
 def points_of(server: bool, consistency: str) -> list[Point]:
     """Those that a command can come to. On a server only staged rows are published."""
-    never = ("sink.duckdb" if server else "sink.mysql", *([_PUBLISH, _TOGETHER] if consistency == "row" else []))
+    never = ("sink.duckdb" if server else "sink.mysql", *([_PUBLISH] if consistency == "row" else []))
     return [p for p in POINTS if not all(any(part in place for part in never) for place in p.places)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pymysql
 
@@ -35,10 +34,7 @@ from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
 from consumer.sink.staging import end_load
-from consumer.target import Comparer, DdlOutcome, LoadRequest, NotOne, Only, Script, TargetOptions, Writer
-
-if TYPE_CHECKING:
-    from consumer.sink.mysql.together import StagedShare
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -136,13 +132,17 @@ class MySqlSink:
             end_load(writer.folder)
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
-        if self._waiting is not None:
-            try:
-                return commit_together([(self, outcomes, change)])[0]
-            except NotOne as wrong:
-                raise wrong.error from wrong
         change, proofs = _with_audit(outcomes, change)
-        return self._store(change, {outcome.table for outcome in outcomes}, proofs)
+        if self._waiting is None:
+            return self._store(change, {outcome.table for outcome in outcomes}, proofs)
+        from consumer.sink.mysql.rows.publish import publish
+
+        staged = [(outcome, self._waiting.paths(outcome)) for outcome in outcomes if outcome.error is None]
+        touched = {outcome.table for outcome, _ in staged} | _named(change)
+        recorded = publish(self._driver, self._settings, self._epoch, staged, change, touched, proofs)
+        for _, paths in staged:
+            self._waiting.remove(paths)
+        return recorded
 
     def record(self, change: ProgressChange) -> ProgressChange:
         return self._store(change, set(), changing=change.by_hand)
@@ -296,23 +296,6 @@ class MySqlSink:
         self._driver.retried(save)
         return change
 
-    def share(self, outcomes: Sequence[LoadOutcome], change: ProgressChange, first: int = 1) -> StagedShare:
-        """What `commit` commits where rows are staged; `first` as in StagedShare."""
-        from consumer.sink.mysql.together import StagedShare
-
-        assert self._waiting is not None
-        change, proofs = _with_audit(outcomes, change)
-        loaded = [outcome for outcome in outcomes if outcome.error is None]
-        staged = [(outcome, self._waiting.paths(outcome)) for outcome in loaded]
-        touched = {outcome.table for outcome in loaded} | _named(change)
-        return StagedShare(self._settings, self._driver, self._epoch, staged, change, touched, proofs, first)
-
-    def committed(self, share: StagedShare) -> None:
-        """Its rows are in the target."""
-        assert self._waiting is not None
-        for _, paths in share.staged:
-            self._waiting.remove(paths)
-
     def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName, epoch: int) -> dict[DdlId, DdlOutcome]:
         """Run the statements, which began in `epoch`, while nobody can take over. Between them and their facts somebody
         can, who then finds the intents."""
@@ -333,24 +316,6 @@ class MySqlSink:
             outcome.step.id: replace(outcome, recorded=intent.merged(fact))
             for outcome, intent, fact in zip(outcomes, intended, found, strict=True)
         }
-
-
-def commit_together(
-    shares: Sequence[tuple[MySqlSink, Sequence[LoadOutcome], ProgressChange]],
-) -> Sequence[ProgressChange]:
-    """`commit` of several consumers of one server, whose rows are staged, in one transaction. Raises NotOne."""
-    from consumer.sink.mysql.together import commit_shares
-
-    found: list[StagedShare] = []
-    for number, (sink, outcomes, change) in enumerate(shares):
-        try:
-            found.append(sink.share(outcomes, change, 1 + sum(len(share.staged) for share in found)))
-        except ConsumerError as error:
-            raise NotOne(number, error) from error
-    recorded = commit_shares(found)
-    for (sink, _, _), share in zip(shares, found, strict=True):
-        sink.committed(share)
-    return recorded
 
 
 def _with_audit(outcomes: Sequence[LoadOutcome], change: ProgressChange) -> tuple[ProgressChange, list[int]]:

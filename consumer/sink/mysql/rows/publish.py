@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,12 @@ import pymysql
 from consumer.errors import LoadFailed
 from consumer.fold.identity import identities
 from consumer.model.load import LoadOutcome, LoadTarget
+from consumer.model.names import TableName
+from consumer.model.progress import ProgressChange
 from consumer.model.texts import count_text
+from consumer.sink.completed import completed
+from consumer.sink.mysql.progress.epochs import check_proofs
+from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import multiset
 from consumer.sink.mysql.rows import replace as statements
 from consumer.sink.mysql.rows.batches import pieces
@@ -25,9 +30,45 @@ from consumer.sink.mysql.rows.waiting import Kind, waiting
 from consumer.sink.mysql.rows.write import DELETE_ROWS, PUT_BYTES, by_load_data, can_load, make_stages, write_rows
 from consumer.sink.mysql.rows.writer import puts_and_deletes
 from consumer.sink.mysql.server import connection as server
+from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.target import mysql_target
+
+
+def publish(
+    driver: Driver,
+    settings: MySqlSettings,
+    epoch: int,
+    staged: Sequence[tuple[LoadOutcome, Sequence[str]]],
+    change: ProgressChange,
+    touched: Collection[TableName],
+    proofs: Sequence[int],
+) -> ProgressChange:
+    """Write what is staged, in the files of each outcome, and record `change` in one transaction; what was recorded.
+    Raises LoadFailed where it is too large for the server, and what `Publication.write` does."""
+    publisher = Publisher(settings, staged)
+
+    def save() -> ProgressChange:
+        with driver.cursor("rows") as cursor:
+            publisher.prepare(cursor)
+            driver.epoch.raise_in(cursor)
+            with publisher.bounded():
+                check_proofs(cursor, settings.name, proofs)
+                written = publisher.write(cursor, epoch)
+                rows = tuple(row for outcome, defaulted in written for row in completed(outcome, defaulted))
+                recorded = replace(change, audit=change.audit + rows)
+                store(cursor, settings.name, epoch, recorded, touched)
+                cursor.connection.commit()
+            driver.epoch.committed()
+            publisher.clear(cursor)
+        return recorded
+
+    while True:
+        try:
+            return driver.retried(save)
+        except NotLoaded:
+            continue  # by statements then, which find the row that does not fit
 
 
 @dataclass
@@ -110,12 +151,9 @@ class Publisher:
     """Writes what outcomes have staged, on the driver's connection. It learns which tables LOAD DATA does not write as
     they are, so a transaction that ended with NotLoaded is begun anew."""
 
-    def __init__(
-        self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]], first: int = 1
-    ) -> None:
-        """`first` is the number of the first stage."""
+    def __init__(self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]]) -> None:
         self.settings = settings
-        found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, first) if paths]
+        found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, 1) if paths]
         self.publications = sorted(found, key=lambda one: one.outcome.table)
         self._by_statements: set[int] = set()
         self._lock_wait = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from consumer.codec import protocol_of
 from consumer.errors import BadConfig, LoadFailed
@@ -18,7 +18,6 @@ from consumer.model.times import MAX_TSO
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.moments import Stretch, is_too_much, next_moment, reached, seen_versions
-from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread, unread_files
 from consumer.ports import StorageReader
 
@@ -92,64 +91,31 @@ def part_of(listing: Listing, end: int) -> Listing:
     return replace(listing, checkpoint=end, settled=True, reached=max(listing.reached, listing.checkpoint))
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """What a consumer could apply between `after`, where its tables are, and `last`, its checkpoint. `known` are the
-    bounds of files, and gets what is learnt of them. `waits`: tables that did not go on with the others. `stopped`:
-    tables that stopped with rows left; nothing is known of these rows, as there may be very many."""
-
-    reader: StorageReader
-    timeline: Timeline
-    unread: Mapping[TableName, Sequence[Unread]]
-    known: dict[DataFile, Bounds]
-    most: int
-    after: int
-    end: int
-    waits: Collection[TableName] = ()
-    stopped: Collection[TableName] = ()
-
-    @classmethod
-    def of(
-        cls,
-        reader: StorageReader,
-        assembly: Assembly,
-        progress: Progress,
-        options: RoundOptions,
-        known: dict[DataFile, Bounds],
-    ) -> Prospect:
-        unread = dict(_unread(assembly, progress))
-        stopped = [name for name in unread if progress.table(name).state is State.STOPPED]
-        stopped = [name for name in stopped if unread.pop(name)]
-        waits = {name for name in unread if progress.table(name).state is State.WAITS}
-        after, last, most = reached(progress), assembly.checkpoint, options.batches.publish_bytes
-        return cls(reader, assembly.timeline, unread, known, most, after, last, waits, stopped)
-
-    @property
-    def size(self) -> int:
-        return sum(entry.file.size for entries in self.unread.values() for entry in entries)
-
-    def versions(self, after: int) -> list[int]:
-        return seen_versions(self.timeline, after)
-
-    def stretches(self, after: int, last: int) -> list[Stretch]:
-        # Once a stopped table goes on, its rows are seen with the others' too: they can be anywhere.
-        anywhere = [Stretch(name, 0, after + 1, last) for name in self.stopped]
-        return [*_stretches(self.reader, self.unread, after, last, self.known), *anywhere]
-
-
-def end_of_parts(prospects: Sequence[Prospect], after: int, last: int) -> int:
-    """Where the part ends in which all tables of these consumers go from `after` on, `last` at most. Raises BadConfig
-    where the rows of the next transaction are more than one of the target's is to have."""
+def next_end(
+    reader: StorageReader, assembly: Assembly, progress: Progress, options: RoundOptions, known: dict[DataFile, Bounds]
+) -> int:
+    """Where the part ends in which all tables go from where they are on. `known` are the bounds of files, and gets what
+    is learnt of them. Raises BadConfig where the rows of the next transaction are more than one of the target's is to
+    have."""
+    after, last, most = reached(progress), assembly.checkpoint, options.batches.publish_bytes
     if last <= after:
         return last
-    most = min(prospect.most for prospect in prospects)
-    versions = sorted({version for prospect in prospects for version in prospect.versions(after)})
-    if not versions and sum(prospect.size for prospect in prospects) <= most:
+    unread = {
+        name: unread_files(assembly.files.get(name, ()), progress.folders, whole=assembly.whole)
+        for name in filter(assembly.wanted, assembly.tables)
+    }
+    # Nothing is known of the rows that stopped tables have left, as there may be very many.
+    stopped = [name for name in unread if progress.table(name).state is State.STOPPED]
+    stopped = [name for name in stopped if unread.pop(name)]
+    versions = seen_versions(assembly.timeline, after)
+    if not versions and sum(entry.file.size for entries in unread.values() for entry in entries) <= most:
         return last
-    found = [(stretch, one) for one in prospects for stretch in one.stretches(after, last)]
-    going = [stretch for stretch, one in found if stretch.table not in one.waits]
+    # Once a stopped table goes on, its rows are seen with the others' too: they can be anywhere.
+    anywhere = [Stretch(name, 0, after + 1, last) for name in stopped]
+    found = [*_stretches(reader, unread, after, last, known), *anywhere]
+    going = [stretch for stretch in found if progress.table(stretch.table).state is not State.WAITS]
     # What a table that waits has to read may wait longer, so it counts only where there is a moment with it.
-    for rows in ([stretch for stretch, _ in found], going):
+    for rows in (found, going):
         end = next_moment(rows, versions, after, last, most)
         if end > after:
             return end
@@ -163,11 +129,6 @@ def end_of_parts(prospects: Sequence[Prospect], after: int, last: int) -> int:
         hint=f"set publish-bytes to {sizes.total()} or more, or use --consistency row, then run again",
         table=str(table),
     )
-
-
-def _unread(assembly: Assembly, progress: Progress) -> Iterator[tuple[TableName, list[Unread]]]:
-    for name in filter(assembly.wanted, assembly.tables):
-        yield name, unread_files(assembly.files.get(name, ()), progress.folders, whole=assembly.whole)
 
 
 def _stretches(
