@@ -20,8 +20,7 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt, TableLoad
 from consumer.model.names import TableName, same_names
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
-from consumer.model.result import TargetDdl
-from consumer.model.steps import ApplyDdl, Window
+from consumer.model.steps import ApplyDdl, TargetDdl, Window
 
 ArrowTable = Any
 """A pyarrow.Table; named here without importing pyarrow, because layers 0-1 are standard library only."""

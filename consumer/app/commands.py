@@ -27,7 +27,6 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
-from consumer.model.result import PlanResult, RunResult
 from consumer.model.texts import count_text
 from consumer.model.times import now
 from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
@@ -40,6 +39,7 @@ from consumer.pipeline.retry import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
+from consumer.results import ForgetResult, PlanResult, RunResult, SkipDdlResult
 from consumer.sink.progress_rows import is_replay
 from consumer.target import Sink
 
@@ -143,7 +143,8 @@ def run(
         if manager is None:
             return RunResult(seconds=now() - started, unfinished=True)
         with _turn(turns, parts.sink):
-            return replace(result_of(manager, parts, checkpoint, rounds, started), unfinished=not whole)
+            result = result_of(manager, parts, checkpoint, rounds, started)
+            return result.model_copy(update={"unfinished": not whole})
 
 
 @contextmanager
@@ -171,7 +172,7 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
         listing = listing_of(settings, parts.reader, progress)
         found = preview(parts.reader, parts.sink, listing, progress, parts.options)
         told = (*other_upstream(settings, parts.reader, progress), *parts.waits())
-        return replace(found, notes=(*told, *found.notes))
+        return found.model_copy(update={"notes": (*told, *found.notes)})
 
 
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
@@ -196,7 +197,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
 
 
-def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> str:
+def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> SkipDdlResult:
     """Record a pending statement as done."""
     with open_parts(settings, None) as parts:
         observer.tell(NowDoing("asks the target for its progress"))
@@ -207,10 +208,11 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
         parts.sink.record(
             parts.options.rules.naming.by_hand(record_as_done(table, version, reason, assembly, progress))
         )
-        return f"statement {version} of {table} is recorded as done: {reason}"
+        told = f"statement {version} of {table} is recorded as done: {reason}"
+        return SkipDdlResult(table=table, version=version, skipped=told)
 
 
-def forget(settings: Settings, observer: Observer, sure: bool) -> str:
+def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
     """Take the progress of a name away; the target's tables stay. Raises BadConfig where there is none, or unless
     `sure`."""
     with closing(sink_of(settings)) as sink:
@@ -230,4 +232,4 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> str:
                 hint=f"if the name is no longer used: {forget_command(settings.name)}",
             )
         sink.forget()
-        return f"{what}, is removed; the tables stay as they are"
+        return ForgetResult(forgotten=f"{what}, is removed; the tables stay as they are")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 from consumer.codec import protocol_of, protocol_of_file
 from consumer.codec.protocol import Sniffed
 from consumer.model.files import DataFile, SchemaFile
-from consumer.model.inspection import Detected
 from consumer.plan.catalog import Catalog
 from consumer.plan.survey import sample
+from consumer.results import Detected
 from consumer.storage.files import Files
 
 _SAMPLES = 24
@@ -34,15 +33,15 @@ def with_rows(
         if sniffed is None
     ]
     if not seen:
-        return replace(detected, sampled=len(chosen)), notes
+        return detected.model_copy(update={"sampled": len(chosen)}), notes
     kinds = Counter(sniffed.marks for sniffed in seen).most_common()
     alike = [sniffed for sniffed in seen if sniffed.marks == kinds[0][0]]
     shown = protocol_of(alike[0].dialect).agreed(alike)
     if len(kinds) > 1 or not shown.consistent:
         notes.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
     notes += _unproven(shown.unproven)
-    detected = replace(detected, unproven=(*detected.unproven, *shown.unproven))
-    return replace(detected, dialect=shown.dialect, commit_ts=shown.commit_ts, sampled=len(chosen)), notes
+    known = {"dialect": shown.dialect, "with_commit_ts": shown.commit_ts, "sampled": len(chosen)}
+    return detected.model_copy(update={**known, "unproven": (*detected.unproven, *shown.unproven)}), notes
 
 
 def _unproven(keys: Sequence[str]) -> Iterator[str]:

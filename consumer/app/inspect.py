@@ -6,7 +6,6 @@ import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 from consumer.config.settings import Settings
 from consumer.config.suggest import changefeed_toml
@@ -16,7 +15,6 @@ from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.progress import Progress
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
@@ -24,6 +22,7 @@ from consumer.plan.notes import notes
 from consumer.plan.retention import Retention
 from consumer.plan.survey import survey_options, survey_tables
 from consumer.ports import Observer
+from consumer.results import Detected, InspectedTable, InspectResult
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
@@ -59,20 +58,21 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
+    notes = (*missing, *_years(options), *of_rows, *_mismatch(settings, detected), *_findings(assembly, files, data))
     return InspectResult(
-        reader.identity,
-        checkpoint,
-        tables,
-        tuple(sorted({file.database for file in assembly.catalog.files})),
-        detected,
-        (*missing, *_years(options), *of_rows, *_mismatch(settings, detected), *_findings(assembly, files, data)),
-        changefeed_toml(detected),
-        _command(settings, detected) if tables else "",
+        upstream=reader.identity,
+        checkpoint_ts=checkpoint,
+        tables=tables,
+        databases=tuple(sorted({file.database for file in assembly.catalog.files})),
+        changefeed=detected,
+        findings=notes,
+        toml=changefeed_toml(detected),
+        command=_command(settings, detected) if tables else "",
     )
 
 
 def _not_here(reader: FsspecReader, finding: str) -> InspectResult:
-    return InspectResult(reader.identity, None, (), (), Detected(), (finding,), "", "")
+    return InspectResult(upstream=reader.identity, checkpoint_ts=None, findings=(finding,))
 
 
 def _below(files: Files, assembly: Assembly) -> list[str]:
@@ -107,7 +107,8 @@ def _with_range(
     known = [found for file in files if isinstance(found := bounds.get(file.path), Bounds)]
     if not known:
         return table
-    return replace(table, first_ts=min(found.first for found in known), last_ts=max(found.last for found in known))
+    ends = {"first_ts": min(found.first for found in known), "last_ts": max(found.last for found in known)}
+    return table.model_copy(update=ends)
 
 
 def _years(options: Detected) -> Iterator[str]:

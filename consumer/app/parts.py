@@ -17,7 +17,6 @@ from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPasse
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress, ProgressChange
-from consumer.model.result import RunResult, TableResult
 from consumer.model.rules import Consistency
 from consumer.model.times import MAX_TSO, now, zone_of
 from consumer.pipeline.context import Ports
@@ -27,6 +26,7 @@ from consumer.pipeline.resync import offered
 from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
 from consumer.ports import DeadLetters, Loader, Observer, StorageReader
+from consumer.results import RunResult, TableResult
 from consumer.sink import sink_for
 from consumer.sink.progress_rows import is_replay
 from consumer.spark.load import SparkLoader
@@ -193,8 +193,7 @@ def one_round(
         manager.stop_gone()
     except KeyboardInterrupt as came:
         interrupted = Interrupted.by(came)
-        result = left_behind(manager, parts, listing.checkpoint, 0, started)
-        return replace(result, error=interrupted, exit_code=interrupted.exit_code)
+        return left_behind(manager, parts, listing.checkpoint, 0, started).ended_by(interrupted)
     return result_of(manager, parts, listing.checkpoint, 1, started)
 
 
@@ -225,7 +224,7 @@ def left_behind(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds:
     """The result of a round that a signal ended in the middle."""
     parts.loader.abandon()
     manager.left()
-    return replace(result_of(manager, parts, checkpoint, rounds, started), unfinished=True)
+    return result_of(manager, parts, checkpoint, rounds, started).model_copy(update={"unfinished": True})
 
 
 def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:

@@ -17,9 +17,9 @@ from consumer.model.hints import in_a_replay
 from consumer.model.load import Dialect
 from consumer.model.names import NAME_LIMIT
 from consumer.model.progress import ProgressChange
-from consumer.model.result import RunResult
 from consumer.model.times import MAX_TSO, ms_to_tso, now, tso_to_ms
 from consumer.ports import Loader, Observer, StorageReader
+from consumer.results import RunResult
 
 _SAMPLE = 16
 
@@ -70,7 +70,7 @@ def _of_a_replay(result: RunResult, name: str) -> RunResult:
     does."""
     for table in result.tables.values():
         table.hint, table.resync = in_a_replay(table.hint), False
-    return replace(result, name=name)
+    return result.model_copy(update={"name": name})
 
 
 def _check(settings: Settings, first: int, last: int | None) -> None:

@@ -15,9 +15,9 @@ from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
-from consumer.model.result import RetryResult, TableRetry
 from consumer.model.times import now
 from consumer.ports import Loader, Observer
+from consumer.results import RetryResult, TableRetry
 
 _SHOWN = 3
 
@@ -47,7 +47,7 @@ def retry(
             found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
             _record(parts, found, progress, listing)
         told = tuple(_told(name, one, progress) for name, one in found.items())
-        return RetryResult(told, now() - started, parts.spark_seconds)
+        return RetryResult(tables=told, seconds=now() - started, spark_seconds=parts.spark_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +168,12 @@ def _read_again(
 
 def _told(name: TableName, one: _Settled, progress: Progress) -> TableRetry:
     first = first_of(one.left.values()) if one.left else ""
-    return TableRetry(name, progress.table(name).applied_ts, len(one.done), len(one.left), first, one.why, one.hint)
+    return TableRetry(
+        table=name,
+        watermark=progress.table(name).applied_ts,
+        taken_in=len(one.done),
+        quarantined=len(one.left),
+        bad_row=first,
+        error=one.why,
+        hint=one.hint,
+    )

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 from consumer.app.commands import run
 from consumer.app.parts import loader_of
 from consumer.config.settings import Settings
-from consumer.model.result import RunResult
 from consumer.model.times import now
 from consumer.ports import Loader, Observer
+from consumer.results import RunResult
 from consumer.sink import ONE_AT_A_TIME
 
 AGAIN_AFTER = 60.0

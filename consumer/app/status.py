@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 
 from consumer.app.parts import Parts, open_parts, other_upstream
 from consumer.config.settings import Settings
@@ -14,7 +13,6 @@ from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
 from consumer.model.progress import DdlState, Progress, State
-from consumer.model.result import StatusResult, TableStatus, UnreadStatus
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
@@ -22,6 +20,7 @@ from consumer.plan.retention import day_dates
 from consumer.plan.routing import check_begun
 from consumer.plan.unread import unread_files
 from consumer.ports import Observer
+from consumer.results import StatusResult, TableStatus, Unread
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
@@ -32,23 +31,24 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         consumers = parts.sink.consumers()
         other = other_upstream(settings, parts.reader, progress)
         found = StatusResult(
-            progress.upstream,
-            progress.applied_ts,
-            None,
-            tuple(_table_statuses(progress, set())),
-            (*other, *_other_names(settings.name, list(consumers))),
-            ok=consumers.get(settings.name, 0),
+            target_upstream=progress.upstream,
+            applied_ts=progress.applied_ts,
+            checkpoint_ts=None,
+            tables=tuple(_table_statuses(progress, set())),
+            notes=(*other, *_other_names(settings.name, list(consumers))),
+            tables_ok=consumers.get(settings.name, 0),
             asked=int(time.time() * 1000),
             time_zone=progress.time_zone,
         )
         try:
             observer.tell(NowDoing("looks for new files"))
-            found = replace(found, checkpoint_ts=parts.reader.checkpoint())
-            found = replace(found, notes=(*found.notes, *parts.waits()))
+            checkpoint = parts.reader.checkpoint()
+            notes = (*found.notes, *parts.waits())
+            found = found.model_copy(update={"checkpoint_ts": checkpoint, "notes": notes})
             ours = progress.upstream == parts.reader.identity
             return _beside_storage(found, parts, progress) if ours and not progress.is_empty else found
         except ConsumerError as error:
-            return replace(found, notes=(*found.notes, error.sentence()))
+            return found.model_copy(update={"notes": (*found.notes, error.sentence())})
 
 
 def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> StatusResult:
@@ -62,21 +62,18 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
     tables = [row for row in _table_statuses(progress, anew) if row.table not in gone]
     tables += [
         TableStatus(
-            name,
-            progress.table(name).applied_ts,
-            "missing",
-            error.sentence(),
-            error.hint,
+            table=name,
+            watermark=progress.table(name).applied_ts,
+            state="missing",
+            error=error.sentence(),
+            hint=error.hint,
             target_table=parts.options.rules.naming.other(name),
         )
         for name, error in gone.items()
     ]
-    return replace(
-        found,
-        unread=_unread(parts, assembly, progress),
-        tables=tuple(sorted(tables, key=lambda row: row.table)),
-        ok=max(0, found.ok - len(gone)),
-    )
+    rows = tuple(sorted(tables, key=lambda row: row.table))
+    known = {"unread": _unread(parts, assembly, progress), "tables": rows}
+    return found.model_copy(update={**known, "tables_ok": max(0, found.tables_ok - len(gone))})
 
 
 def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator[TableStatus]:
@@ -91,9 +88,17 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
         first = first_of(bad.values()) if bad else ""
-        state, place = str(table.state), table.applied_ts
         yield TableStatus(
-            name, place, state, table.reason, table.hint, version, name in anew, len(bad), first, naming.other(name)
+            table=name,
+            watermark=table.applied_ts,
+            state=table.state.value,
+            error=table.reason,
+            hint=table.hint,
+            version=version,
+            resync=name in anew,
+            quarantined=len(bad),
+            bad_row=first,
+            target_table=naming.other(name),
         )
 
 
@@ -104,7 +109,7 @@ def _other_names(name: str, names: list[str]) -> list[str]:
     return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]
 
 
-def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> UnreadStatus:
+def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> Unread:
     """What lies in the storage and is not read to its end."""
     retention, checkpoint = parts.options.files.retention, assembly.checkpoint
     living = (assembly.files.get(name, ()) for name in assembly.tables if parts.options.rules.wanted(name))
@@ -112,4 +117,10 @@ def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> UnreadStatu
     dates = day_dates(file.folder for file in unread)
     oldest = min(dates, default="")
     days_left = retention.days_left(oldest, checkpoint) if oldest and retention.days else None
-    return UnreadStatus(len(unread), sum(file.size for file in unread), oldest, retention.days or 0, days_left)
+    return Unread(
+        files=len(unread),
+        bytes=sum(file.size for file in unread),
+        oldest_date=oldest,
+        expiration_days=retention.days or 0,
+        days_left=days_left,
+    )

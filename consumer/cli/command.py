@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,8 @@ import typer
 from consumer.cli.session import OfAll, execute
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, is_several, metavar_of
+from consumer.errors import BadConfig
+from consumer.model.names import TableName
 
 Body = Callable[..., int]
 """Takes an Invocation and the command's own flags by name; returns the exit code."""
@@ -20,7 +23,7 @@ Body = Callable[..., int]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as `main` registers it: its name, its help (the body's docstring), an example to run. `of_all` is what
+    """A command: its name, its help (the body's docstring), an example to run. `of_all` is what
     takes the body's place for several consumers, with the body; None: the command is for one."""
 
     name: str
@@ -57,6 +60,13 @@ class Command:
         return run
 
 
+def command(
+    example: str, *, endless: bool = False, settings: type[Settings] = Settings, of_all: OfAll | None = None
+) -> Callable[[Body], Command]:
+    """Declares the function below it as the command of its name. `program.COMMANDS` lists all of them."""
+    return lambda body: Command(body.__name__.replace("_", "-"), body, example, endless, settings, of_all)
+
+
 def _config_flag() -> inspect.Parameter:
     option = typer.Option(
         "--config", metavar="FILE", help="The changefeed's TOML, with our own [consumer] table in it."
@@ -84,3 +94,29 @@ def _setting_flag(field: str) -> inspect.Parameter:
 
 def _parameter(name: str, annotation: Any, default: object) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+# Table names as people write them: ``db.table``, with backticks where a name holds a dot.
+
+_PART = r"(?:`((?:[^`]|``)+)`|([^`.]+))"
+_NAME = re.compile(rf"{_PART}\.{_PART}", re.DOTALL)
+
+
+def parse_table(text: str) -> TableName:
+    """The table that ``--table`` names. Raises BadConfig."""
+    found = _NAME.fullmatch(text)
+    if found is None:
+        raise BadConfig(f"--table is refused: '{text}' is not of the form db.table; quote a name with a dot: `a.b`.`c`")
+    database, table = (quoted.replace("``", "`") or plain for quoted, plain in _pairs(found))
+    return TableName(database, table)
+
+
+def parse_owner(text: str) -> TableName:
+    """What a statement belongs to: a table, or a database alone. Raises BadConfig."""
+    alone = re.fullmatch(_PART, text, re.DOTALL)
+    return TableName((alone[1] or "").replace("``", "`") or alone[2], "") if alone else parse_table(text)
+
+
+def _pairs(found: re.Match[str]) -> list[tuple[str, str]]:
+    groups = [group or "" for group in found.groups()]
+    return [(groups[0], groups[1]), (groups[2], groups[3])]

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from consumer.cli.command import Command
-from consumer.cli.inspect_text import print_inspected
-from consumer.cli.json_form import inspect_as_json
+from consumer.cli.command import command
 from consumer.cli.session import Invocation
+from consumer.cli.text import masked_note, out, print_table
+from consumer.codec import protocol_of
 from consumer.config.settings import InspectSettings
 from consumer.errors import BadConfig, CheckpointMissing
+from consumer.model.texts import count_text, size_text
+from consumer.model.times import time_text
+from consumer.results import Detected, InspectedTable, InspectResult
 
+_HEADINGS = ("table", "versions", "DDL", "files", "bytes", "partitions", "dispatchers", "dates", "")
+_TIMES = ("first row", "last row")
+_ALWAYS = 5
+"""So many columns are shown whatever they hold."""
+_NUMBERS = range(1, 7)
 TimeRange = Annotated[
     bool,
     typer.Option(
@@ -26,6 +36,10 @@ Toml = Annotated[
 ]
 
 
+@command(
+    "storage-consumer inspect --upstream-uri 's3://bucket/cdc?region=eu-central-1' --tables 'shop.*'",
+    settings=InspectSettings,
+)
 def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False) -> int:
     """Print what is in the storage: checkpoint, tables, the changefeed's options as the files show them, what is wrong,
     and how to start. Needs no target and no other setting."""
@@ -37,12 +51,80 @@ def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False)
     # As `once` ends there: a changefeed may still begin in this place.
     code = CheckpointMissing.exit_code if result.checkpoint_ts is None and not result.tables else 0
     as_text = partial(print, result.toml) if toml else partial(print_inspected, result)
-    return call.show(lambda: inspect_as_json(result), as_text, code)
+    return call.show(result, as_text, code)
 
 
-COMMAND = Command(
-    "inspect",
-    inspect,
-    "storage-consumer inspect --upstream-uri 's3://bucket/cdc?region=eu-central-1' --tables 'shop.*'",
-    settings=InspectSettings,
-)
+def print_inspected(result: InspectResult) -> None:
+    """Totals, a line a table, the changefeed's options, what is wrong, how to start."""
+    files, size = sum(t.files for t in result.tables), sum(t.bytes for t in result.tables)
+    out(f"upstream    {result.upstream}")
+    shown = f"{time_text(result.checkpoint_ts)} ({result.checkpoint_ts})" if result.checkpoint_ts else "not known"
+    out(f"checkpoint  {shown}")
+    out(f"content     {count_text(len(result.tables), 'table')}, {count_text(files, 'data file')}, {size_text(size)}")
+    for name, text in _options(result.changefeed):
+        out(f"{name:<12}{text}")
+    if result.tables:
+        out()
+        _print_tables(result.tables)
+    for finding in result.findings:
+        out(f"finding: {finding}")
+    if result.toml and result.tables:
+        out("", "# changefeed.toml", *result.toml.split("\n"), "", result.command)
+        for line in masked_note([result.command]):
+            out(line)
+
+
+def _options(detected: Detected) -> Iterator[tuple[str, str]]:
+    dialect = detected.dialect
+    if dialect is None:
+        yield "rows", "none to look at"
+    else:
+        without = f"without commit-ts: {protocol_of(dialect).commit_ts_key} is off"
+        times = "with commit-ts" if detected.with_commit_ts else without
+        yield (
+            "rows",
+            f"{dialect.protocol}, {times}; lines end with {_shown(dialect.terminator)} ({detected.sampled} files read)",
+        )
+    levels = [f"date-separator {detected.date_separator}"] if detected.date_separator else []
+    levels += [f"numbers of {detected.file_index_digit} digits"] if detected.file_index_digit else []
+    levels += {True: ["a partition level"], False: ["no partition level"], None: []}[detected.partition_separator]
+    levels += ["dispatcher ids (enable-table-across-nodes)"] if detected.across_nodes else []
+    levels += ["table ids (use-table-id-as-path)"] if detected.table_ids else []
+    if levels:
+        yield "paths", ", ".join(levels)
+    yield "written by", f"TiCDC's {detected.architecture} architecture" if detected.architecture else "not known"
+
+
+def _shown(terminator: bytes) -> str:
+    return repr(terminator).removeprefix("b").strip("'")
+
+
+def _print_tables(tables: tuple[InspectedTable, ...]) -> None:
+    """A line for each table; on a terminal their times stand apart, and what no table has takes no room, so that most
+    of them fit into 80 columns."""
+    rows = []
+    for table in tables:
+        dates = " to ".join(dict.fromkeys(filter(None, (table.first_date, table.last_date))))
+        row = [str(table.table), f"{table.versions:,}", f"{table.ddl:,}", f"{table.files:,}", size_text(table.bytes)]
+        row += [_count(table.partitions), _count(table.dispatchers), dates, "" if table.exists else "dropped"]
+        rows.append(row)
+    times = [[_time(table.first_ts), _time(table.last_ts)] for table in tables]
+    with_times = any(map(any, times))
+    if not sys.stdout.isatty():
+        all_of_it = [[*row, *time] for row, time in zip(rows, times, strict=True)] if with_times else rows
+        print_table([*_HEADINGS, *_TIMES * with_times], all_of_it, numbers=_NUMBERS)
+        return
+    used = [number for number, cells in enumerate(zip(*rows, strict=True)) if number < _ALWAYS or any(cells)]
+    numbers = [place for place, number in enumerate(used) if number in _NUMBERS]
+    print_table([_HEADINGS[number] for number in used], [[row[number] for number in used] for row in rows], numbers)
+    if with_times:
+        out()
+        print_table(["table", *_TIMES], [[row[0], *time] for row, time in zip(rows, times, strict=True)])
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+def _time(tso: int | None) -> str:
+    return time_text(tso) if tso else ""

@@ -6,7 +6,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from consumer.cli import early, streams
+from consumer.cli import early
 
 COLLECT_AFTER = (100_000, 20, 20)
 """What is imported, and a listing, are hundreds of thousands of values that stay: looked through for cycles as often as
@@ -16,7 +16,7 @@ is usual, they cost a tenth of a start and a sixth of a round."""
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; leaves by SystemExit with the exit code."""
     if arguments is None:
-        streams.open_missing()
+        early.open_missing()
         early.keep()
     gc.set_threshold(*COLLECT_AFTER)
     from consumer.cli.program import run_program  # a quarter of a second, in which a signal can come

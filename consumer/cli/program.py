@@ -8,16 +8,22 @@ from typing import Annotated, Any
 import typer
 
 from consumer import __version__
-from consumer.cli import backfill, forget, inspect, once, plan, replay, resync, retry, run, skip_ddl, status, verify
+from consumer.cli.apply import backfill, once, replay, resync, run
+from consumer.cli.by_hand import forget, retry, skip_ddl
 from consumer.cli.command import Command
-from consumer.cli.go_flags import with_two_dashes
-from consumer.cli.json_form import NOBODY, error_as_json, print_json
+from consumer.cli.inspect import inspect
+from consumer.cli.plan import plan
+from consumer.cli.session import print_json
+from consumer.cli.status import status
+from consumer.cli.verify import verify
+from consumer.config.settings import Settings
+from consumer.config.spelling import flag_of, metavar_of
 from consumer.errors import BadConfig
+from consumer.results import Failure
 
-COMMANDS = tuple(
-    module.COMMAND
-    for module in (run, once, backfill, replay, plan, status, verify, inspect, retry, resync, skip_ddl, forget)
-)
+COMMANDS: tuple[Command, ...] = (
+    run, once, backfill, replay, plan, status, verify, inspect, retry, resync, skip_ddl, forget,
+)  # fmt: skip
 
 _EPILOG = (
     "Exit codes: 0 done, nothing new is 0 too; 1 a bug; 2 bad usage or settings; 3 some tables stopped, the rest done; "
@@ -70,5 +76,56 @@ def run_program(given: Sequence[str]) -> int:
     except UsageError as error:
         error.show()
         if "--json" in words:
-            print_json(NOBODY.around(error_as_json(BadConfig(error.format_message()), 0.0), BadConfig.exit_code))
+            print_json(Failure(error=error.format_message(), exit_code=BadConfig.exit_code))
         return BadConfig.exit_code
+
+
+# Go's way of writing flags, which TiCDC's sample consumer has: one dash, and true or false after a switch.
+
+_OWN_VALUES = ("--config", "--table", "--version", "--reason", "--from-ts", "--to-ts")
+_LIST = "--tables"
+
+
+def with_two_dashes(arguments: Sequence[str]) -> list[str]:
+    """`arguments` with known long flags written the way this command line parses them.
+
+    ``-name X`` and ``-name=X`` get their second dash; ``--json=true`` loses its value; the rules after ``--tables``
+    each get their flag. Everything else, values too, stays as it is.
+    """
+    done: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        name, equals, value = _split(argument)
+        if name == _LIST and not equals:
+            if not rest or rest[0].startswith("-"):
+                done.append(_LIST)  # refused: without a rule every table would be taken
+            while rest and not rest[0].startswith("-"):
+                done += [_LIST, rest.pop(0)]
+        elif name in _with_value():
+            done.append(f"{name}{equals}{value}")
+            done += [rest.pop(0)] if rest and not equals else []
+        elif name in _switches():
+            done += [] if equals and value.lower() in ("false", "f", "0") else [name]
+        else:
+            done.append(argument)
+    return done
+
+
+def _split(argument: str) -> tuple[str, str, str]:
+    name, equals, value = argument.partition("=")
+    if name.startswith("-") and not name.startswith("--") and len(name) > 2:
+        name = f"-{name}"
+    return name, equals, value
+
+
+def _with_value() -> set[str]:
+    return {*_OWN_VALUES, *_flags(field for field in Settings.model_fields if metavar_of(field))}
+
+
+def _switches() -> set[str]:
+    return {"--yes", *_flags(field for field in Settings.model_fields if not metavar_of(field))}
+
+
+def _flags(fields: Iterable[str]) -> list[str]:
+    return [flag for flag in map(flag_of, fields) if flag]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import shlex
 import sys
@@ -13,33 +15,43 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_as_json
-from consumer.cli.run_text import masked_note, print_run, stopped_lines
 from consumer.cli.signals import Stop, stopping
-from consumer.cli.starved import starved
-from consumer.cli.text import out, readers_may_leave, say
+from consumer.cli.text import masked_note, out, print_run, readers_may_leave, say, stopped_lines
 from consumer.config.load import Loaded, load
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, follows
 from consumer.config.uri import redact, scrubber
-from consumer.errors import BadConfig, ConsumerError, Interrupted
+from consumer.errors import BadConfig, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import completed
-from consumer.model.result import RunResult
+from consumer.model.process import lacking, said
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
 from consumer.ports import Loader
+from consumer.results import Failure, Result, RunResult, printed
 
 BUG = 1
 DONE = 0
 _URIS_ONLY = scrubber()
 
+Head = Mapping[str, str]
+"""`name` and `upstream` of a result that is printed; nothing where the settings are not known."""
+
+
+def print_json(result: Result) -> None:
+    """One line, the last of stdout."""
+    print(json.dumps(printed(result)), flush=True)
+
+
+def _head(settings: Settings) -> Head:
+    return {"name": settings.name, "upstream": redact(str(settings.upstream_uri))}
+
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked. Where it
-    is one of several consumers of the command, `heading` stands above its result, `printed` gets its JSON, and
+    is one of several consumers of the command, `heading` stands above its result, `printed` gets it for JSON, and
     `loader` is Spark as they share it."""
 
     settings: Settings
@@ -49,28 +61,29 @@ class Invocation:
     stop: Stop
     endless: bool = False
     heading: str = ""
-    printed: Callable[[dict[str, Any]], None] = print_json
+    printed: Callable[[Result], None] = print_json
     loader: Loader | None = None
 
     def finish(self, result: RunResult) -> int:
         """Print a run's result; its exit code."""
         self.observer.close_bar()
-        self.show(lambda: run_as_json(result, self.observer.notes), lambda: print_run(result), result.exit_code)
+        noted = result.model_copy(update={"notes": tuple(self.observer.notes)})
+        self.show(noted, lambda: print_run(result), result.exit_code)
         options = f"{self.options} --name {result.name}" if result.name else self.options
         lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.reasons)]
         for line in (*lines, *masked_note(lines)):
             say(line)
         if result.error is not None:
             about = f"{self.settings.name}: " if self.heading else ""
-            tell(f"{about}{result.error.sentence()}", completed(result.error.hint, self.options), self.settings.scrub)
+            tell(f"{about}{result.error}", completed(result.hint or "", self.options), self.settings.scrub)
         return result.exit_code
 
-    def show(self, as_json: Callable[[], dict[str, Any]], as_text: Callable[[], None], exit_code: int = 0) -> int:
+    def show(self, result: Result, as_text: Callable[[], None], exit_code: int = 0) -> int:
         """Print a result in the form that was asked for; the exit code."""
         self.observer.close_bar()
         with readers_may_leave():
             if self.settings.json_output:
-                self.printed(self.head.around(as_json(), exit_code))
+                self.printed(result.model_copy(update={**self.head, "exit_code": exit_code}))
             else:
                 if self.heading:
                     out(self.heading)
@@ -114,7 +127,7 @@ def execute(
         loaded = load(flags, os.environ, config, kind)
         settings = loaded.settings
         several = len(loaded.several) > 1
-        head = NOBODY if several else Head(settings.name, redact(str(settings.upstream_uri)))
+        head = {} if several else _head(settings)
         scrub = _scrub_of(loaded) if several else settings.scrub
         failure = _Failure(settings.verbose, settings.json_output, scrub, head)
         if several and of_all is None:
@@ -155,10 +168,9 @@ def _calls(
     found, scrub = [], _scrub_of(loaded)
     for name, settings in loaded.several.items():
         options = options_of({**flags, **_of_one(settings)}, config)
-        upstream, target = redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri))
-        observer = _observer(settings, options, endless, scrub, name)
-        heading = f"{name}: {upstream} -> {target}"
-        found.append(Invocation(settings, Head(name, upstream), observer, options, stop, endless, heading))
+        observer, head = _observer(settings, options, endless, scrub, name), _head(settings)
+        heading = f"{name}: {head['upstream']} -> {redact(str(settings.downstream_uri))}"
+        found.append(Invocation(settings, head, observer, options, stop, endless, heading))
     return found
 
 
@@ -218,40 +230,39 @@ def options_of(flags: Mapping[str, Any], config: str | None) -> str:
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """How an error is told: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
-    `about` stands before the sentence; `printed` gets the JSON; `options` are the flags of commands in hints."""
+    `about` stands before the sentence; `printed` gets the result; `options` are the flags of commands in hints."""
 
     verbose: bool = False
     json: bool = False
     scrub: Callable[[str], str] = _URIS_ONLY
-    head: Head = NOBODY
+    head: Head = dataclasses.field(default_factory=dict)
     about: str = ""
-    printed: Callable[[dict[str, Any]], None] = print_json
+    printed: Callable[[Result], None] = print_json
     options: str = ""
 
     def report(self, error: ConsumerError, seconds: float) -> int:
         hint = completed(error.hint, self.options)
         self._say(error, error.sentence(), hint)
-        told = error_as_json(error, seconds) | ({"hint": hint} if hint else {})
-        body = {k: self.scrub(v) if isinstance(v, str) else v for k, v in told.items()}
-        self._tell(body, error.exit_code)
+        failed = Failure(error=self.scrub(error.sentence()), hint=self.scrub(hint) or None, seconds=seconds)
+        self._tell(failed, error.exit_code)
         return error.exit_code
 
     def report_bug(self, bug: BaseException, seconds: float) -> int:
         sentence = f"this is a bug in the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
-        self._tell(error_as_json(ConsumerError(self.scrub(sentence), hint=hint), seconds), BUG)
+        self._tell(Failure(error=self.scrub(sentence), hint=hint or None, seconds=seconds), BUG)
         return BUG
 
     def left(self, seconds: float) -> int:
         """`run` was told to stop while a step was in hand, and left it."""
-        self._tell(run_as_json(RunResult(seconds=seconds), ()), DONE)
+        self._tell(RunResult(seconds=seconds), DONE)
         return DONE
 
-    def _tell(self, body: dict[str, Any], exit_code: int) -> None:
+    def _tell(self, result: Result, exit_code: int) -> None:
         if self.json:
             with readers_may_leave():
-                self.printed(self.head.around(body, exit_code))
+                self.printed(result.model_copy(update={**self.head, "exit_code": exit_code}))
 
     def _say(self, error: BaseException, sentence: str, hint: str) -> None:
         if self.verbose:
@@ -265,3 +276,14 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     if hint:
         lines = scrub(f"  {hint}").split("\n")
         say(*lines, *masked_note(lines))
+
+
+def starved(error: BaseException) -> Starved | None:
+    """`error` as what this machine, or a limit of this process, does not give: no bug, and what was applied is
+    recorded. None where it says nothing of the kind."""
+    what = lacking(error)
+    if not what:
+        return None
+    return Starved(
+        f"this machine has not enough {what}: {said(error)}", hint="give it more, then run again; nothing is lost"
+    )

@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from consumer.cli.json_form import NOBODY, print_json
-from consumer.cli.session import BUG, Invocation
+from consumer.cli.session import BUG, Invocation, print_json
 from consumer.cli.text import readers_may_leave
 from consumer.errors import BadConfig, Interrupted, NeedsPerson, Retryable, TableError, TargetDiffers
 from consumer.model.events import Failed
-from consumer.model.result import RunResult
+from consumer.results import Result, RunResult, SeveralResult
 
 _WORST_FIRST = (BUG, *(kind.exit_code for kind in (BadConfig, NeedsPerson, TargetDiffers, TableError, Retryable)), 0)
 """What needs a person comes before what may pass by itself."""
@@ -65,10 +63,10 @@ def beside(calls: Sequence[Invocation], _body: object) -> int:
 
 
 def _in_one(calls: Sequence[Invocation], told: Callable[[Invocation], int]) -> int:
-    """Each is `told`, their JSON in one object; its TSOs have their texts already."""
-    printed: dict[str, dict[str, Any]] = {}
+    """Each is `told`, their results in one."""
+    printed: dict[str, Result] = {}
     code = worst([told(replace(call, printed=partial(printed.__setitem__, call.settings.name))) for call in calls])
     if calls[0].settings.json_output:
         with readers_may_leave():
-            print_json({**NOBODY.around({}, code), "consumers": printed})
+            print_json(SeveralResult.model_validate({"exit_code": code, "consumers": printed}))
     return code

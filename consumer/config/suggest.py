@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from consumer.codec import PROTOCOLS, protocol_of
-from consumer.model.inspection import Detected
+from consumer.results import Detected
 
 _NO_SETTING = ("date-separator", "enable-partition-separator")
 """Keys without which a consumer goes by the paths."""

@@ -155,3 +155,14 @@ class Barrier:
 def ddl_id(file: SchemaFile) -> DdlId:
     """The identity under which a schema file's statement is recorded."""
     return DdlId(file.database, file.table, file.version, file.checksum)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDdl:
+    """A statement as it would run on the target as that is now: `statements` in order, or a plain description of what
+    is done; none where there is nothing to execute. `note` is what the target does without, `error` why it would refuse
+    the statement ("": it would not, as far as can be seen)."""
+
+    statements: tuple[str, ...] = ()
+    note: str = ""
+    error: str = ""

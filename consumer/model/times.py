@@ -32,6 +32,13 @@ def tso_to_time(tso: int) -> datetime:
     return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)
 
 
+def time_text(tso: int) -> str:
+    """The moment of a TSO, in UTC."""
+    if tso >= MAX_TSO:
+        return "the end of the storage"
+    return f"{tso_to_time(tso):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if tso else "-"
+
+
 def tso_to_text(tso: int) -> str:
     """`tso_to_time` as SQL writes it, with microseconds."""
     return tso_to_time(tso).strftime("%Y-%m-%d %H:%M:%S.%f")

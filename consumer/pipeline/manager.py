@@ -10,7 +10,6 @@ from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.model.progress import OwnedTables, Progress, State
-from consumer.model.result import TableResult
 from consumer.model.rules import NO_STARTS, Consistency
 from consumer.model.times import now
 from consumer.pipeline.context import Lessons, Ports, RoundContext
@@ -32,6 +31,7 @@ from consumer.plan.moments import reached
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
+from consumer.results import TableResult
 
 _LONGEST_LINGER = 0.2
 

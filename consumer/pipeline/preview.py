@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Literal
 
 from consumer.ddl.changes import changes_of
 from consumer.errors import CannotBeExact, ConsumerError
@@ -14,7 +14,6 @@ from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
-from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
@@ -30,6 +29,7 @@ from consumer.plan.notes import notes
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
 from consumer.ports import StorageReader
+from consumer.results import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.target import LoadRequest, Sink
 
 _Planned = tuple[PlannedStep, Statement | None]
@@ -57,21 +57,21 @@ def preview(
     executed = [s for _, s in planned if s and s.executed and options.refusal(s) is None and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([ddl_step(s) for s in executed]), strict=True))
     other, mode = options.rules.naming.other, options.rules.naming.mode
-    steps = (
-        replace(p, target=targets.get(id(s)), target_table=other(p.table), mode=str(mode(p.table) or ""))
-        for p, s in planned
-    )
+    steps = []
+    for p, s in planned:
+        there = {"target_table": other(p.table), "mode": str(mode(p.table) or "")}
+        steps.append(p.model_copy(update={"target": targets.get(id(s)), **there}))
     return PlanResult(
-        found.assembly.checkpoint,
-        tuple(steps),
-        (
+        checkpoint_ts=found.assembly.checkpoint,
+        steps=tuple(steps),
+        notes=(
             *_together(options),
             *_rules(planned, options),
             *(note.text for note in begun),
             *(note.text for note in notes(found.assembly, progress, options.rules.naming, options.rules.named)),
             *(note.text for note in idle_notes(found.assembly, progress, options.rules.starts)),
         ),
-        tuple(_stopped(found, sink, options)),
+        stopped=tuple(_stopped(found, sink, options)),
     )
 
 
@@ -84,7 +84,14 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
         reason, hint = (place.reason, place.hint) if error is None else (error.sentence(), error.hint)
         version = 0 if error is None else error.version or 0
         yield TableStatus(
-            name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew, target_table=other(name)
+            table=name,
+            watermark=place.applied_ts,
+            state="stopped",
+            error=reason,
+            hint=hint,
+            version=version,
+            resync=name in anew,
+            target_table=other(name),
         )
 
 
@@ -139,7 +146,7 @@ class _Preview:
             if self._round.changes == before:
                 break
         for statement, waits_for in self._round.waiting():
-            yield replace(_ddl("barrier", statement), waits_for=waits_for), statement
+            yield _ddl("barrier", statement).model_copy(update={"waits_for": waits_for}), statement
 
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
@@ -219,14 +226,17 @@ class _Preview:
         self.errors.setdefault(name, error)
 
 
-def _ddl(kind: str, statement: Statement) -> PlannedStep:
+def _ddl(kind: Literal["ddl", "barrier"], statement: Statement) -> PlannedStep:
     file = statement.file
     return PlannedStep(
-        kind, file.name, file.version, file.version,
+        kind=kind, table=file.name, from_ts=file.version, to_ts=file.version,
         statement=file.query, touches=statement.touches, policy=str(statement.policy),
         destructive=statement.policy is DdlPolicy.EVOLVE and _removes(statement),
     )  # fmt: skip
 
 
 def _load(load: LoadRows) -> PlannedStep:
-    return PlannedStep("load", load.table, load.window.after, load.window.end, files=len(load.files), bytes=load.bytes)
+    window = load.window
+    return PlannedStep(
+        kind="load", table=load.table, from_ts=window.after, to_ts=window.end, files=len(load.files), bytes=load.bytes
+    )

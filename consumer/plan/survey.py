@@ -9,11 +9,11 @@ from consumer.layout.paths import date_level
 from consumer.layout.schema_file import is_table_id
 from consumer.model.columns import Family
 from consumer.model.files import DataFile, Folder, SchemaFile
-from consumer.model.inspection import Detected, InspectedTable
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.plan.partitioned import is_new_architecture, is_partitioned, tells_partitions
+from consumer.results import Detected, InspectedTable
 
 CLASSIC, NEW = "classic", "new"
 
@@ -60,16 +60,16 @@ def _table(assembly: Assembly, name: TableName) -> InspectedTable:
     folders = {file.folder for file in files}
     dates = sorted(folder.date for folder in folders if folder.date)
     return InspectedTable(
-        name,
-        name in assembly.timeline.upstream,
-        len(history),
-        sum(1 for file in history if file.query),
-        len(files),
-        sum(file.size for file in files),
-        len({folder.partition for folder in folders if folder.partition}),
-        len({folder.dispatcher for folder in folders if folder.dispatcher}),
-        dates[0] if dates else "",
-        dates[-1] if dates else "",
+        table=name,
+        exists=name in assembly.timeline.upstream,
+        versions=len(history),
+        ddl=sum(1 for file in history if file.query),
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        partitions=len({folder.partition for folder in folders if folder.partition}),
+        dispatchers=len({folder.dispatcher for folder in folders if folder.dispatcher}),
+        first_date=dates[0] if dates else "",
+        last_date=dates[-1] if dates else "",
     )
 
 

@@ -18,8 +18,8 @@ from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, naming_of, routes_of
-from consumer.model.result import RunResult
 from consumer.ports import Loader
+from consumer.results import RunResult
 from tests.support.observers import Recorder
 
 COMPARE = Path(__file__).parents[2] / "fixtures" / "compare_mysql.py"

@@ -11,8 +11,8 @@ from consumer import app
 from consumer.model.events import Event, RoundFinished, StepFinished
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
-from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager
+from consumer.results import RunResult
 from tests.support.feed import Feed, MemoryReplica, Rows, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder

@@ -15,7 +15,7 @@ from consumer.model import patience
 from consumer.model.actions import Action
 from consumer.model.events import Event, StepFinished
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink.mysql.server import connection
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica, states

@@ -21,7 +21,7 @@ from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.e2e.corpus import Case, read_cases
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE

@@ -15,7 +15,7 @@ from consumer.model.columns import Column
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.build import ID, VALUE
 from tests.support.feed import ENDS, Feed, MemoryReplica
 from tests.support.inline_loader import InlineLoader
@@ -71,7 +71,7 @@ def test_plan_changes_nothing_and_tells_what_then_happens(feed: Feed, replica: M
 
 def test_status_tells_where_each_table_is(feed: Feed, replica: MemoryReplica) -> None:
     busy(feed)
-    assert app.status(replica.settings(), Recorder()).upstream is None
+    assert app.status(replica.settings(), Recorder()).target_upstream is None
     replica.once()
     feed.checkpoint(50)
     found = app.status(replica.settings(), Recorder())
@@ -204,7 +204,7 @@ def test_skip_ddl_records_a_refused_statement(feed: Feed, replica: MemoryReplica
     for version, problem in ((25, "not applied yet"), (19, "is pending")):
         with pytest.raises(BadConfig, match=problem):
             app.skip_ddl(replica.settings(), Recorder(), T, version, "by hand")
-    assert "by hand" in app.skip_ddl(replica.settings(), Recorder(), T, 20, "by hand")
+    assert "by hand" in app.skip_ddl(replica.settings(), Recorder(), T, 20, "by hand").skipped
     records = {ddl.version: (r.state, r.reason) for ddl, r in replica.sink.progress().ddls.items() if ddl.table}
     assert records[20] == (DdlState.SKIPPED, "by hand")
     assert replica.once(40).exit_code == 0

@@ -10,7 +10,7 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.servers import SqlServer
 from tests.support.canal_json import row_line
 from tests.support.feed import Feed, Replica

@@ -10,7 +10,7 @@ import pytest
 
 from consumer import app
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.feed import Feed, MemoryReplica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder

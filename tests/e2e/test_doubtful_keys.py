@@ -13,7 +13,7 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink.mysql.rows import write
 from tests.servers import SqlServer
 from tests.support.build import ID

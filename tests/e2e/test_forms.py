@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from consumer import app
-from consumer.model.result import RunResult
 from consumer.model.times import tso_to_time
+from consumer.results import RunResult
 from tests.e2e.corpus import Case, read_cases
 from tests.servers import MariaDb
 from tests.support.changes import Keys, keys_of, truncated, written

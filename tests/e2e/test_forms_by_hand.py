@@ -16,7 +16,7 @@ from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink import sink_for
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE

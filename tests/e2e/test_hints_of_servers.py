@@ -13,7 +13,7 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult, TableResult
+from consumer.results import RunResult, TableResult
 from consumer.sink.mysql.progress.lease import lock_name
 from tests.servers import MariaDb, SqlServer
 from tests.support.build import ID, VALUE

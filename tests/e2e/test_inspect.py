@@ -56,7 +56,7 @@ def test_the_options_of_recorded_changefeeds(name: str, cases: dict[str, Case], 
     assert not set(unproven) - {"null", "binary-encoding-method"}
     if wanted["protocol"] == "canal-json":
         rows = next((case.folder / "storage").rglob("CDC*0001.json")).read_bytes()
-        assert found["commit_ts"] is (b'"_tidb":{"commitTs":' in rows)
+        assert found["with_commit_ts"] is (b'"_tidb":{"commitTs":' in rows)
     assert found["across_nodes"] is wanted.get("scheduler", {}).get("enable-table-across-nodes", "across" in name)
     assert found["architecture"] in ("", "classic" if name.startswith("tiflow/") else "new")
     older = [text for text in body["findings"] if "older than the changefeed" in text]

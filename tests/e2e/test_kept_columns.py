@@ -14,7 +14,7 @@ from consumer import app
 from consumer.app import parts
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink import sink_for
 from tests.servers import MariaDb
 from tests.support.build import ID

@@ -17,7 +17,7 @@ from consumer.errors import TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink.duckdb.connection import Database
 from tests.support.build import ID
 from tests.support.canal_json import row_line

@@ -10,8 +10,8 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.model.result import RunResult
 from consumer.ports import Moved, RangeReader, unheard
+from consumer.results import RunResult
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.target import Writer
 from tests.servers import MariaDb

@@ -41,41 +41,43 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_command_prints_what_the_schema_says(cli: CommandLine) -> None:
-    checked(cli.run("status", "--json"), "status")
-    planned = checked(cli.run("plan", "--json"), "plan")
+    checked(cli.run("status", "--json"), "StatusResult")
+    planned = checked(cli.run("plan", "--json"), "PlanResult")
     assert {step["kind"] for step in planned["steps"]} == {"ddl", "load"}
-    done = checked(cli.run("once", "--json"), "run")
+    done = checked(cli.run("once", "--json"), "RunResult")
     assert all(table["rows"] == table["puts"] + table["deletes"] for table in done["tables"].values())
     assert all(table["changes"] >= table["rows"] > 0 for table in done["tables"].values())
     assert done["lag_seconds"] > 0
-    checked(cli.run("once", "--json"), "run")
-    checked(cli.run("verify", "--json"), "verify")
-    checked(cli.run("verify", "--repair", "--json"), "verify")
-    checked(cli.run("resync", "--table", "du.t", "--json"), "run")
-    checked(cli.run("replay", "--from-ts", "470611618363867137", "--downstream-uri", "memory://r", "--json"), "run")
-    checked(cli.run("backfill", "--json"), "failure")
+    checked(cli.run("once", "--json"), "RunResult")
+    checked(cli.run("verify", "--json"), "VerifyReport")
+    checked(cli.run("verify", "--repair", "--json"), "VerifyReport")
+    checked(cli.run("resync", "--table", "du.t", "--json"), "RunResult")
+    checked(
+        cli.run("replay", "--from-ts", "470611618363867137", "--downstream-uri", "memory://r", "--json"), "RunResult"
+    )
+    checked(cli.run("backfill", "--json"), "Failure")
     inspected = ["--upstream-uri", f"file://{cli.storage}", "--time-range", "--json"]
-    checked(cli.raw("inspect", *inspected), "inspect")
-    held = checked(cli.run("status", "--json"), "status")
+    checked(cli.raw("inspect", *inspected), "InspectResult")
+    held = checked(cli.run("status", "--json"), "StatusResult")
     assert held["tables_ok"] == 3
     assert held["lag_seconds"] > 0
 
 
 def test_stopped_tables_and_errors_too(cli: CommandLine) -> None:
     cli.schema_file("t", T_WIDENED).write_text("{", encoding="utf-8")
-    stopped = checked(cli.run("once", "--json"), "run")
+    stopped = checked(cli.run("once", "--json"), "RunResult")
     assert stopped["tables"]["du.t"]["state"] == "stopped"
-    assert checked(cli.run("plan", "--json"), "plan")["stopped"].keys() == {"du.t"}
-    assert checked(cli.run("status", "--check", "--json"), "status")["exit_code"] == 3
-    checked(cli.run("once", "--name", "", "--json"), "failure")
-    checked(cli.run("once", "--no-such-flag", "--json"), "failure")
+    assert checked(cli.run("plan", "--json"), "PlanResult")["stopped"].keys() == {"du.t"}
+    assert checked(cli.run("status", "--check", "--json"), "StatusResult")["exit_code"] == 3
+    checked(cli.run("once", "--name", "", "--json"), "Failure")
+    checked(cli.run("once", "--no-such-flag", "--json"), "Failure")
     (cli.storage / "metadata").unlink()
-    checked(cli.run("once", "--json"), "failure")
-    assert checked(cli.run("status", "--check", "--json"), "status")["checkpoint_ts"] is None
+    checked(cli.run("once", "--json"), "Failure")
+    assert checked(cli.run("status", "--check", "--json"), "StatusResult")["checkpoint_ts"] is None
 
 
 def test_a_name_that_is_not_there_is_told_with_those_that_are(cli: CommandLine) -> None:
     assert cli.run("once", "--name", "blue").code == 0
-    found = checked(cli.run("status", "--json", "--check"), "status")
+    found = checked(cli.run("status", "--json", "--check"), "StatusResult")
     assert found["exit_code"] == 4
     assert any("under the name 'default'; it has some under blue" in note for note in found["notes"])

@@ -59,8 +59,8 @@ def test_no_file_gets_the_number_of_a_closed_stream(number: int, tmp_path: Path)
     """What a program that is started writes to that number would be in the file."""
     look = f"readlink /proc/$$/fd/{number} > {tmp_path}/leads"
     lines = [
-        "import subprocess; from consumer.cli import streams",
-        f"streams.open_missing(); file = open({str(tmp_path / 'file')!r}, 'w')",
+        "import subprocess; from consumer.cli import early",
+        f"early.open_missing(); file = open({str(tmp_path / 'file')!r}, 'w')",
         f"subprocess.run(['bash', '-c', {look!r}], check=True)",
     ]
     shell = f'exec "$@" {number}>&-'

@@ -23,7 +23,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 
 def test_what_is_told_until_they_are_in(cli: CommandLine, tmp_path: Path) -> None:
-    done = checked(cli.run("once", "--json"), "run")
+    done = checked(cli.run("once", "--json"), "RunResult")
     assert done["exit_code"] == 3
     table = done["tables"]["du.t"]
     assert (table["state"], table["quarantined"]) == ("ok", 1)
@@ -33,14 +33,14 @@ def test_what_is_told_until_they_are_in(cli: CommandLine, tmp_path: Path) -> Non
     again = cli.run("once")
     assert again.code == 3
     assert "du.t lacks 1 quarantined row; the first: du/t/" in again.err
-    asked = checked(cli.run("status", "--json"), "status")
+    asked = checked(cli.run("status", "--json"), "StatusResult")
     assert asked["tables"]["du.t"]["quarantined"] == 1
     told = cli.run("status", "--check")
     assert told.code == 3
     assert "1 with quarantined rows" in told.out
     compared = cli.run("verify")
     assert "1 row is quarantined" in compared.out
-    left = checked(cli.run("retry", "--json"), "retry")
+    left = checked(cli.run("retry", "--json"), "RetryResult")
     assert (left["exit_code"], left["tables"]["du.t"]["quarantined"]) == (3, 1)
     other = cli.run("retry", "--table", "du.nowhere")
     assert other.code == 2

@@ -15,7 +15,7 @@ from consumer.app import parts
 from consumer.errors import BadConfig, ConsumerError
 from consumer.model.actions import Action
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.dead_letters import LetterFolder

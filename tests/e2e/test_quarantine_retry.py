@@ -13,7 +13,7 @@ from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RetryResult
+from consumer.results import RetryResult
 from tests.e2e.test_quarantine_refused import Target, begin, target
 from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader

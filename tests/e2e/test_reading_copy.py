@@ -18,7 +18,7 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder

@@ -11,7 +11,7 @@ from consumer import app
 from consumer.app import parts as app_parts
 from consumer.model.actions import Action
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink import sink_for
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.every_target import Target

@@ -14,7 +14,7 @@ from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Consumer
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink.mysql.progress.store import store
 from tests.servers import MariaDb
 from tests.support.build import VALUE

@@ -13,8 +13,8 @@ from consumer.config.load import load
 from consumer.config.settings import InspectSettings
 from consumer.errors import GapFound
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
 from consumer.model.times import ms_to_tso
+from consumer.results import RunResult
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.inline_loader import InlineLoader

@@ -16,8 +16,8 @@ from consumer.app import parts
 from consumer.config.load import load
 from consumer.errors import LeaseHeld
 from consumer.model.load import LoadOutcome
-from consumer.model.result import RunResult
 from consumer.ports import Loader, unheard
+from consumer.results import RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.statements.execute import execute_ddls
 from tests.e2e import targets

@@ -21,7 +21,7 @@ from consumer import app
 from consumer.app import several
 from consumer.config.load import load
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink.columnar.lock import FileLock
 from tests.e2e.test_output_schema import checked
 from tests.support.command_line import CommandLine, Left, command_line
@@ -93,13 +93,13 @@ def test_two_upstreams_fill_one_target(banks: Banks) -> None:
     assert left.code == 0
     assert banks.rows() == {"eu.a": [(1, 1)], "us.a": [(1, 2)]}
     assert [line.split(":")[0] for line in left.out.splitlines() if " -> duckdb://" in line] == ["eu", "us"]
-    told = checked(banks.run("status", "--json"), "several")
+    told = checked(banks.run("status", "--json"), "SeveralResult")
     assert {name: body["target_upstream"] for name, body in told["consumers"].items()} == {
         name: f"file://{banks.folder}/{name}" for name in ("eu", "us")
     }
     banks.eu.puts("bank.a", 10, {40: (1, "11")})
     banks.eu.checkpoint(50)
-    again = checked(banks.run("once", "--json"), "several")
+    again = checked(banks.run("once", "--json"), "SeveralResult")
     assert again["consumers"]["eu"]["tables"]["bank.a"]["rows"] == 1
     assert banks.rows() == {"eu.a": [(1, 11)], "us.a": [(1, 2)]}
 
@@ -120,7 +120,7 @@ def test_the_same_progress_is_reached_by_the_plain_way(banks: Banks) -> None:
 def test_one_that_fails_does_not_hold_up_the_other(banks: Banks) -> None:
     (banks.eu.folder / "metadata").write_text("{", encoding="utf-8")
     left = banks.run("once", "--json", "--max-wait", "0")
-    assert checked(left, "several")["exit_code"] == 4
+    assert checked(left, "SeveralResult")["exit_code"] == 4
     assert {name: body["exit_code"] for name, body in left.json["consumers"].items()} == {"eu": 4, "us": 0}
     assert banks.rows() == {"us.a": [(1, 2)]}
     assert "storage-consumer: eu: " in left.err

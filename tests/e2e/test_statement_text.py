@@ -13,7 +13,7 @@ from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.servers import MariaDb
 from tests.support.build import ID
 from tests.support.canal_json import row_line

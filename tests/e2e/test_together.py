@@ -39,7 +39,7 @@ def test_none_goes_further_than_the_lowest_checkpoint(bank: Consumer) -> None:
     bank.move(20, "us", "asia", 50)
     bank.checkpoints(eu=100, us=15, asia=50)
     left = bank.run("once", "--json")
-    body = checked(left, "several")
+    body = checked(left, "SeveralResult")
     assert bank.rows() == {"eu": 70, "us": 130, "asia": 100}
     assert {one["checkpoint_ts"] for one in body["consumers"].values()} == {tso(15)}
     assert {t["watermark"] for one in body["consumers"].values() for t in one["tables"].values()} == {tso(15)}

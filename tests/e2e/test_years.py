@@ -11,7 +11,7 @@ from consumer.app.inspect import inspect
 from consumer.config.load import load
 from consumer.config.settings import InspectSettings
 from consumer.model.actions import Action
-from consumer.model.inspection import InspectResult
+from consumer.results import InspectResult
 from tests.support.feed import Feed, MemoryReplica, states
 from tests.support.observers import Recorder
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from consumer.model.actions import Action
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.feed import Feed, MemoryReplica, Rows, states
 
 START = 1_790_000_000_000

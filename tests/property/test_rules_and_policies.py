@@ -22,7 +22,7 @@ from consumer import app
 from consumer.config.table_filter import TableFilter
 from consumer.model.actions import Action
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.observers import Recorder
 

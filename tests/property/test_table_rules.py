@@ -19,7 +19,7 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.table_filter import TableFilter
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.inline_loader import InlineLoader
 from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
 from tests.support.memory.sink import MemorySink

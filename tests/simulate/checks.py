@@ -8,7 +8,7 @@ from typing import Any
 from consumer.errors import ConsumerError, Retryable, TargetBusy
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, State
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.simulate.machine import Failure
 from tests.simulate.original import DATABASE
 from tests.simulate.style import touches

@@ -30,8 +30,8 @@ from consumer.model import times
 from consumer.model.events import RoundStarted
 from consumer.model.files import SchemaFile, StoredFile
 from consumer.model.progress import State
-from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager
+from consumer.results import RunResult
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from tests.simulate.checks import behind, check_end, check_run, check_target, check_waiting

@@ -12,8 +12,8 @@ from consumer import app
 from consumer.app import parts as app_parts
 from consumer.config.settings import Settings
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.model.result import RunResult
 from consumer.ports import Moved, RangeReader, unheard
+from consumer.results import RunResult
 from consumer.sink import sink_for
 from consumer.target import Sink, Writer
 from tests.support.inline_loader import InlineLoader

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.feed import MemoryReplica, Replica
 
 Tables = dict[str, dict[int, str]]

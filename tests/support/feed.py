@@ -13,7 +13,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.support.build import ID, VALUE
 from tests.support.inline_loader import InlineLoader
 from tests.support.memory.sink import MemorySink

@@ -17,7 +17,7 @@ from consumer.model.actions import Action
 from consumer.model.bad_rows import BadRow
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from consumer.sink import sink_for
 from consumer.target import TargetOptions
 from tests.support import csv_rows

@@ -7,7 +7,7 @@ import shlex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.cli.table_names import parse_owner, parse_table
+from consumer.cli.command import parse_owner, parse_table
 from consumer.model.hints import completed, resync_command, skip_ddl_command
 from consumer.model.names import TableName
 from tests.support.shop import as_a_shell_takes

@@ -15,8 +15,7 @@ from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFai
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange
-from consumer.model.result import TargetDdl
-from consumer.model.steps import ApplyDdl, Window
+from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock

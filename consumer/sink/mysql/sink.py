@@ -13,8 +13,7 @@ from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
-from consumer.model.result import TargetDdl
-from consumer.model.steps import ApplyDdl
+from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.completed import completed
 from consumer.sink.mysql.progress.epochs import LOADS, TURN, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock

@@ -11,8 +11,7 @@ from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, Sch
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange, State
-from consumer.model.result import TargetDdl
-from consumer.model.steps import ApplyDdl, Window
+from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import check_time_zone, check_upstream, others_of

@@ -10,7 +10,7 @@ from random import Random
 
 from consumer.errors import ConsumerError
 from consumer.model.ddl_policy import DdlPolicy
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.servers import SqlServer
 from tests.support.crashes import Crash, Fuse
 from tests.support.random_ddl.changefeed import Changefeed

@@ -20,7 +20,7 @@ from consumer.config.settings import Settings
 from consumer.errors import TargetBusy
 from consumer.model.check import VerifyResult
 from consumer.model.names import TableName
-from consumer.model.result import PlanResult, RunResult
+from consumer.results import PlanResult, RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.server.errors import translate

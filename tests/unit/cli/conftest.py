@@ -14,9 +14,8 @@ import pytest
 import consumer
 from consumer.cli.main import main
 from consumer.model.check import Repairing, VerifyResult
-from consumer.model.inspection import InspectResult
 from consumer.model.names import TableName
-from consumer.model.result import PlanResult, RetryResult, RunResult, StatusResult
+from consumer.results import InspectResult, PlanResult, RetryResult, RunResult, StatusResult
 
 UPSTREAM = "file:///data/cdc?protocol=canal-json"
 

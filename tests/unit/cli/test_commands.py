@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 
@@ -15,18 +14,20 @@ from consumer.cli.program import COMMANDS
 from consumer.errors import GapFound, Interrupted, LeaseHeld
 from consumer.model.check import VerifyResult
 from consumer.model.events import Note, NoteKind
-from consumer.model.inspection import Detected, InspectResult
 from consumer.model.names import TableName
-from consumer.model.result import (
+from consumer.model.steps import TargetDdl
+from consumer.results import (
+    ForgetResult,
+    InspectResult,
     PlannedStep,
     PlanResult,
     RetryResult,
     RunResult,
+    SkipDdlResult,
     StatusResult,
     TableResult,
     TableStatus,
-    TargetDdl,
-    UnreadStatus,
+    Unread,
 )
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
@@ -52,13 +53,13 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "changefeed.toml").write_text('[sink]\nprotocol = "canal-json"\n', encoding="utf-8")
     results = {
-        "plan": PlanResult(T1, ()),
-        "status": StatusResult(None, 0, None, ()),
-        "skip-ddl": "recorded",
-        "forget": "removed",
+        "plan": PlanResult(checkpoint_ts=T1, steps=()),
+        "status": StatusResult(target_upstream=None, applied_ts=0, checkpoint_ts=None, tables=()),
+        "skip-ddl": SkipDdlResult(table=ORDERS, version=7, skipped="recorded"),
+        "forget": ForgetResult(forgotten="removed"),
         "verify": VerifyResult((), 0.0),
-        "retry": RetryResult((), 0.0),
-        "inspect": InspectResult("file:///data/cdc", T1, (), (), Detected(), (), "[sink]", "storage-consumer once"),
+        "retry": RetryResult(tables=(), seconds=0.0),
+        "inspect": InspectResult(checkpoint_ts=T1, toml="[sink]", command="storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())
     words = shlex.split(command.example)
@@ -130,7 +131,7 @@ def test_what_was_never_looked_at_is_not_called_nothing_to_apply(
 def test_a_signal_before_anything_was_applied_does_not_say_that_there_is_nothing(
     app: FakeApp, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app.result = RunResult(checkpoint_ts=PARTLY.checkpoint_ts, error=Interrupted.by("SIGTERM"), exit_code=4)
+    app.result = RunResult(checkpoint_ts=PARTLY.checkpoint_ts).ended_by(Interrupted.by("SIGTERM"))
     assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
     shown = capsys.readouterr()
     assert "nothing new" not in shown.out
@@ -139,7 +140,9 @@ def test_a_signal_before_anything_was_applied_does_not_say_that_there_is_nothing
 
 def test_who_has_not_begun_has_no_lag(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     begun, not_begun = TableResult(watermark=T1), TableResult()
-    app.result = RunResult(T1, {ORDERS: begun, TableName("shop", "late"): not_begun}, ended=1700000000000)
+    app.result = RunResult(
+        checkpoint_ts=T1, tables={ORDERS: begun, TableName("shop", "late"): not_begun}, ended=1700000000000
+    )
     assert exit_code("once", "--upstream-uri", UPSTREAM, "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["lag_seconds"] is None
 
@@ -147,7 +150,7 @@ def test_who_has_not_begun_has_no_lag(app: FakeApp, capsys: pytest.CaptureFixtur
 def test_resync_and_skip_ddl_name_their_table(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("resync", "--table", "`a.b`.`c``d`", "--upstream-uri", UPSTREAM) == 0
     assert app.calls[-1][2] == (TableName("a.b", "c`d"),)
-    app.result = "recorded"
+    app.result = SkipDdlResult(table=TableName("a", "b"), version=7, skipped="recorded")
     assert exit_code("skip-ddl", "--table", "a.b", "-version=7", "--upstream-uri", UPSTREAM, "--reason", "x y") == 0
     assert app.calls[-1][2] == (TableName("a", "b"), 7, "x y")
     assert capsys.readouterr().out.endswith("recorded\n")
@@ -169,22 +172,24 @@ def test_plan_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str])
     late = TableName("shop", "late")
     kept = TargetDdl(("RENAME TABLE `shop`.`orders`\n TO `shop`.`__trash_9_orders`",), note="a note")
     same = TargetDdl(("DROP INDEX i ON  orders",))
+
+    def ddl(**members: object) -> PlannedStep:
+        return PlannedStep.model_validate({"kind": "ddl", "table": ORDERS, "from_ts": T1, "to_ts": T1, **members})
+
     steps = (
-        PlannedStep(
-            "ddl", ORDERS, T1, T1, statement="DROP TABLE\n orders", touches=(ORDERS, late), policy="rename", target=kept
-        ),
-        PlannedStep("ddl", ORDERS, T1, T1, statement="DROP INDEX i ON orders", touches=(ORDERS,), policy="ignore"),
-        PlannedStep(
-            "ddl", ORDERS, T1, T1, statement="DROP INDEX i ON orders", policy="evolve", destructive=True, target=same
-        ),
-        PlannedStep("load", ORDERS, T1, T1 + 9, files=3, bytes=5 << 20),
-        PlannedStep(
-            "barrier", late, T1, T1 + 1, statement="RECOVER TABLE late", touches=(late,), waits_for="shop.bad",
-            policy="evolve", target=TargetDdl(error="it is lost"),
+        ddl(statement="DROP TABLE\n orders", touches=(ORDERS, late), policy="rename", target=kept),
+        ddl(statement="DROP INDEX i ON orders", touches=(ORDERS,), policy="ignore"),
+        ddl(statement="DROP INDEX i ON orders", policy="evolve", destructive=True, target=same),
+        PlannedStep(kind="load", table=ORDERS, from_ts=T1, to_ts=T1 + 9, files=3, bytes=5 << 20),
+        ddl(
+            kind="barrier", table=late, to_ts=T1 + 1, statement="RECOVER TABLE late", touches=(late,),
+            waits_for="shop.bad", policy="evolve", target=TargetDdl(error="it is lost"),
         ),
     )  # fmt: skip
-    stopped = (TableStatus(late, T1, "stopped", "a row is refused", "mend it", 5),)
-    app.result = PlanResult(T1 + 9, steps, ("unknown path x",), stopped)
+    stopped = (
+        TableStatus(table=late, watermark=T1, state="stopped", error="a row is refused", hint="mend it", version=5),
+    )
+    app.result = PlanResult(checkpoint_ts=T1 + 9, steps=steps, notes=("unknown path x",), stopped=stopped)
     assert exit_code("plan", "--upstream-uri", UPSTREAM) == 0
     moment = "2023-11-14T22:13:20.000Z"
     assert (
@@ -232,16 +237,44 @@ NOW_MS = 1700000000000 + 3_600_000
 """An hour after T1."""
 
 
+def status_of(upstream: str | None, applied: int, checkpoint: int | None, *notes: str) -> StatusResult:
+    return StatusResult(
+        target_upstream=upstream,
+        applied_ts=applied,
+        checkpoint_ts=checkpoint,
+        tables=(),
+        notes=notes,
+        asked=NOW_MS,
+    )
+
+
 def status_result(*rows: TableStatus, **more: object) -> StatusResult:
-    found = StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows, ok=12, asked=NOW_MS)
-    return replace(found, **{"unread": UnreadStatus(0, 0, "", 0, None), **more})  # type: ignore[arg-type]
+    found = StatusResult(
+        target_upstream="file:///data/cdc",
+        applied_ts=T1,
+        checkpoint_ts=T1 + (90_000 << 18),
+        tables=rows,
+        tables_ok=12,
+        asked=NOW_MS,
+    )
+    unread = Unread(files=0, bytes=0, oldest_date="", expiration_days=0, days_left=None)
+    return found.model_copy(update={"unread": unread, **more})
 
 
-LATE = TableStatus(ORDERS, T1 - (60_000 << 18), "ok")
+LATE = TableStatus(table=ORDERS, watermark=T1 - (60_000 << 18), state="ok")
 
 
-STOPPED = TableStatus(ORDERS, T1 - (60_000 << 18), "stopped", "a row is refused", "mend it", resync=True)
-WAITS = TableStatus(TableName("shop", "late"), T1, "waits", "waits for shop.orders: a row is refused")
+STOPPED = TableStatus(
+    table=ORDERS,
+    watermark=T1 - (60_000 << 18),
+    state="stopped",
+    error="a row is refused",
+    hint="mend it",
+    resync=True,
+)
+WAITS = TableStatus(
+    table=TableName("shop", "late"), watermark=T1, state="waits", error="waits for shop.orders: a row is refused"
+)
 
 
 def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,18 +313,18 @@ def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str
             4,
             "shop.orders 1 h 1 min behind now, which is more than",
         ),
-        (status_result(TableStatus(ORDERS, 5, "dropped")), ["--max-lag", "1h"], 0, ""),
+        (status_result(TableStatus(table=ORDERS, watermark=5, state="dropped")), ["--max-lag", "1h"], 0, ""),
         (status_result(STOPPED), ["--max-lag", "1s"], 3, "tables that are not in order: 1 stopped"),
         (status_result(STOPPED, WAITS), [], 3, "tables that are not in order: 1 stopped, 1 waiting"),
-        (StatusResult(None, 0, T1, (), asked=NOW_MS), [], 4, "nothing was applied yet"),
+        (status_of(None, 0, T1), [], 4, "nothing was applied yet"),
         (
-            StatusResult("file:///data/cdc", T1, None, (), ("no answer",), asked=NOW_MS),
+            status_of("file:///data/cdc", T1, None, "no answer"),
             [],
             4,
             "could not be compared: no a",
         ),
         (
-            StatusResult("file:///data/cdc", T1, T1, (), ("another",), asked=NOW_MS),
+            status_of("file:///data/cdc", T1, T1, "another"),
             [],
             4,
             "could not be compared: another",
@@ -324,7 +357,7 @@ def test_a_bound_of_a_check_is_a_duration_of_one(
 
 
 def test_status_of_a_storage_that_cannot_be_asked(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
-    app.result = StatusResult("file:///data/cdc", T1, None, (), ("the storage does not answer",))
+    app.result = status_of("file:///data/cdc", T1, None, "the storage does not answer")
     assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
     text = capsys.readouterr().out
     assert "checkpoint  not known" in text
@@ -400,6 +433,6 @@ def test_notes_are_said_once(app: FakeApp, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_table_that_waits_for_its_target_is_named_once(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     full = "shop.orders: the target has no room: it is tried again by the next run"
-    app.result = RunResult(T1, {ORDERS: TableResult(state="waits", error=full)}, exit_code=4)
+    app.result = RunResult(checkpoint_ts=T1, tables={ORDERS: TableResult(state="waits", error=full)}, exit_code=4)
     assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
     assert "shop.orders waits: the target has no room: it is tried again by the next run\n" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from consumer.cli.go_flags import with_two_dashes
+from consumer.cli.program import with_two_dashes
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 

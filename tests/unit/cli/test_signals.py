@@ -13,7 +13,7 @@ import pytest
 
 from consumer.cli import signals
 from consumer.model.names import TableName
-from consumer.model.result import RunResult, TableResult
+from consumer.results import RunResult, TableResult
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 

@@ -10,7 +10,7 @@ import pytest
 from consumer.model.events import Note, NoteKind, RoundStarted, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
-from consumer.model.result import RunResult
+from consumer.results import RunResult
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 

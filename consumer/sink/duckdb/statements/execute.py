@@ -14,8 +14,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, same_name
-from consumer.model.result import TargetDdl
-from consumer.model.steps import ApplyDdl
+from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_modes import SOURCE, FormedDdl
 from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.duckdb.connection import catalog, qualified

@@ -15,8 +15,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import INDEX_ACTIONS, Action
 from consumer.model.hints import not_kept_hint, statement_refused
 from consumer.model.names import TableName, qualified, same_names
-from consumer.model.result import TargetDdl
-from consumer.model.steps import ApplyDdl
+from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_definition import PartitionKind
 from consumer.model.texts import cut
 from consumer.sink.mysql.progress.schema import is_reserved

@@ -1,0 +1,81 @@
+"""The commands that apply: `run`, `once`, `backfill`, `replay`, `resync`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from consumer.cli.command import command, parse_table
+from consumer.cli.session import Invocation
+from consumer.cli.several import beside, in_turn
+
+From = Annotated[
+    str | None,
+    typer.Option("--from-ts", metavar="TSO|TIME", help="Changes after this moment; without it from the start."),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to-ts", metavar="TSO|TIME", help="Changes up to this moment; without it to the checkpoint."),
+]
+Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
+
+
+@command(
+    "storage-consumer run --upstream-uri 's3://bucket/cdc?protocol=canal-json' "
+    "--downstream-uri mysql://root@127.0.0.1:3306/ --flush-interval 5s --log-format json",
+    endless=True,
+    of_all=beside,
+)
+def run(call: Invocation) -> int:
+    """Keep the target equal to the upstream: look for new files every --flush-interval until a signal comes."""
+    from consumer import app
+
+    return call.finish(app.run(call.settings, call.observer, call.stop))
+
+
+@command(
+    "storage-consumer once --upstream-uri 'file:///data/cdc?protocol=canal-json' "
+    "--downstream-uri duckdb:///replica.duckdb --json",
+    of_all=in_turn,
+)
+def once(call: Invocation) -> int:
+    """Apply everything up to the checkpoint that is in the storage now, then end. Made for schedules."""
+    from consumer import app
+
+    return call.finish(app.once(call.settings, call.observer, call.loader))
+
+
+@command(
+    "storage-consumer backfill --upstream-uri 's3://bucket/cdc?protocol=canal-json&region=eu-central-1' "
+    "--downstream-uri mysql://root@127.0.0.1:3306/ --worker-count 8",
+    of_all=in_turn,
+)
+def backfill(call: Invocation) -> int:
+    """Fill an empty target from the start of the storage, then end. Refuses a target with progress or rows."""
+    from consumer import app
+
+    return call.finish(app.backfill(call.settings, call.observer, call.loader))
+
+
+@command(
+    "storage-consumer replay --upstream-uri 's3://bucket/cdc?protocol=canal-json&region=eu-central-1' "
+    "--downstream-uri duckdb:///march.duckdb --from-ts 2026-03-01T00:00:00Z --to-ts 2026-04-01T00:00:00Z"
+)
+def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
+    """Apply exactly the changes between two moments, into any target. When it is killed, run it again: it goes on, for
+    its progress has a name of its own, made of --name and the range."""
+    from consumer import app
+
+    return call.finish(app.replay(call.settings, call.observer, from_ts, to_ts))
+
+
+@command(
+    "storage-consumer resync --table shop.orders --upstream-uri 'file:///data/cdc?protocol=canal-json' "
+    "--downstream-uri mysql://root@127.0.0.1:3306/"
+)
+def resync(call: Invocation, table: Table) -> int:
+    """Empty one table of the target and load it again from the storage. Brings a stopped table back."""
+    from consumer import app
+
+    return call.finish(app.resync(call.settings, call.observer, parse_table(table)))

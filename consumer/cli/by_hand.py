@@ -1,0 +1,95 @@
+"""What a person does by hand: `retry`, `skip-ddl`, `forget`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from consumer.cli.command import command, parse_owner, parse_table
+from consumer.cli.session import Invocation
+from consumer.cli.text import out
+from consumer.config.settings import TargetSettings
+from consumer.config.table_filter import table_filter
+from consumer.errors import BadConfig, TableError
+from consumer.model.names import TableName
+from consumer.model.texts import count_text
+from consumer.results import RetryResult
+
+Tables = Annotated[str, typer.Option("--table", metavar="RULE", help="Which tables: DB.T, or a rule as shop.*")]
+Owner = Annotated[
+    str, typer.Option("--table", metavar="DB.T", help="The table, or the database; `a.b`.`c` where a name holds a dot.")
+]
+Version = Annotated[
+    str, typer.Option("--version", metavar="V", help="The statement's table version, as it is reported.")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; recorded with the progress.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Remove it. Without this flag, only print what would be removed.")]
+
+
+@command(
+    "storage-consumer retry --table 'shop.*' --upstream-uri 'file:///data/cdc?protocol=canal-json' "
+    "--downstream-uri mysql://root@127.0.0.1:3306/ --dead-letters file:///data/dead-letters"
+)
+def retry(call: Invocation, table: Tables = "*.*") -> int:
+    """Take quarantined rows in again, as the storage has them now. A newer change of the same key wins."""
+    from consumer import app
+
+    result = app.retry(call.settings, call.observer, _wanted(table, call.settings.case_sensitive))
+    code = TableError.exit_code if any(row.quarantined for row in result.tables) else 0
+    return call.show(result, lambda: _print_retry(result), code)
+
+
+def _wanted(text: str, case_sensitive: bool) -> Callable[[TableName], bool]:
+    """A table, as other commands take it, or a rule. Raises BadConfig."""
+    with suppress(BadConfig):
+        if (name := parse_table(text)) and not set(text) & set("*?[/"):
+            return lambda table: table == name
+    try:
+        return table_filter((text,), case_sensitive).matches
+    except ValueError as problem:
+        raise BadConfig(f"--table is refused: {problem}") from None
+
+
+def _print_retry(result: RetryResult) -> None:
+    if not result.tables:
+        out("no rows are quarantined")
+    for row in result.tables:
+        taken = count_text(row.taken_in, "row is", "rows are")
+        out(f"{row.table}: {taken} in the target now, {row.quarantined:,} still quarantined")
+        if row.quarantined:
+            out(f"  the first: {row.bad_row}")
+        if row.error:
+            out(f"  {row.error}")
+        if row.hint:
+            out(f"  {row.hint}")
+
+
+@command(
+    "storage-consumer skip-ddl --table shop.orders --version 470611618366488576 --reason 'done by hand' "
+    "--upstream-uri 'file:///data/cdc?protocol=canal-json' --downstream-uri mysql://root@127.0.0.1:3306/"
+)
+def skip_ddl(call: Invocation, table: Owner, version: Version, reason: Reason = "skipped by hand") -> int:
+    """Record a DDL that the target refused as done, without executing it; the table goes on with the next round."""
+    from consumer import app
+
+    if not version.isdecimal():
+        raise BadConfig(f"--version is refused: '{version}' is not a table version (a whole number)")
+    result = app.skip_ddl(call.settings, call.observer, parse_owner(table), int(version), reason)
+    return call.show(result, lambda: out(result.skipped))
+
+
+@command(
+    "storage-consumer forget --name old --yes --downstream-uri mysql://root@127.0.0.1:3306/", settings=TargetSettings
+)
+def forget(call: Invocation, yes: Yes = False) -> int:
+    """Remove the progress of a consumer name that is no longer used. The target's tables stay as they are, and
+    other names may apply to them from then on. Needs no storage."""
+    from consumer import app
+
+    if "name" not in call.settings.model_fields_set:
+        raise BadConfig("forget needs --name", hint="give the name to be forgotten with --name")
+    result = app.forget(call.settings, call.observer, yes)
+    return call.show(result, lambda: out(result.forgotten))
