@@ -243,20 +243,20 @@ CASES = {
         "give the target's column the type that the row shows, enum('x','y'), and run again",
         *("e", "x", "MODIFY COLUMN e ENUM('x','y')"),
     ),
-    "sink/mysql/tables/rounded.py:refuse_indistinct": Case(
+    "sink/mysql/tables/checks.py:refuse_indistinct": Case(
         "id INT PRIMARY KEY, v DOUBLE(20,4), UNIQUE (v)",
         (ID, Column("v", "DOUBLE")),
         json_row(10, {"id": "1", "v": "7.5"}),
         *("the type DOUBLE", "v", 7.5, "MODIFY COLUMN v DOUBLE"),
     ),
-    "sink/mysql/tables/session_times.py:_refused": Case(
+    "sink/mysql/tables/checks.py:_refused": Case(
         "id INT PRIMARY KEY, at TIMESTAMP NULL, h INT AS (HOUR(at)) STORED",
         (ID, AT, Column("h", "INT")),
         json_row(10, {"id": "1", "at": "2026-07-01 08:00:00", "h": "8"}),
         *("makes it a plain column", "h", 8),
         flags={"tz": "Asia/Shanghai"},
     ),
-    "sink/mysql/rows/replace.py:_refused": Case(
+    "sink/mysql/rows/statements.py:_refused": Case(
         "id INT PRIMARY KEY, v INT, CHECK (v < 5)",
         (ID, VALUE),
         json_row(10, {"id": "1", "v": "7"}),
@@ -269,7 +269,7 @@ CASES = {
         *("make them plain columns in d.t, then run again", "k", 2, "MODIFY COLUMN k INT NOT NULL"),
         server="mysql",
     ),
-    "sink/mysql/tables/own.py:_drift": Case(
+    "sink/mysql/tables/prepare.py:_drift": Case(
         "v INT, more INT",
         (VALUE,),
         json_row(10, {"v": "7"}),

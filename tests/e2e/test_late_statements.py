@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumer.sink.mysql.server import statement_sessions
+from consumer.sink.mysql.server import statement_connections
 from tests.server_pair import Address, shut
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica
@@ -61,14 +61,14 @@ def test_it_does_not_come_behind_newer_rows(
     feed.puts("d.t", 5, {8: (1, "10"), 9: (2, "22")})
     feed.truncate("d.t", 20)
     feed.puts("d.t", 20, {22: (4, "44"), 23: (5, "55")})
-    look = statement_sessions._listening
+    look = statement_connections._listening
 
     def looked(*given: Any) -> int:
         if found := look(*given):
             keeper.deliver.set()
         return found
 
-    monkeypatch.setattr(statement_sessions, "_listening", looked)
+    monkeypatch.setattr(statement_connections, "_listening", looked)
     assert Replica(feed, keeper.url).once(30, tz="UTC").exit_code == 0
     keeper.deliver.set()
     assert keeper.done.wait(_PATIENCE)

@@ -104,7 +104,7 @@ def test_of_one_of_many_small_tables(target: Target, tmp_path: Path) -> None:
 
 def test_in_buckets_of_a_large_table(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consumer.pipeline.version_consumer.SLICE_BYTES", 900)
-    monkeypatch.setattr("consumer.sink.mysql.rows.replace._STATEMENT_ROWS", 5)
+    monkeypatch.setattr("consumer.sink.mysql.rows.statements._STATEMENT_ROWS", 5)
     monkeypatch.setattr("consumer.sink.mysql.rows.writer.PUT_ROWS", 16)
     storage = Storage(tmp_path)
     begin(storage, target)

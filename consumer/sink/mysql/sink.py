@@ -21,8 +21,7 @@ from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
 from consumer.sink.mysql.server.connection import FlavorName, greeted
 from consumer.sink.mysql.server.driver import Driver
-from consumer.sink.mysql.server.statement_connections import StatementConnections
-from consumer.sink.mysql.server.statement_sessions import mark, unmark, wait_for_listening
+from consumer.sink.mysql.server.statement_connections import StatementConnections, mark, unmark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statements.execute import execute_ddls
 from consumer.sink.mysql.statements.operations import preview

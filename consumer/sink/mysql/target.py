@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,17 @@ class TargetColumn:
     def required(self) -> bool:
         """Whether a new row must give it a value."""
         return not self.nullable and self.default is None and not self.counts
+
+    @property
+    def rounded(self) -> tuple[int, int] | None:
+        """M and D of a DOUBLE(M,D), which the server rounds by an arithmetic of its own.
+
+        What it stores can be some units in the last place off the double nearest to the decimal number, so a value is
+        not found by `=`. Up to 15 digits two of the column's numbers are never nearer to each other than 10**-D, and
+        what is stored is far nearer than that to the number meant, so it is found by a range.
+        """
+        found = re.match(r"double\((\d+),(\d+)\)", self.type)
+        return (int(found[1]), int(found[2])) if found else None
 
     @property
     def virtual(self) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.cursors import SSCursor
 
-from consumer.sink.mysql.rows.columns import columns_of
+from consumer.sink.mysql.rows.compare import columns_of
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.wire import fetch_packets, has_texts
 from tests.integration.mysql.writing import settings_of

@@ -15,9 +15,8 @@ from urllib.parse import quote
 import pytest
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
-from consumer.sink.mysql.server import password as module
-from consumer.sink.mysql.server.connection import connect
-from consumer.sink.mysql.server.password import password_of
+from consumer.sink.mysql.server import connection as module
+from consumer.sink.mysql.server.connection import connect, password_of
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.certificates import Authority
 from tests.servers import MariaDb

@@ -14,7 +14,7 @@ from consumer.errors import TargetBusy
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql.server import statement_sessions
+from consumer.sink.mysql.server import statement_connections
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import planned
@@ -126,7 +126,7 @@ def test_a_session_that_is_left_is_waited_for_while_it_listens(
     runs: bool, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that runs a statement listens to nothing, and its end is waited for where its table is."""
-    monkeypatch.setattr(statement_sessions, "_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(statement_connections, "_WAIT_SECONDS", 0.2)
     lost, later = StatementConnections(settings(fresh_mariadb)), StatementConnections(settings(fresh_mariadb))
     with lost.cursor() as cursor, later.cursor() as other:
         started = threading.Thread(target=cursor.execute, args=("DO SLEEP(2)",))
@@ -161,6 +161,6 @@ def test_each_of_many_sessions_has_a_mark(fresh_mariadb: MariaDb) -> None:
         for _ in range(connections.most):
             stack.enter_context(connections.cursor())
         looked = stack.enter_context(StatementConnections(settings(fresh_mariadb)).cursor())
-        locks = statement_sessions._locks("replica")
+        locks = statement_connections._locks("replica")
         looked.execute("SELECT " + ", ".join(["IS_USED_LOCK(%s)"] * len(locks)), locks)
         assert {*connections.sessions.values()} <= {*looked.fetchone()}

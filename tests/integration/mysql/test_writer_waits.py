@@ -11,9 +11,8 @@ import pytest
 
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
-from consumer.sink.mysql.rows import replace
-from consumer.sink.mysql.rows.deletes import delete_statements
 from consumer.sink.mysql.rows.staged import begin_unlocked
+from consumer.sink.mysql.rows.statements import by_statements, delete_statements
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.target import mysql_target
 from tests.integration.mysql.writing import changes, make_target, settings_of, write
@@ -64,7 +63,7 @@ def test_new_rows_beside_a_delete_of_a_row_that_is_not_there(unlocked: bool, fre
 
 def _is_put(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
     try:
-        replace.put(cursor, target, changes(target, puts=[("60", "0")]), 1 << 24)
+        by_statements(cursor, target, changes(target, puts=[("60", "0")]), 1 << 24)
     except pymysql.err.OperationalError as error:
         if error.args[0] == _WAITED:
             return False

@@ -12,13 +12,15 @@ from consumer.model.progress import ProgressChange
 from consumer.sink import progress_sql
 from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
-from consumer.sink.mysql.progress.position import position
+from consumer.sink.mysql.server.connection import greeted
+from consumer.sink.mysql.server.errors import NOT_TOLD, errno
 from consumer.sink.mysql.tables.describe import Spelling
 from consumer.sink.progress_layout import KEYS
 from consumer.sink.progress_rows import Rows
 from consumer.sink.progress_sql import Row, sha256
 
 _BATCH = 500
+_GTIDS = {"mariadb": "@@global.gtid_binlog_pos", "mysql": "@@global.gtid_executed"}
 
 
 class ServerTables:
@@ -38,7 +40,12 @@ class ServerTables:
         return Spelling(self._cursor).case
 
     def position(self) -> tuple[str, str]:
-        return position(self._cursor)
+        try:
+            return _position(self._cursor)
+        except pymysql.MySQLError as error:
+            if errno(error) not in NOT_TOLD:
+                raise
+            return "", ""
 
     def run(self, query: str, *values: object) -> Rows:
         self._cursor.execute(query.replace("?", "%s"), values)
@@ -98,3 +105,22 @@ def store(
     progress_sql.store(ServerTables(cursor), name, epoch, change, touched)
     if change.applied_ts is not None:
         forget_proofs(cursor, name)
+
+
+def _position(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
+    """The server's own name of the present moment, for those who read it, or a replica of it, at that moment:
+    ``("gtid", set)``, ``("binlog", "file:offset")`` if there are no GTIDs, ``("tso", number)`` on a TiDB: of a
+    transaction that sees all that was committed before it. ("", "") if the server keeps none."""
+    flavor = greeted(cursor.connection)
+    if flavor.name == "tidb":
+        cursor.execute("SELECT @@tidb_current_ts")
+        return "tso", str(cursor.fetchone()[0])
+    cursor.execute(f"SELECT @@global.log_bin, {_GTIDS[flavor.name]}")
+    is_on, gtids = cursor.fetchone()
+    if not is_on:
+        return "", ""
+    if gtids:
+        return "gtid", "".join(str(gtids).split())
+    cursor.execute("SHOW BINARY LOG STATUS" if flavor.version >= (8, 2) else "SHOW MASTER STATUS")
+    file, offset, *_ = cursor.fetchone()
+    return "binlog", f"{file}:{offset}"

@@ -1,20 +1,24 @@
-"""One table of a server, read to be compared: by ranges of its key, each in a consistent snapshot."""
+"""One table of a server, read to be compared: by ranges of its key, each in a consistent snapshot. Rows as the server
+sends them become Arrow columns, all rows of a column at once; pymysql takes them apart value by value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pymysql
 from pymysql.cursors import SSCursor
 
+from consumer.codec.change_table import Ints
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows import normal_form
-from consumer.sink.mysql.rows.columns import columns_of
 from consumer.sink.mysql.rows.values import bytes_of
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.errors import translate
@@ -28,6 +32,9 @@ _BATCH_ROWS, _BATCH_BYTES, _FIRST_ROWS = 20_000, 32 << 20, 64
 _DIVIDED = (Family.INTEGER, Family.TEXT, Family.BINARY)
 """Keys of these types cut the table into ranges, by the server's own order of them."""
 SNAPSHOT = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+_NULL = 251
+_LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
+_WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +138,49 @@ def values_of(cursor: pymysql.cursors.Cursor, target: LoadTarget, position: int)
     """The different values of a column of texts, told apart by their bytes."""
     cursor.execute(f"SELECT DISTINCT {bytes_of(quote(target.names[position]))} FROM {table_of(target)}")
     return [value.decode() for (value,) in cursor.fetchall() if value is not None]
+
+
+def columns_of(rows: Sequence[bytes], texts: Sequence[bool]) -> list[pa.Array]:
+    """The columns of `rows`: large_string where `texts` says so, else large_binary. Raises pymysql's InternalError for
+    rows that are no such."""
+    data = b"".join([*rows, bytes(1 + _WORD)])
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    ends = np.cumsum(lengths)
+    at = ends - lengths
+    found = []
+    for is_text in texts:
+        begins, at, null = _next(data, at)
+        if np.any(at > ends):
+            raise pymysql.err.InternalError("the server sent a row that ends within a value")
+        found.append(_column(data, begins, at, null, is_text))
+    if not np.array_equal(at, ends):
+        raise pymysql.err.InternalError("the server sent a row with more values than columns")
+    return found
+
+
+def _next(data: bytes, at: Ints) -> tuple[Ints, Ints, np.ndarray]:
+    """Where the values at `at` begin and end, and which are NULL. What lies behind all rows reads as empty texts."""
+    at = np.minimum(at, len(data) - _WORD - 1)
+    first = np.frombuffer(data, np.uint8)[at]
+    begins, lengths = at + 1, first.astype(np.int64)
+    null = first == _NULL
+    lengths[null] = 0
+    for mark, size in _LENGTH_BYTES.items():
+        longer = np.flatnonzero(first == mark)
+        if longer.size:
+            words = np.ndarray((len(data) - _WORD + 1,), "<u8", data, 0, (1,))
+            mask = np.uint64((1 << (8 * size)) - 1)
+            lengths[longer] = np.minimum(words[begins[longer]] & mask, np.uint64(len(data))).astype(np.int64)
+            begins[longer] += size
+    return begins, begins + lengths, null
+
+
+def _column(data: bytes, begins: Ints, ends: Ints, null: np.ndarray, is_text: bool) -> pa.Array:
+    offsets = np.stack([begins, ends], axis=1).reshape(-1)
+    both = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), max(len(offsets) - 1, 0), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    values = both.take(pa.array(np.arange(0, len(offsets), 2)))  # between two of them lies what is no value
+    if null.any():
+        values = pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
+    return values.cast(pa.large_string()) if is_text else values

@@ -18,12 +18,9 @@ from consumer.model.names import TableName, quote
 from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.sink.mysql.progress.store import store
-from consumer.sink.mysql.rows import replace
-from consumer.sink.mysql.rows.batches import pieces
-from consumer.sink.mysql.rows.deletes import same_bytes
+from consumer.sink.mysql.rows.statements import by_statements, near, pieces, same_bytes
 from consumer.sink.mysql.rows.values import key_literals, sql
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.tables.rounded import near
 from consumer.sink.mysql.target import mysql_target, table_of
 from consumer.sink.progress_layout import COLUMNS
 from consumer.sink.progress_rows import begins_too_early
@@ -55,7 +52,7 @@ def apply(
     for rows in pieces(removed, _ROWS, _BYTES):
         _remove(cursor, target, rows, packet)
     for rows in pieces(added, _ROWS, _BYTES):
-        replace.put(cursor, target, _copies(rows), packet, "INSERT")
+        by_statements(cursor, target, _copies(rows), packet, "INSERT")
     change = ProgressChange(tables={target.table: TableProgress(window.end, reason=MOVED_BY_WRITER)})
     store(cursor, settings.name, epoch, change, touched=[target.table])
     return receipt
@@ -72,7 +69,7 @@ def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Tab
     more = rows.set_column(rows.column_names.index("n"), "n", pc.subtract(rows.column("n"), pa.array(held, pa.int64())))
     added, removed = (more.filter(wanted(more.column("n"), 0)) for wanted in (pc.greater, pc.less))
     _remove(cursor, target, removed, packet)
-    replace.put(cursor, target, _copies(added), packet, "INSERT")
+    by_statements(cursor, target, _copies(added), packet, "INSERT")
     return added_and_removed(more)
 
 
@@ -154,6 +151,6 @@ def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
         case ((Family.BIT | Family.ENUM | Family.SET | Family.YEAR), _):
             return sql(f"CAST({name} AS UNSIGNED) <=> ", literal)
     equal = sql(f"{name} <=> ", literal)
-    if (rounded := near(name, settings.columns[position].type, literal)) is not None:
+    if (rounded := near(name, settings.columns[position], literal)) is not None:
         return sql("(", equal, " OR ", rounded, ")")
     return equal

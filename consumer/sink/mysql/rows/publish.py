@@ -21,14 +21,19 @@ from consumer.sink.completed import completed
 from consumer.sink.mysql.progress.epochs import check_proofs
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import multiset
-from consumer.sink.mysql.rows import replace as statements
-from consumer.sink.mysql.rows.batches import pieces
-from consumer.sink.mysql.rows.load_data import NotLoaded
-from consumer.sink.mysql.rows.no_values import rows_told
 from consumer.sink.mysql.rows.staged import drop_stage
-from consumer.sink.mysql.rows.waiting import Kind, waiting
-from consumer.sink.mysql.rows.write import DELETE_ROWS, PUT_BYTES, by_load_data, can_load, make_stages, write_rows
-from consumer.sink.mysql.rows.writer import puts_and_deletes
+from consumer.sink.mysql.rows.statements import by_statements, pieces
+from consumer.sink.mysql.rows.values import rows_told
+from consumer.sink.mysql.rows.write import (
+    DELETE_ROWS,
+    PUT_BYTES,
+    NotLoaded,
+    by_load_data,
+    can_load,
+    make_stages,
+    write_rows,
+)
+from consumer.sink.mysql.rows.writer import Kind, puts_and_deletes, waiting
 from consumer.sink.mysql.server import connection as server
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
@@ -136,7 +141,7 @@ class Publication:
                     case Kind.COPIES:
                         for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):
                             multiset.make_copies(cursor, target, piece, packet)
-        put_by = by_load_data if loads and can_load(target) else statements.put
+        put_by = by_load_data if loads and can_load(target) else by_statements
         return write_rows(cursor, target, puts, deletes, packet, put_by)
 
     def _chosen(self, rows: pa.Table) -> pa.Table:

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from consumer.model.load import LoadTarget
 from consumer.model.names import literal, quote
 from consumer.sink.mysql.progress.epochs import TURN
-from consumer.sink.mysql.rows.batches import joined
-from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
+from consumer.sink.mysql.rows.statements import delete_statements, joined, key_conditions
 from consumer.sink.mysql.rows.values import literals, odd_rows, sql
 from consumer.sink.mysql.server.connection import file_session
 from consumer.sink.mysql.settings import MySqlSettings

@@ -15,12 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pyarrow as pa
 import pymysql
 
 from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, qualified, quote
+from consumer.model.times import LOGICAL_BITS
 from consumer.sink.mysql.rows.values import bytes_of
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
 from consumer.sink.mysql.target import Server, TargetColumn, mysql_target, table_of
@@ -239,3 +241,35 @@ def same_values(target: LoadTarget, position: int) -> str:
 
 def _listed(names: Sequence[str], before: str = "") -> str:
     return ", ".join(f"{before}{quote(name)}" for name in names)
+
+
+def keys_of(target: LoadTarget, deletes: pa.Table) -> pa.Table:
+    """Rows of the stage: `deletes` have the columns of the key under their positions in `target`."""
+    named = deletes.select([f"c{position}" for position in target.key])
+    return named.rename_columns([f"c{position}" for position in range(len(target.key))])
+
+
+def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
+    """End the versions whose keys are staged, those that are current, in the transaction at hand. It can run again: a
+    version that has ended stays as it is."""
+    ending = target.ending
+    assert ending is not None
+    table, stage = table_of(target), key_stage_of(target)
+    began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
+    same = " AND ".join(same_values(target, position) for position in target.key if position != ending.began)
+    stays = "".join(f", {table}.{name} = {table}.{name}" for name in _stamped(target))
+    time = f"'1970-01-01' + INTERVAL ({STAGED}.{began} >> {LOGICAL_BITS}) * 1000 MICROSECOND"
+    cursor.execute(
+        f"UPDATE {stage} {STAGED} STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < {STAGED}.{began}"
+        f" AND {table}.{ended} IS NULL"
+        f" SET {table}.{ended} = {time}, {table}.{current} = 0{stays}"
+    )
+
+
+def _stamped(target: LoadTarget) -> list[str]:
+    """The columns that can be ON UPDATE CURRENT_TIMESTAMP, where somebody made the table: all keep their values."""
+    ending, settings = target.ending, mysql_target(target)
+    assert ending is not None
+    written = [column for n, column in enumerate(settings.columns) if n not in (ending.ended, ending.current)]
+    stay = [column for column in (*written, *settings.own) if not column.generated]
+    return [quote(column.name) for column in stay if column.data_type in ("timestamp", "datetime")]

@@ -9,17 +9,22 @@ the column's own type, as MySQL compares a number with a string as doubles).
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.codec.change_table import are_puts
 from consumer.codec.values import binary_to_hex, float32_exact
-from consumer.errors import CorruptFile, SchemaDrift
+from consumer.errors import CorruptFile, RowRefused, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.target import mysql_target, table_of
+from consumer.sink.refused import refused_changes
 
 _VECTOR_FROM_TEXT = {"mysql": "STRING_TO_VECTOR", "mariadb": "VEC_FromText", "tidb": "VEC_FROM_TEXT"}
 _NUMBERS = (Family.BIT, Family.ENUM, Family.SET)
@@ -246,3 +251,32 @@ def _quoted(values: pa.Array, opening: str, closing: str = "'", plain: bool = Fa
 
 def _bare(text: pa.Array) -> pa.Array:
     return pc.fill_null(pc.cast(text, pa.binary()), b"NULL")
+
+
+@contextmanager
+def rows_told(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
+    """Turns a CorruptFile about values of `changes` into a RowRefused that identifies the row."""
+    try:
+        yield
+    except CorruptFile as error:
+        refused = _refused(target, changes)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
+    """The error of the first of `changes` with an invalid value, None if all are valid."""
+    try:
+        check_values(target, changes)
+    except CorruptFile:
+        return refused_changes(partial(check_values, target), changes, target, changes)
+    return None
+
+
+def check_values(target: LoadTarget, changes: pa.Table) -> None:
+    """Raises CorruptFile if `changes` have an invalid value."""
+    if target.key:
+        by_key(target, changes)
+    key_literals(target, changes, target.key or tuple(range(len(target.columns))))
+    literals(target, changes.filter(are_puts(changes)))

@@ -1,5 +1,10 @@
 """Puts and deletes of one table by key, in the transaction at hand: of a task's session, or of the one that publishes
-a round."""
+a round.
+
+Puts go by LOAD DATA LOCAL INFILE where they can: CSV from Arrow, sent from memory. If a value does not fit, LOAD DATA
+LOCAL stores another one and counts a warning. Then it is rolled back, and strict statements write the rows and find the
+one that does not fit.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,28 @@ from contextlib import nullcontext
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pymysql
 
+from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
-from consumer.sink.mysql.rows import load_data, replace
-from consumer.sink.mysql.rows.batches import pieces
-from consumer.sink.mysql.rows.blank_puts import end_in_blanks, record_blanks
-from consumer.sink.mysql.rows.deletes import delete_statements
-from consumer.sink.mysql.rows.ends import end_versions, keys_of
+from consumer.model.names import quote
 from consumer.sink.mysql.rows.staged import (
     begin_unlocked,
+    end_versions,
+    keys_of,
     make_key_stage,
     make_stage,
     staged,
     staged_keys,
     write_staged,
 )
-from consumer.sink.mysql.rows.values import odd_rows
-from consumer.sink.mysql.target import mysql_target
+from consumer.sink.mysql.rows.statements import by_statements, delete_statements, not_strict, pieces
+from consumer.sink.mysql.rows.values import Form, form_of, from_text, odd_rows, texts
+from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, TOO_LARGE, errno, translate
+from consumer.sink.mysql.server.wire import load_local
+from consumer.sink.mysql.tables.blanks import end_in_blanks, record_blanks
+from consumer.sink.mysql.target import mysql_target, table_of
 
 PUT_ROWS = 100_000
 PUT_BYTES = 32 << 20
@@ -36,6 +45,10 @@ and another task, which may have to write these, waits for its end."""
 
 Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
 """Writes rows into a target: by LOAD DATA, or by statements."""
+_FORMAT = pyarrow.csv.WriteOptions(include_header=False, quoting_style="all_valid", null_string="NULL")
+_CLAUSES = (
+    "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'"
+)
 
 
 def can_load(target: LoadTarget) -> bool:
@@ -49,9 +62,9 @@ def can_load(target: LoadTarget) -> bool:
 def by_load_data(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
     """`Put` by LOAD DATA. Raises NotLoaded."""
     if (odd := odd_rows(target, puts)) is not None:
-        replace.put(cursor, target, puts.filter(odd), packet)
+        by_statements(cursor, target, puts.filter(odd), packet)
         puts = puts.filter(pc.invert(odd))
-    load_data.load(cursor.connection, target, puts)
+    load(cursor.connection, target, puts)
 
 
 def write_rows(
@@ -80,7 +93,7 @@ def write_rows(
     if any(end_in_blanks(target, part) for part in puts):
         record_blanks(cursor, target, True)
     odd = any(odd_rows(target, part) is not None for part in puts)
-    with replace.not_strict(cursor) if odd else nullcontext():
+    with not_strict(cursor) if odd else nullcontext():
         return write_staged(cursor, target)
 
 
@@ -88,7 +101,7 @@ def _end_versions(
     cursor: pymysql.cursors.Cursor, target: LoadTarget, deletes: Sequence[pa.Table], packet: int, put: Put
 ) -> None:
     stage = staged_keys(target)
-    write = replace.put if mysql_target(target).server.flavor == "tidb" else put
+    write = by_statements if mysql_target(target).server.flavor == "tidb" else put
     for part in deletes:
         for piece in pieces(keys_of(target, part), PUT_ROWS, PUT_BYTES):
             write(cursor, stage, piece, packet)
@@ -103,3 +116,55 @@ def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) 
     if puts and mysql_target(target).is_staged:
         make_stage(cursor, target)
     begin_unlocked(cursor, mysql_target(target).server)
+
+
+class NotLoaded(Exception):
+    """LOAD DATA did not store the rows as they are; the transaction must be rolled back. `switched_off`: never will."""
+
+    def __init__(self, reason: str, switched_off: bool = False) -> None:
+        super().__init__(reason)
+        self.switched_off = switched_off
+
+
+def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> None:
+    """REPLACE `rows` (columns ``c0 .. cN``) in the transaction at hand. Raises NotLoaded; pymysql's errors of the
+    connection and of locks pass through."""
+    try:
+        warnings = load_local(connection, load_statement(target), memoryview(csv_of(target, rows)))
+    except pymysql.MySQLError as error:
+        if errno(error) in LOCAL_INFILE_OFF:
+            raise NotLoaded("local_infile is off", switched_off=True) from error
+        if errno(error) not in TOO_LARGE and isinstance(translate(error), RowRefused):
+            raise NotLoaded(str(error)) from error
+        raise
+    if warnings:
+        raise NotLoaded(f"{warnings} warnings")
+
+
+def load_statement(target: LoadTarget) -> str:
+    """The statement for CSV of `csv_of`. Values that need an expression pass through a user variable.
+
+    With any SET, servers forget that the AUTO_INCREMENT column was read from the file, and give a 0 a new number
+    whatever sql_mode says. So that column is SET too.
+    """
+    counts = [column.counts for column in mysql_target(target).columns]
+    expressed = [form_of(target, position) is not Form.TEXT for position in range(len(target.names))]
+    places, assignments = [], []
+    for position, name in enumerate(target.names):
+        if expressed[position] or (counts[position] and any(expressed)):
+            places.append(f"@v{position}")
+            assignments.append(f"{quote(name)} = {from_text(target, position, f'@v{position}')}")
+        else:
+            places.append(quote(name))
+    setting = f" SET {', '.join(assignments)}" if assignments else ""
+    return (
+        f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {table_of(target)} {_CLAUSES} ({', '.join(places)}){setting}"
+    )
+
+
+def csv_of(target: LoadTarget, rows: pa.Table) -> pa.Buffer:
+    """The rows as CSV: every value quoted, null the bare word NULL."""
+    sink = pa.BufferOutputStream()
+    table = pa.table(texts(target, rows), names=[f"c{position}" for position in range(len(target.columns))])
+    pyarrow.csv.write_csv(table, sink, _FORMAT)
+    return sink.getvalue()

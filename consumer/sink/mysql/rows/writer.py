@@ -1,4 +1,6 @@
-"""The executors' side of the sink: a session writes folded changes through one connection."""
+"""The executors' side of the sink: a session writes folded changes through one connection; or it stages them in files,
+each an Arrow file of the very rows that the session was given, until the driver writes all of a round in one
+transaction."""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from itertools import chain
 
@@ -14,24 +17,22 @@ import pyarrow.compute as pc
 import pymysql
 
 from consumer.codec.change_table import added_and_removed
+from consumer.errors import StagedRowsGone
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.sink.mysql.progress.epochs import LOADS
-from consumer.sink.mysql.rows import multiset, replace
-from consumer.sink.mysql.rows.batches import pieces
-from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose
-from consumer.sink.mysql.rows.load_data import NotLoaded
-from consumer.sink.mysql.rows.no_values import check_values, rows_told
+from consumer.sink.mysql.rows import multiset
 from consumer.sink.mysql.rows.staged import begin_unlocked
+from consumer.sink.mysql.rows.statements import by_statements, pieces
 from consumer.sink.mysql.rows.transactions import Transactions
-from consumer.sink.mysql.rows.values import by_key
-from consumer.sink.mysql.rows.waiting import Kind, wait
+from consumer.sink.mysql.rows.values import by_key, check_values, rows_told
 from consumer.sink.mysql.rows.write import (
     DELETE_ROWS,
     NEIGHBOURS_ROWS,
     PUT_BYTES,
     PUT_ROWS,
+    NotLoaded,
     Put,
     by_load_data,
     can_load,
@@ -39,7 +40,12 @@ from consumer.sink.mysql.rows.write import (
     write_rows,
 )
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.tables.blanks import end_in_blanks, look_for_blanks, may_lose
 from consumer.sink.mysql.target import mysql_target
+from consumer.sink.staging import save
+
+_SHARED_FOLDER = "use --master local[*], or name a folder that all workers share: staging=.. in --downstream-uri"
+_KIND = b"kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +204,10 @@ class MySqlSession:
                 return self._in_transaction(target, batch, by_load_data)
             except NotLoaded as reason:
                 self._local_infile = not reason.switched_off
-        return self._in_transaction(target, batch, replace.put)
+        return self._in_transaction(target, batch, by_statements)
 
     def _put(self, target: LoadTarget) -> Put:
-        return by_load_data if self._local_infile and can_load(target) else replace.put
+        return by_load_data if self._local_infile and can_load(target) else by_statements
 
     def _in_transaction(self, target: LoadTarget, batch: _Batch, put: Put) -> int:
         def work(cursor: pymysql.cursors.Cursor) -> int:
@@ -240,3 +246,34 @@ def _batches(target: LoadTarget, puts: pa.Table, deletes: pa.Table) -> Iterator[
     if first is not None or last is not None:
         yield _Batch(first, last)
     yield from (_Batch(piece, None) for piece in later)
+
+
+class Kind(StrEnum):
+    """What the rows of a file ask for, as the calls of a WriteSession do: puts and deletes by key, net changes of a
+    table with no key, or how many copies of a row there must be."""
+
+    CHANGES = "changes"
+    NET = "net"
+    COPIES = "copies"
+
+
+def wait(folder: str, table: TableName, kind: Kind, rows: pa.Table) -> str:
+    """Stage `rows` of `table` in the folder of a load; the path of their file. Raises as `staging.save`."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema.with_metadata({_KIND: kind.encode()})) as file:
+        file.write_table(rows)
+    return save(folder, table, sink.getvalue(), ".arrow", _SHARED_FOLDER)
+
+
+def waiting(path: str) -> tuple[Kind, pa.Table]:
+    """The rows of a file. They are read where they lie: their pages are the system's to drop. Raises
+    StagedRowsGone."""
+    try:
+        with pa.memory_map(path) as file:
+            rows = pa.ipc.open_file(file).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StagedRowsGone(
+            f"staged rows are gone or damaged: {error}",
+            hint="run again: nothing was published, and the rows are staged again",
+        ) from error
+    return Kind(rows.schema.metadata[_KIND].decode()), rows.replace_schema_metadata(None)

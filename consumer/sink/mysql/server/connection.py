@@ -1,21 +1,25 @@
-"""Connections to the target, with the session that each purpose needs, and the quoting of names."""
+"""Connections to the target: the session that each purpose needs, TLS by MySQL's own names for how much is asked of it
+(``ssl-mode``), and the password: the one of the settings, or what a command prints (a token lives for minutes).
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import ssl
+import subprocess
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import pymysql
 from pymysql.constants import CLIENT
 
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, TargetUnavailable
 from consumer.model.names import literal
 from consumer.sink.mysql.server.errors import translate
-from consumer.sink.mysql.server.password import password_of
-from consumer.sink.mysql.server.tls import HINT, tls_options, unproven
 from consumer.sink.mysql.server.wire import Connection
-from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.settings import MySqlSettings, SslMode
 
 Purpose = Literal["dml", "ddl"]
 FlavorName = Literal["mysql", "mariadb", "tidb"]
@@ -40,6 +44,12 @@ SILENCE_SECONDS = 90
 """After that many seconds of silence the server treats a client as dead: it ends the connection, and frees what its
 transaction holds. No session of ours is silent in the middle of a transaction; one that idles between two is opened
 anew."""
+_TLS_HINT = (
+    "give the authority that signed the server's certificate (ssl-ca=/path/ca.pem in --downstream-uri), or ask for"
+    " less: ssl-mode=VERIFY_CA, REQUIRED (encrypted, the server not checked), PREFERRED or DISABLED"
+)
+_WITHIN = 30
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +227,89 @@ def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:
 
 
 def _translated(settings: MySqlSettings, error: pymysql.MySQLError) -> Exception:
-    known = BadConfig(str(error.args[-1]), hint=HINT) if unproven(error) else translate(error, "start")
+    known = BadConfig(str(error.args[-1]), hint=_TLS_HINT) if _unproven(error) else translate(error, "start")
     known.message = f"{settings.user}@{settings.address}: {known.message}"
     return known
+
+
+def mode_of(settings: MySqlSettings) -> SslMode:
+    """The URI's `ssl-mode`; without it a server on another host must prove its identity."""
+    if settings.ssl_mode:
+        return settings.ssl_mode
+    near = not settings.ssl_ca and (settings.socket or _is_loopback(settings.host))
+    return "PREFERRED" if near else "VERIFY_IDENTITY"
+
+
+def tls_options(settings: MySqlSettings) -> dict[str, Any]:
+    """Arguments for pymysql's connect. Raises BadConfig for unusable files."""
+    match mode_of(settings):
+        case "DISABLED":
+            return {"ssl_disabled": True}
+        case "PREFERRED" if not settings.ssl_cert:
+            return {}
+        case mode:
+            return {"ssl": _context(mode, settings.ssl_ca, settings.ssl_cert, settings.ssl_key)}
+
+
+@lru_cache(maxsize=8)
+def _context(mode: SslMode, authority: str, certificate: str, key: str) -> ssl.SSLContext:
+    """One for all connections of the process: reading the system's certificates takes 20 ms."""
+    try:
+        context = ssl.create_default_context(cafile=authority or None)
+        context.check_hostname = mode == "VERIFY_IDENTITY"
+        context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("VERIFY") else ssl.CERT_NONE
+        # Certificates that servers make for themselves lack what newer Pythons ask for.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if certificate:
+            context.load_cert_chain(certificate, key or None)
+    except OSError as error:
+        raise BadConfig(f"the downstream's ssl-ca, ssl-cert or ssl-key cannot be used: {error}") from error
+    return context
+
+
+def _unproven(error: BaseException) -> bool:
+    """Whether a connection failed because the server has no TLS, or does not prove its identity; not where it ended in
+    the middle of the handshake, as that of a server that is killed does."""
+    cause = getattr(error, "original_exception", error)
+    if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+        return False
+    return isinstance(cause, ssl.SSLError) or (len(error.args) > 1 and "SSL is required" in str(error.args[1]))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def password_of(settings: MySqlSettings) -> bytes:
+    """Runs the command, without a shell, at each call. Nothing that it prints is shown anywhere. Raises BadConfig where
+    it cannot be run, TargetUnavailable where it fails."""
+    if not settings.password_command:
+        return settings.password.encode()
+    program = settings.password_command[0]
+    try:
+        done = subprocess.run(
+            settings.password_command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_WITHIN, check=False
+        )
+    except OSError as error:
+        raise BadConfig(
+            f"password-command in --downstream-uri: {program} cannot be run: {error.strerror}",
+            hint="give the path of a program of this machine, and of each machine that executors run on",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise _failed(program, f"did not end within {_WITHIN} s") from None
+    if done.returncode:
+        raise _failed(program, f"ended with exit code {done.returncode}")
+    password = done.stdout.removesuffix(b"\n").removesuffix(b"\r")
+    if not password or b"\n" in password:
+        raise _failed(program, "printed more than one line" if password else "printed nothing")
+    return password
+
+
+def _failed(program: str, how: str) -> TargetUnavailable:
+    return TargetUnavailable(
+        f"password-command in --downstream-uri: {program} {how}",
+        hint="run it by hand as this user; what it prints is not shown here",
+    )

@@ -25,8 +25,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import Partition, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, MISSING, errno
-from consumer.sink.mysql.tables.describe import describe, has_row
-from consumer.sink.mysql.tables.indexes import table_indexes
+from consumer.sink.mysql.tables.describe import describe, has_row, table_indexes
 from consumer.sink.progress_layout import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")

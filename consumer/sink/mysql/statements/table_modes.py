@@ -20,7 +20,7 @@ from consumer.model.times import zone_of
 from consumer.sink.closing import closing
 from consumer.sink.merging import conflict, only_own_rows, rows_there
 from consumer.sink.mysql.server.errors import MISSING, errno
-from consumer.sink.mysql.tables.types import column_type
+from consumer.sink.mysql.tables.columns import column_type
 from consumer.sink.progress_layout import SCHEMA
 
 _WITHOUT_DEFAULT = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "VECTOR", "TIMESTAMP")

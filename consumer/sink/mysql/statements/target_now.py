@@ -18,7 +18,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import UNTOLD, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
 from consumer.sink.mysql.statements.trash import Found, find, is_there, left_to_do, statements
-from consumer.sink.mysql.tables.indexes import table_indexes
+from consumer.sink.mysql.tables.describe import table_indexes
 
 _COLLATIONS: WeakKeyDictionary[pymysql.Connection, frozenset[str]] = WeakKeyDictionary()
 """Hundreds, of the server that a connection leads to, which has them all for as long as it runs."""

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pymysql
 
+from consumer.errors import RowsCollide
+from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, qualified, quote
+from consumer.sink.mysql.target import mysql_target, table_of
 from consumer.sink.progress_layout import SCHEMA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TABLE = qualified(SCHEMA, "blank_keys")
 _NAMES = 500
@@ -78,3 +85,41 @@ def forget_looks(cursor: pymysql.cursors.Cursor, tables: Collection[TableName]) 
 def shown_columns(names: Sequence[str], padded: Sequence[int]) -> str:
     """The columns to look at, as they are recorded."""
     return ", ".join(quote(names[position]) for position in padded)
+
+
+def end_in_blanks(target: LoadTarget, puts: pa.Table) -> bool:
+    """Whether rows of `puts` bring such a text."""
+    import pyarrow.compute as pc  # the driver, which may have nothing to load, does not wait for it
+
+    columns = (puts.column(f"c{position}") for position in mysql_target(target).padded)
+    return any(pc.any(pc.ends_with(column, " ")).as_py() for column in columns)
+
+
+def look_for_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
+    """Whether the table holds such a text; recorded in the transaction at hand. It reads an index of each column."""
+    settings = mysql_target(target)
+    table, found = table_of(target), False
+    for position in settings.padded:
+        cursor.execute(f"SELECT 1 FROM {table} WHERE {quote(target.names[position])} LIKE '% ' LIMIT 1")
+        found = found or cursor.fetchone() is not None
+    record_blanks(cursor, target, found)
+    return found
+
+
+def record_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget, found: bool) -> None:
+    """Record what the table may hold, in the transaction at hand."""
+    settings = mysql_target(target)
+    name = settings.name.folded
+    cursor.execute(
+        f"REPLACE INTO {TABLE} (database_name, table_name, looked_at, found) VALUES (%s, %s, %s, %s)",
+        (*name, shown_columns(target.names, settings.padded), found),
+    )
+
+
+def may_lose(target: LoadTarget) -> RowsCollide:
+    """The table needs another way of writing than REPLACE: its load is to be planned again."""
+    columns = shown_columns(target.names, mysql_target(target).padded)
+    return RowsCollide(
+        f"texts in {columns} of unique keys end in blanks, which the target ignores and upstream may not",
+        table=str(target.table),
+    )

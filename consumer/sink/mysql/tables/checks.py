@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from consumer.ddl.session_times import hanging
+from consumer.ddl.tokens import tokenize
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import Purpose
-from consumer.model.names import qualified, quote, same_name, same_names
+from consumer.model.names import TableName, qualified, quote, same_name, same_names
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.statements.zone import UTC
+from consumer.sink.mysql.tables.columns import column_type, misfit, wrong_label
 from consumer.sink.mysql.tables.describe import TargetTable
-from consumer.sink.mysql.tables.fits import misfit, wrong_label
-from consumer.sink.mysql.tables.types import column_type
 from consumer.sink.mysql.target import TargetColumn
 from consumer.target import LoadRequest
 
+_DOUBLE_DIGITS = 15
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
 
 
@@ -109,3 +112,48 @@ def listed(names: Sequence[str]) -> str:
 
 def type_of(column: Column) -> str:
     return column_type(column) + ("" if column.nullable else " NOT NULL")
+
+
+def refuse_session_times(name: TableName, table: TargetTable, zone: str) -> None:
+    """Raises CannotBeExact where the server would keep, or compare, what it computes of TIMESTAMPs in another zone than
+    upstream: the writer's sessions are in UTC, upstream's were not."""
+    if zone in ("UTC", UTC):
+        return
+    times = [column.name for column in table.columns if column.data_type == "timestamp" and not column.generated]
+    # MySQL shows the quotes of texts as \'
+    texts = {column.name: column.expression.replace("\\'", "'") for column in table.columns if column.generated}
+    found = hanging(times, {column: tokenize(text) for column, text in texts.items()})
+    for column in table.columns:
+        if column.name in found and not column.virtual:
+            raise _refused(
+                name,
+                column.name,
+                f"ALTER TABLE {qualified(*table.name)} MODIFY COLUMN {quote(column.name)} {column.type}"
+                " makes it a plain column, as the rows have its values; then run again",
+            )
+    for key in table.unique_keys:
+        for part in key.columns:
+            if part in found:
+                hint = f"ALTER TABLE {qualified(*table.name)} DROP INDEX {quote(key.name)}; then run again"
+                raise _refused(name, part, hint)
+
+
+def _refused(name: TableName, column: str, hint: str) -> CannotBeExact:
+    return CannotBeExact(
+        f"column {quote(column)} of the target is generated from a TIMESTAMP: its values depend on the time zone of the"
+        " session that writes, and rows are written in UTC",
+        hint=hint,
+        table=str(name),
+    )
+
+
+def refuse_indistinct(name: TableName, table: TargetTable) -> None:
+    """Raises CannotBeExact where a unique key has a DOUBLE(M,D) whose numbers a double cannot tell apart."""
+    for column in (table.column(part) for unique in table.unique_keys for part in unique.columns):
+        if column and column.rounded is not None and column.rounded[0] > _DOUBLE_DIGITS:
+            raise CannotBeExact(
+                f"{quote(column.name)} of a unique key is {column.type.upper()}: the server rounds it, and a double "
+                f"has {_DOUBLE_DIGITS} digits, so two keys can become one",
+                hint=f"give the target's column the type DOUBLE, or at most {_DOUBLE_DIGITS} digits",
+                table=str(name),
+            )

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from consumer.model.names import TableName, by_name, qualified, same_name, same_names
+from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 from consumer.sink.mysql.target import TargetColumn
 
@@ -21,6 +22,22 @@ _PLAIN = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
 _ESCAPED = re.compile(r"''|\\[\\nr0]")
 _SINGLE_LOOKUPS = 20
 """Up to so many tables of a database are asked for one by one: the server then opens only those."""
+_NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
+_REFERRED_QUERY = """
+SELECT REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, TABLE_SCHEMA, TABLE_NAME, REFERENCED_COLUMN_NAME
+FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL"""
+_TABLES_QUERY = """
+SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {where}"""
+_COLUMNS_QUERY = """
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT,
+  EXTRA, GENERATION_EXPRESSION
+FROM information_schema.COLUMNS WHERE {where} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"""
+_KEYS_QUERY = """
+SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NULLABLE
+FROM information_schema.STATISTICS WHERE {where} AND NON_UNIQUE = 0"""
+_TRIGGERS_QUERY = """
+SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS
+WHERE EVENT_OBJECT_SCHEMA IN %s"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,24 +159,6 @@ def labels(column_type: str) -> tuple[str, ...]:
     return tuple(_ESCAPED.sub(lambda found: _PLAIN[found.group()], text) for text in quoted)
 
 
-_NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
-_REFERRED_QUERY = """
-SELECT REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, TABLE_SCHEMA, TABLE_NAME, REFERENCED_COLUMN_NAME
-FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL"""
-_TABLES_QUERY = """
-SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {where}"""
-_COLUMNS_QUERY = """
-SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT,
-  EXTRA, GENERATION_EXPRESSION
-FROM information_schema.COLUMNS WHERE {where} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"""
-_KEYS_QUERY = """
-SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NULLABLE
-FROM information_schema.STATISTICS WHERE {where} AND NON_UNIQUE = 0"""
-_TRIGGERS_QUERY = """
-SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS
-WHERE EVENT_OBJECT_SCHEMA IN %s"""
-
-
 class Spelling:
     """How the server compares table names: byte for byte, or without case (lower_case_table_names)."""
 
@@ -224,3 +223,26 @@ def _triggered(cursor: pymysql.cursors.Cursor, databases: Collection[str]) -> se
 def has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:
     """Whether the table has any."""
     return bool(cursor.execute(f"SELECT 1 FROM {qualified(*name)} LIMIT 1"))
+
+
+def table_indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> TableIndexes:
+    """As the server shows them; none of a table that is not there."""
+    cursor.execute(
+        "SELECT index_name, non_unique, column_name, sub_part FROM information_schema.statistics"
+        " WHERE table_schema = %s AND table_name = %s ORDER BY index_name, seq_in_index",
+        (table.database, table.table),
+    )
+    parts: dict[tuple[str, str], list[Part]] = {}
+    for name, non_unique, column, length in cursor.fetchall():
+        kind = "PRIMARY" if name == "PRIMARY" else "INDEX" if int(non_unique) else "UNIQUE"
+        parts.setdefault((name, kind), []).append(Part(column, length is not None))
+    cursor.execute(
+        "SELECT constraint_name FROM information_schema.table_constraints"
+        " WHERE table_schema = %s AND table_name = %s AND constraint_type = 'FOREIGN KEY'",
+        (table.database, table.table),
+    )
+    return TableIndexes(
+        True,
+        tuple(KnownIndex(name, kind, tuple(columns)) for (name, kind), columns in parts.items()),
+        tuple(KnownForeignKey(name, name) for (name,) in cursor.fetchall()),
+    )

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
-from consumer.sink.mysql.server.connection import Purpose, connect
-from consumer.sink.mysql.server.tls import mode_of
+from consumer.sink.mysql.server.connection import Purpose, connect, mode_of
 from consumer.sink.mysql.settings import MySqlSettings
 
 SECRET = b"the secret of this machine"

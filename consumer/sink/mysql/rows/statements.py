@@ -1,33 +1,47 @@
-"""Puts by statements of many rows, strict: the way where LOAD DATA cannot go, and the way that finds a refused row."""
+"""Rows as statements of bounded size.
+
+Puts of many rows, strict: the way where LOAD DATA cannot go, and the way that finds a refused row. Deletes by handle
+key, exact and by an index: a row is deleted only if its key has exactly the bytes of the deleted one. 'a' and 'a ' are
+equal in most collations, and a delete of the one must not remove a put of the other, whichever comes first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
 from consumer.errors import RowRefused
 from consumer.fold.identity import identities
+from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
-from consumer.sink.mysql.rows.batches import Piece, joined
-from consumer.sink.mysql.rows.values import error_values, literals, odd_rows, sql
+from consumer.sink.mysql.rows.values import as_signed, bytes_of, error_values, key_literals, literals, odd_rows, sql
 from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
-from consumer.sink.mysql.target import table_of
+from consumer.sink.mysql.target import TargetColumn, mysql_target, table_of
 
 Verb = Literal["REPLACE", "INSERT"]
 
 _STATEMENT_ROWS = 1000
 _STATEMENT_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 200
+_DELETE_BYTES = 256 * 1024
+_LIST_ROWS = 1000
+_CONDITION_ROWS = 100
+"""A server tries the conditions on each row that it finds, one after the other: with 500 it takes twice as long."""
+_LISTED = (Family.INTEGER, Family.DECIMAL, Family.BIT, Family.ENUM, Family.YEAR, Family.BINARY)
+"""Families whose literals have the column's own type, so that IN compares like =."""
 
 
-def put(
+def by_statements(
     cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int, verb: Verb = "REPLACE"
 ) -> None:
     """Write `rows` (columns ``c0 .. cN``) in the transaction at hand; `packet` is the server's max_allowed_packet.
@@ -152,3 +166,99 @@ def _shown_key(target: LoadTarget, rows: pa.Table) -> str:
     values = (first.column(f"c{position}")[0].as_py() for position in positions)
     shown = (f"{target.names[position]}={value!r}" for position, value in zip(positions, values, strict=True))
     return ", ".join(shown)[:_SHOWN_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows [start, stop), and their text where they have been rendered."""
+
+    start: int
+    stop: int
+    text: bytes = b""
+
+
+def pieces(rows: pa.Table, max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
+    """`rows` in slices of at most `max_rows` rows and about `max_bytes` bytes of values, one row at least."""
+    if 0 < rows.num_rows <= max_rows and rows.nbytes <= max_bytes:
+        yield rows
+        return
+    sizes = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        if not pa.types.is_primitive(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    for start, stop in _cuts(np.concatenate(([0], np.cumsum(sizes))), max_rows, max_bytes):
+        yield rows.slice(start, stop - start)
+
+
+def joined(rows: pa.Array, separator: bytes, max_rows: int, max_bytes: int) -> Iterator[Piece]:
+    """`rows`, binary values that each end with `separator`, in runs without the last separator.
+
+    A run of several rows has at most `max_bytes` bytes.
+    """
+    if not len(rows):
+        return
+    offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset : rows.offset + len(rows) + 1].astype(np.int64)
+    data = memoryview(rows.buffers()[2])
+    for start, stop in _cuts(offsets, max_rows, max_bytes):
+        yield Piece(start, stop, bytes(data[offsets[start] : offsets[stop] - len(separator)]))
+
+
+def _cuts(ends: npt.NDArray[np.int64], max_rows: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows; row i spans bytes [ends[i], ends[i + 1])."""
+    start, count = 0, len(ends) - 1
+    while start < count:
+        fit = int(np.searchsorted(ends, ends[start] + max_bytes, side="right")) - 1
+        stop = min(max(fit, start + 1), start + max_rows, count)
+        yield start, stop
+        start = stop
+
+
+def delete_statements(target: LoadTarget, rows: pa.Table, plain: bool = False) -> Iterator[bytes]:
+    """Statements that remove the rows with the keys of `rows` (the key columns of ``c0 .. cN``). Raises CorruptFile."""
+    head = f"DELETE FROM {table_of(target)} WHERE "
+    literals = key_literals(target, rows, target.key, plain)
+    if len(literals) == 1 and target.columns[target.key[0]].family in _LISTED:
+        start = f"{head}{quote(target.names[target.key[0]])} IN (".encode()
+        for piece in joined(sql(literals[0], ","), b",", _LIST_ROWS, _DELETE_BYTES):
+            yield start + piece.text + b")"
+        return
+    for piece in joined(sql("(", _have(target, literals), ") OR "), b" OR ", _CONDITION_ROWS, _DELETE_BYTES):
+        yield head.encode() + piece.text
+
+
+def key_conditions(target: LoadTarget, rows: pa.Table) -> pa.Array:
+    """Of each of `rows`, the condition that a row has its key, in one line, for a file. Raises CorruptFile."""
+    return _have(target, key_literals(target, rows, target.key, plain=True))
+
+
+def _have(target: LoadTarget, literals: list[pa.Array]) -> pa.Array:
+    equal = [_equal(target, position, value) for position, value in zip(target.key, literals, strict=True)]
+    return sql(*equal, between=" AND ")
+
+
+def same_bytes(name: str, literal: pa.Array) -> pa.Array:
+    """Conditions that a text column has the very bytes (as UTF-8) of the literals; null equals null."""
+    return sql(f"{bytes_of(name)} <=> CAST(", literal, " AS BINARY)")
+
+
+def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
+    name, column = quote(target.names[position]), target.columns[position]
+    if (rounded := near(name, mysql_target(target).columns[position], literal)) is not None:
+        return rounded
+    if column.family is Family.SET:
+        # Some servers look a SET with the 64th label up as a negative number; CAST compares exactly.
+        either = sql(literal, ",", as_signed(column, literal))
+        return sql(f"{name} IN (", either, f") AND CAST({name} AS UNSIGNED) = ", literal)
+    condition = sql(f"{name} = ", literal)
+    if column.family is not Family.TEXT:
+        return condition
+    return sql(condition, " AND ", same_bytes(name, literal))
+
+
+def near(name: str, column: TargetColumn, literal: pa.Array) -> pa.Array | None:
+    """Conditions that the quoted `name` of `column` holds the number of each literal; None for a column that is not
+    rounded (see `TargetColumn.rounded`). A null is near to nothing."""
+    if column.rounded is None:
+        return None
+    reach = f"4e-{column.rounded[1] + 1}"
+    return sql(f"{name} BETWEEN ", literal, f" - {reach} AND ", literal, f" + {reach}")

@@ -1,4 +1,4 @@
-"""Whether a column of the target holds every value of upstream's as it is.
+"""Columns of upstream on a server: how they are declared, and whether one of the target holds every value as it is.
 
 Strict mode refuses what is out of range, and notes what is cut off; what is named here a server changes without a word.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from consumer.model.columns import Column, Family, mislabelled
+from consumer.model.names import literal
 from consumer.sink.mysql.tables.describe import labels
 from consumer.sink.mysql.target import TargetColumn
 
@@ -33,6 +34,7 @@ _SAME: dict[Family, frozenset[str]] = {
 
 _UNROUNDED: dict[Family, int] = {Family.FLOAT: 12, Family.DOUBLE: 22}
 """ColumnPrecision of a FLOAT or DOUBLE that upstream rounds to no digits; (M,0) has its own M, and no ColumnScale."""
+_LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
 
 
 def misfit(column: Column, target: TargetColumn, added: bool = False) -> str:
@@ -76,3 +78,19 @@ def _numbers(target: TargetColumn) -> list[int]:
     """The numbers in ``decimal(10,2)``, ``datetime(3)``, ``binary(8)``."""
     found = re.match(r"\w+\(([\d,]+)\)", target.type)
     return [int(number) for number in found[1].split(",")] if found else []
+
+
+def column_type(column: Column) -> str:
+    """Its type, as far as a schema file tells it."""
+    text = "VARCHAR" if column.type == "VAR_STRING" else column.type
+    if column.type == "DECIMAL" or (column.family in (Family.FLOAT, Family.DOUBLE) and column.scale):
+        text += f"({column.length}, {column.scale or 0})"
+    elif text in _LENGTH_TYPES and column.length is not None:
+        text += f"({column.length})"
+    elif column.family in (Family.DATETIME, Family.TIMESTAMP, Family.TIME) and column.scale:
+        text += f"({column.scale})"
+    elif column.labelled:
+        text += f"({', '.join(map(literal, column.elements))})"
+    if column.unsigned and column.family in (Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE):
+        text += " UNSIGNED"
+    return text
