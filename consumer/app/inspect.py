@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from consumer.config.changefeed import changefeed_toml
+from consumer.config.secrets import redact
 from consumer.config.settings import Settings
-from consumer.config.suggest import changefeed_toml
-from consumer.config.uri import redact
 from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, StorageUnavailable
 from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render

@@ -18,9 +18,9 @@ from typing import Any
 from consumer.cli.signals import Stop, stopping
 from consumer.cli.text import masked_note, out, print_run, readers_may_leave, say, stopped_lines
 from consumer.config.load import Loaded, load
+from consumer.config.secrets import redact, scrubber
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, follows
-from consumer.config.uri import redact, scrubber
 from consumer.errors import BadConfig, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import completed

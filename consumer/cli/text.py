@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from consumer.config.uri import MASK
+from consumer.config.secrets import MASK
 from consumer.errors import BadConfig
 from consumer.model.hints import AS_FILES_SHOW, completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name

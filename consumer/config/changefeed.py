@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consumer.codec import PROTOCOLS
-from consumer.config.changefeed_keys import (
-    CHANGEFEED_KEYS,
-    CLOUD_STORAGE_KEYS,
-    EFFECTS,
-    FILTER_KEYS,
-    QUEUE_KEYS,
-    SINK_KEYS,
-)
+from consumer.codec import PROTOCOLS, protocol_of
 from consumer.config.sentences import nearest
 from consumer.config.settings import Settings
 from consumer.config.spelling import file_key_of, key_of
 from consumer.errors import BadConfig
+from consumer.results import Detected
 
 _OURS = "[consumer]"
 _ALIKE = 0.8
@@ -132,3 +126,160 @@ def _changefeed_values(tables: Mapping[str, Mapping[str, Any]], filters: Mapping
     if "rules" in filters:
         found["tables"] = filters["rules"]
     return found
+
+
+# What a storage shows, written as a changefeed's file
+
+_NO_SETTING = ("date-separator", "enable-partition-separator")
+"""Keys without which a consumer goes by the paths."""
+
+
+def changefeed_toml(detected: Detected) -> str:
+    """``[sink]``, and ``[sink.csv]`` for CSV, to be kept as a file and given with --config. What the files do not prove
+    is a comment, and is named in [consumer]: it has no default until it is set."""
+    open_keys = [key for key in detected.unproven if key not in _NO_SETTING]
+    lines = list(_lines(detected))
+    if open_keys:
+        lines += ["", "[consumer]", "# What is a comment above is not proven: set it as in the changefeed."]
+        lines.append(f"unproven = {json.dumps(open_keys)}")
+    return "\n".join(lines)
+
+
+def _lines(detected: Detected) -> Iterator[str]:
+    dialect = detected.dialect
+    yield "[sink]"
+    found: dict[str, str | int | bool | None] = {}
+    if dialect is None:
+        yield f"# protocol = {' or '.join(map(json.dumps, PROTOCOLS))}: there are no rows that show it"
+    else:
+        found = {"protocol": dialect.protocol, "terminator": dialect.terminator.decode(errors="replace")}
+    found["date-separator"] = detected.date_separator
+    found["file-index-digit"] = detected.file_index_digit
+    found["enable-partition-separator"] = detected.partition_separator
+    yield from (_line(detected, key, value) for key, value in found.items() if value is not None)
+    if dialect is not None and (table := protocol_of(dialect).table(dialect)):
+        yield from ("", f"[sink.{dialect.protocol}]")
+        yield from (_line(detected, key, value) for key, value in table.items())
+
+
+def _line(detected: Detected, key: str, value: str | int | bool) -> str:
+    """JSON's strings, numbers and switches are TOML's too."""
+    return f"{'# ' if key in detected.unproven else ''}{key} = {json.dumps(value)}"
+
+
+# The keys that matter to a consumer's reading, over all versions of TiCDC
+
+CHANGEFEED_KEYS = frozenset(
+    {
+        "active-active-progress-interval",
+        "active-active-sync-stats-interval",
+        "bdr-mode",
+        "case-sensitive",
+        "changefeed-error-stuck-duration",
+        "check-gc-safe-point",
+        "consistent",
+        "consumer",
+        "cyclic-replication",
+        "enable-active-active",
+        "enable-old-value",
+        "enable-sync-point",
+        "enable-table-monitor",
+        "event-collector-batch-bytes",
+        "event-collector-batch-count",
+        "filter",
+        "force-replicate",
+        "ignore-ineligible-table",
+        "integrity",
+        "memory-quota",
+        "mounter",
+        "performance-mode",
+        "scheduler",
+        "sink",
+        "sql-mode",
+        "sync-point-interval",
+        "sync-point-retention",
+        "synced-status",
+    }
+)
+"""Top level; `consumer` is our own table."""
+
+SINK_KEYS = frozenset(
+    {
+        "advance-timeout-in-sec",
+        "case-sensitive",
+        "cloud-storage-config",
+        "column-selectors",
+        "content-compatible",
+        "date-separator",
+        "debezium",
+        "debezium-disable-schema",
+        "delete-only-output-handle-key-columns",
+        "dispatchers",
+        "enable-kafka-sink-v2",
+        "enable-partition-separator",
+        "encoder-concurrency",
+        "file-index-digit",
+        "force-replicate",
+        "iceberg-config",
+        "integrity",
+        "kafka-config",
+        "mysql-config",
+        "only-output-updated-columns",
+        "open",
+        "protocol",
+        "pulsar-config",
+        "safe-mode",
+        "schema-registry",
+        "send-all-bootstrap-at-start",
+        "send-bootstrap-in-msg-count",
+        "send-bootstrap-interval-in-sec",
+        "send-bootstrap-to-all-partition",
+        "terminator",
+        "transaction-atomicity",
+    }
+)
+"""[sink]"""
+
+CLOUD_STORAGE_KEYS = frozenset(
+    {
+        "file-cleanup-cron-spec",
+        "file-expiration-days",
+        "file-size",
+        "flush-concurrency",
+        "flush-interval",
+        "output-column-id",
+        "output-raw-change-event",
+        "use-table-id-as-path",
+        "worker-count",
+    }
+)
+"""[sink.cloud-storage-config]"""
+
+FILTER_KEYS = frozenset(
+    {
+        "event-filters",
+        "ignore-dbs",
+        "ignore-tables",
+        "ignore-txn-commit-ts",
+        "ignore-txn-start-ts",
+        "rules",
+    }
+)
+"""[filter]"""
+
+EFFECTS = {
+    (
+        "[filter]",
+        "event-filters",
+    ): "TiCDC does not write the rows and statements that they name: the replica lacks them",
+    ("[filter]", "ignore-txn-start-ts"): "TiCDC does not write these transactions: the replica lacks them",
+    ("[filter]", "ignore-txn-commit-ts"): "TiCDC does not write these transactions: the replica lacks them",
+    ("[filter]", "ignore-dbs"): "TiCDC does not write these databases: the replica lacks them",
+    ("[filter]", "ignore-tables"): "TiCDC does not write these tables: the replica lacks them",
+    ("[sink]", "column-selectors"): "rows have the selected columns only: others keep what the target has, or defaults",
+    ("[sink]", "dispatchers"): "they route tables: the files, and so the replica, have the names after routing",
+}
+"""Effects of keys of the changefeed's file on the files that it writes."""
+
+QUEUE_KEYS = frozenset({"matcher", "dispatcher", "partition", "topic", "index", "columns"})
+"""What a dispatcher says to a message queue alone."""

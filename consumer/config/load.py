@@ -14,12 +14,11 @@ from pydantic import ValidationError
 from consumer.codec import PROTOCOLS
 from consumer.config.changefeed import FileValues, read_changefeed
 from consumer.config.fields import UNPROVEN
-from consumer.config.secrets import resolved, resolved_pairs
+from consumer.config.secrets import MASK, is_masked, resolved, resolved_pairs, scrubber
 from consumer.config.sentences import first_error, nearest
 from consumer.config.settings import Settings, TargetSettings
 from consumer.config.several import OF_THE_COMMAND, SEVERAL, Pair, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
-from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.errors import BadConfig
 from consumer.model.events import Note, NoteKind
 

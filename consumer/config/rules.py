@@ -25,11 +25,10 @@ from pydantic import (
     model_validator,
 )
 
-from consumer.config import moments
-from consumer.config.secrets import read_secret
+from consumer.config import values
+from consumer.config.secrets import REFERENCES, read_secret
 from consumer.config.sentences import check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
-from consumer.config.uri import REFERENCES
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 from consumer.model.rules import NOW, Mask, MaskKind, NamedTable, Starts
@@ -384,8 +383,8 @@ def read_start_rules(value: object) -> object:
     for rule, _ in entries:
         check_for_some(rule, "give the others a rule with the moment")
     rules = [{"tables": [rule], "moment": _moment(moment)} for rule, moment in entries if rule is not None]
-    return {"whole": moments.moment(whole[0]) if whole else None, "rules": rules}
+    return {"whole": values.moment(whole[0]) if whole else None, "rules": rules}
 
 
 def _moment(text: object) -> str:
-    return _NOW if text == _NOW else str(moments.moment(text))
+    return _NOW if text == _NOW else str(values.moment(text))

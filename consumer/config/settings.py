@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, PrivateAttr
 
 from consumer.codec import PROTOCOLS
 from consumer.codec.protocol import Undecided
-from consumer.config import moments, values
+from consumer.config import values
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
 from consumer.config.filters import DdlRules, EventFilterRule, RowRule, shaping_of, without_ignored
 from consumer.config.rules import (
@@ -32,8 +32,8 @@ from consumer.config.rules import (
     read_table_modes,
     tables_of,
 )
+from consumer.config.secrets import MASK, Uri, scrubber, secret_values
 from consumer.config.table_filter import TableFilter, table_filter
-from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.ddl_policy import PolicyOf
@@ -423,7 +423,7 @@ class Settings(_OfProtocols):
     def tso(self, flag: str, moment: str) -> int:
         """The TSO of a moment that `flag` gives; times are in the changefeed's zone. Raises BadConfig."""
         try:
-            return moments.tso_of(str(moments.moment(moment)), self.tz)
+            return values.tso_of(str(values.moment(moment)), self.tz)
         except ValueError as problem:
             raise BadConfig(f"{flag} is refused: {problem}") from None
 

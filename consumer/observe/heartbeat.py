@@ -1,14 +1,15 @@
-"""Without a terminal: a line about the work in hand, or about being idle, if nothing was logged for long."""
+"""What the driver does right now, and a line about it if nothing was logged for long: on a thread of its own, so that
+nothing that blocks the driver is silent."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
-from consumer.model.events import Event, Idle
+from consumer.model.events import Event, Idle, NowDoing, RoundStarted
 from consumer.model.texts import duration_text
 from consumer.model.times import tso_to_ms
-from consumer.observe.activity import Activity
 from consumer.observe.logs import Log
 from consumer.observe.meter import Meter
 
@@ -18,8 +19,32 @@ IDLE_SECONDS = 300.0
 """Seconds between lines of an idle `run`."""
 
 
+class Activity:
+    """The driver does `what` since `since`. `applied_ts`: while idle, the commit-ts that everything is applied up to,
+    else None. `begun` is when it did something first, 0.0 before."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.what, self.since, self.begun = "", clock(), 0.0
+        self.applied_ts: int | None = None
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case NowDoing(what):
+                self._does(what)
+            case RoundStarted():
+                self._does("goes through its steps")
+            case Idle(applied_ts):
+                self._does("waits for new files")
+                self.applied_ts = applied_ts
+
+    def _does(self, what: str) -> None:
+        self.what, self.since, self.applied_ts = what, self._clock(), None
+        self.begun = self.begun or self.since
+
+
 class Heartbeat:
-    """`beat` is called from time to time, on a thread of its own."""
+    """Without a terminal. `beat` is called from time to time, on a thread of its own."""
 
     def __init__(self, log: Log, activity: Activity, meter: Meter, clock: Callable[[], float]) -> None:
         self._log, self._activity, self._meter, self._clock = log, activity, meter, clock
@@ -54,3 +79,25 @@ class Heartbeat:
         if reading.left is not None:
             said |= {"bytes_per_second": round(reading.rate), "left": duration_text(reading.left)}
         self._log.info("at work", **said, longest=reading.oldest)
+
+
+class Pulse:
+    """Calls `beat` every `seconds` on a thread of its own, from `start` to `stop`; the process does not wait for it."""
+
+    def __init__(self, beat: Callable[[], None], seconds: float) -> None:
+        self._beat, self._seconds = beat, seconds
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            self._beat()

@@ -7,14 +7,12 @@ from collections.abc import Callable
 
 from consumer.model.events import Event, NowDoing, RoundStarted
 from consumer.model.names import TableName
-from consumer.observe.activity import Activity
-from consumer.observe.heartbeat import Heartbeat
+from consumer.observe.heartbeat import Activity, Heartbeat, Pulse
 from consumer.observe.lines import Lines
 from consumer.observe.logs import Log
 from consumer.observe.meter import Meter
 from consumer.observe.notes import Notes
 from consumer.observe.progress_bar import ProgressBar
-from consumer.observe.pulse import Pulse
 from consumer.observe.troubles import Places, Troubles
 from consumer.ports import Observer
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from consumer.model.events import Event, Idle, Retrying
 from consumer.model.texts import duration_text, size_text, visible
 from consumer.model.times import tso_to_time
-from consumer.observe.activity import Activity
+from consumer.observe.heartbeat import Activity
 from consumer.observe.meter import Reading
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from consumer.cli.program import COMMANDS
 from consumer.codec import PROTOCOLS
-from consumer.config import changefeed_keys
+from consumer.config import changefeed
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of, file_key_of, key_of
 from consumer.sink.mysql.settings import MySqlSettings
@@ -27,7 +27,7 @@ _BY_HAND = re.compile(r"storage-consumer (?:resync|skip-ddl)")
 
 def _known_keys() -> set[str]:
     """Of the changefeed's file, our own part of it, and both URIs."""
-    tables = (found for name, found in vars(changefeed_keys).items() if name.endswith("_KEYS"))
+    tables = (found for name, found in vars(changefeed).items() if name.endswith("_KEYS"))
     target = {field.name.replace("_", "-") for field in fields(MySqlSettings)}
     in_file = {file_key_of(field).rpartition(" ")[2] for field in Settings.model_fields}
     return {*CHANGEFEED_PARAMETERS, *target, *in_file, *map(key_of, Settings.model_fields)}.union(

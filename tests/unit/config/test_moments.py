@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.config.moments import moment, tso_of
+from consumer.config.values import moment, tso_of
 
 NOON = 1_136_239_445_000 << 18
 """2006-01-02 22:04:05 UTC."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.config.load import load
-from consumer.config.uri import Uri, redact, scrubber
+from consumer.config.secrets import Uri, redact, scrubber
 from consumer.errors import BadConfig
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.settings import StorageSettings

@@ -10,7 +10,7 @@ from consumer.model.events import RoundStarted, StepFinished, Work, WorkEnded, W
 from consumer.model.load import LoadPart
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
-from consumer.observe.activity import Activity
+from consumer.observe.heartbeat import Activity
 from consumer.observe.meter import Meter, Reading
 from consumer.observe.progress_bar import ProgressBar, line_text
 
