@@ -20,10 +20,11 @@ from consumer.config.load import load
 from consumer.config.table_filter import TableFilter
 from consumer.model.names import TableName
 from consumer.results import RunResult
+from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
 from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
-from tests.support.upstream import DATABASE, State, Storage, Upstream, last_moment_without_rename
+from tests.support.upstream import DATABASE, NAMES, State, Storage, Upstream, last_moment_without_rename
 
 HISTORIES = int(os.environ.get("RANDOM_RULES", "0"))
 LABELS = itertools.count()
@@ -31,7 +32,7 @@ ALL = ("*.*",)
 RULES = (ALL, ("other.*",), ("*.*", "!d.a"), ("*.*", "!d.b", "!d.c"), ("d.a",), ("d.b", "d.c"))
 
 
-def run(folder: Path, label: str, rules: tuple[str, ...], round_bytes: str) -> RunResult:
+def run(folder: Path, label: str, rules: tuple[str, ...], round_bytes: str = "1GiB") -> RunResult:
     flags: dict[str, object] = {
         "upstream_uri": f"file://{folder}?protocol=canal-json",
         "downstream_uri": f"memory://{label}",
@@ -86,3 +87,29 @@ def test_whatever_the_rules_take_is_right_or_stopped(seed: int) -> None:
             assert not wrong, "\n".join([*wrong, *story, *told])
             if rnd.random() < 0.3:
                 storage.restart(rnd.choice([ts for ts, _ in upstream.states if ts <= checkpoint]))
+
+
+@examples(50)
+@given(seed=st.integers(0, 2**32), one_by_one=st.booleans())
+def test_tables_let_in_later_end_as_upstream_has_them(seed: int, one_by_one: bool) -> None:
+    """Rules that take some of the tables that renames mix stop what began under a name that was left out."""
+    rnd = Random(seed)
+    upstream, label = Upstream(rnd), f"rules{next(LABELS)}"
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        storage = Storage(folder, upstream, old_folders=False)
+        order = rnd.sample(NAMES, len(NAMES))
+        counts = rnd.choices(range(len(NAMES) if one_by_one else 1), k=rnd.randint(1, 4))
+        for count in [*sorted(counts), len(NAMES)]:
+            for _ in range(rnd.randint(2, 20)):
+                upstream.step()
+            storage.write_up_to(upstream.now, upstream.now)
+            wanted = [f"{DATABASE}.{name}" for name in (*order[:count], *["*"] * (count == len(NAMES)))]
+            result = run(folder, label, tuple(wanted) or ("nothing.at_all",))
+            truth = upstream.at(last_moment_without_rename(upstream, upstream.now))
+            found = target_state(label)
+            stopped = {name.table for name, table in result.tables.items() if table.error}
+            for name in {*order[:count]} - stopped:
+                assert found.get(name) == truth.get(name), (name, order[:count])
+        assert one_by_one or not stopped
+        assert stopped or found == truth
