@@ -31,7 +31,7 @@ from tests.contract.acts import (
 from tests.contract.targets import DuckDb, Server, Target
 
 FOLDER = Folder("shop/item", 2, "7", "2026-11-21", "12345")
-
+LONG_ROOT = "数据库🙂" * 200 + "/t"
 
 CHANGE = ProgressChange(
     applied_ts=470611625733521409,
@@ -39,6 +39,8 @@ CHANGE = ProgressChange(
         SHOP: TableProgress(1 << 62, State.STOPPED, "it's \\ broken\nhere", "resync `x` — 数据"),
         LOG: TableProgress(7, State.EXCLUDED),
         TableName("shop", "Gone"): TableProgress(9, State.DROPPED),
+        TableName("shop", "gone"): TableProgress(2, State.DROPPED),
+        TableName("é`b", "x y"): TableProgress((1 << 63) - 1, State.EXCLUDED),
     },
     folders={
         FOLDER: FolderProgress(
@@ -52,6 +54,8 @@ CHANGE = ProgressChange(
             1 << 61,
         ),
         Folder("shop/log", 2): FolderProgress(),
+        Folder(LONG_ROOT, (1 << 63) - 1, "", "2024-01-02"): FolderProgress(1, 2, "é"),
+        Folder(LONG_ROOT + "2", 1): FolderProgress(3),
     },
     ddls=(
         DdlRecord(DdlId("shop", "item", 2, 4_294_967_295), DdlState.SKIPPED, "before", "done by hand"),
@@ -92,8 +96,8 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
     sink.record(CHANGE)
     second = ProgressChange(
         applied_ts=1 << 62,
-        tables={SHOP: None, LOG: TableProgress(8)},
-        folders={FOLDER: None, Folder("shop/log", 2): FolderProgress(1, 2, "x")},
+        tables={SHOP: None, LOG: TableProgress(8), TableName("shop", "gone"): None},
+        folders={FOLDER: None, Folder(LONG_ROOT + "2", 1): None, Folder("shop/log", 2): FolderProgress(1, 2, "x")},
         ddls=(DdlRecord(DdlId("shop", "item", 2, 1), DdlState.DONE),),
         forget_ddls=(DdlId("shop", "", 1, 0),),
         quarantined={SHOP: {"b" * 32: BadRow("b" * 32, "again", line=3)}},

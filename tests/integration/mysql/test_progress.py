@@ -6,16 +6,12 @@ from datetime import datetime
 
 import pytest
 
-from consumer.errors import BadConfig, TargetUnavailable, WrongUpstream
+from consumer.errors import BadConfig, TargetUnavailable
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
     AuditRow,
-    DdlId,
-    DdlRecord,
-    DdlState,
     FolderProgress,
-    OpenFile,
     Progress,
     ProgressChange,
     State,
@@ -28,7 +24,6 @@ from tests.integration.mysql.steps import UPSTREAM, acquired, settings
 from tests.servers import MariaDb
 
 MOMENT = ms_to_tso(1_700_000_000_123) + 5
-LONG_ROOT = "数据库🙂" * 200 + "/t"
 CHANGE = ProgressChange(
     applied_ts=MOMENT,
     tables={
@@ -37,51 +32,7 @@ CHANGE = ProgressChange(
         TableName("é`b", "x y"): TableProgress((1 << 63) - 1, State.EXCLUDED),
         TableName("e", "b"): TableProgress(9),
     },
-    folders={
-        Folder("a/T", 10): FolderProgress(),
-        Folder("a/T", 10, "5", "2024-01-02", "9-8"): FolderProgress(
-            7, 1 << 40, "etag-1", (OpenFile(9, 123, 4, "s"), OpenFile(11, 0, 5, 'é"'))
-        ),
-        Folder(LONG_ROOT, (1 << 63) - 1, "", "2024-01-02"): FolderProgress(1, 2, "é"),
-        Folder(LONG_ROOT + "2", 1): FolderProgress(3),
-    },
-    ddls=(
-        DdlRecord(DdlId("a", "T", 10, (1 << 32) - 1), DdlState.INTENT, '["before"]'),
-        DdlRecord(DdlId("a", "t", 10, 1), DdlState.DONE),
-        DdlRecord(DdlId("a", "", 10, 1), DdlState.SKIPPED, reason="by hand"),
-    ),
-    audit=(
-        AuditRow("load", TableName("a", "T"), 1, 2, 3, 4, 5, 6),
-        AuditRow("ddl", TableName("a", ""), 7, 7, statement="x"),
-    ),
 )
-
-
-def test_every_field_comes_back(fresh_mariadb: MariaDb) -> None:
-    sink = acquired(fresh_mariadb)
-    empty = Progress(upstream=UPSTREAM)
-    assert sink.progress() == empty
-    sink.record(CHANGE)
-    assert sink.progress() == empty.after(CHANGE)
-    sink.close()
-    later = MySqlSink(settings(fresh_mariadb))
-    assert later.progress() == empty.after(CHANGE)
-    assert later.acquire(UPSTREAM) == empty.after(CHANGE)
-    later.close()
-
-
-def test_what_is_forgotten_is_gone(fresh_mariadb: MariaDb) -> None:
-    sink = acquired(fresh_mariadb)
-    sink.record(CHANGE)
-    forget = ProgressChange(
-        tables=dict.fromkeys([TableName("a", "t"), TableName("e", "b")]),
-        folders=dict.fromkeys([Folder("a/T", 10), Folder(LONG_ROOT + "2", 1)]),
-        forget_ddls=(DdlId("a", "t", 10, 1),),
-    )
-    sink.record(forget)
-    assert sink.progress() == Progress(upstream=UPSTREAM).after(CHANGE).after(forget)
-    assert set(sink.progress().tables) == {TableName("a", "T"), TableName("é`b", "x y")}
-    sink.close()
 
 
 def test_the_public_view(fresh_mariadb: MariaDb) -> None:
@@ -120,15 +71,6 @@ def test_consumers_of_two_names_do_not_meet(fresh_mariadb: MariaDb) -> None:
     assert two.progress() == Progress(upstream=UPSTREAM)
     one.close()
     two.close()
-
-
-def test_another_upstream_is_refused(fresh_mariadb: MariaDb) -> None:
-    acquired(fresh_mariadb).close()
-    sink = MySqlSink(settings(fresh_mariadb))
-    with pytest.raises(WrongUpstream, match="file:///bucket/prefix, not to s3://other"):
-        sink.acquire("s3://other")
-    assert sink.acquire(UPSTREAM).upstream == UPSTREAM
-    sink.close()
 
 
 def test_no_progress_yet_is_empty_and_writes_nothing(fresh_mariadb: MariaDb) -> None:
