@@ -40,7 +40,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
 from consumer.results import ForgetResult, PlanResult, RunResult, SkipDdlResult
-from consumer.sink.progress_rows import is_replay
+from consumer.sink.progress_sql import is_replay
 from consumer.target import Sink
 
 LIVE_BYTES = SINGLE_TASK_BYTES

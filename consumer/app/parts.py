@@ -28,7 +28,7 @@ from consumer.plan.retention import Retention
 from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.results import RunResult, TableResult
 from consumer.sink import sink_for
-from consumer.sink.progress_rows import is_replay
+from consumer.sink.progress_sql import is_replay
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.storage.dead_letters import LetterFolder

@@ -21,7 +21,7 @@ from consumer.model.names import TableName
 from consumer.model.table_definition import Partitioning, PartitionKind
 from consumer.sink.columnar.partitions import members
 from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.duckdb.progress.schema import ensure_schema
+from consumer.sink.duckdb.progress import ensure_schema
 from consumer.sink.duckdb.statements.execute import run
 from consumer.sink.duckdb.statements.operations import PLAIN, empty_table
 from tests.servers import MariaDb

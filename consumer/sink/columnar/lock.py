@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
-from consumer.sink.progress_rows import holder_text
+from consumer.sink.progress_sql import holder_text
 
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 

@@ -17,7 +17,7 @@ from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
 from consumer.sink.columnar.table import quote
-from consumer.sink.duckdb.progress.schema import TABLES
+from consumer.sink.duckdb.progress import TABLES
 from consumer.sink.progress_layout import SCHEMA, damaged
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)

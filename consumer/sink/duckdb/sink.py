@@ -20,18 +20,24 @@ from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.table import ReplicaTable, quote
-from consumer.sink.completed import completed
+from consumer.sink.common import completed_row
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
-from consumer.sink.duckdb.progress.lease import TURN, check_epoch, raise_epoch
-from consumer.sink.duckdb.progress.schema import ensure_schema
-from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_applied_ts
+from consumer.sink.duckdb.progress import (
+    TURN,
+    FileTables,
+    check_epoch,
+    ddl_state,
+    ensure_schema,
+    raise_epoch,
+    table_applied_ts,
+)
 from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
 from consumer.sink.duckdb.statements.operations import named_tables
 from consumer.sink.duckdb.tables import describe, drop_table, has_rows, missing, prepare, tables_of
-from consumer.sink.progress_rows import begins_too_early
+from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
@@ -288,7 +294,7 @@ class DuckDbSink:
         if target.name not in tables:
             raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
         published = publish(connection, target, tables[target.name], paths, outcome.left_out)
-        yield from completed(outcome, published.defaulted)
+        yield from completed_row(outcome, published.defaulted)
         if published.widened:
             tables |= describe(connection, [target.name])
             text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"

@@ -26,9 +26,9 @@ from consumer.sink.columnar.table import (
     merge_misfit,
     quote,
 )
+from consumer.sink.common import table_missing
 from consumer.sink.duckdb.connection import catalog, qualified, schema
-from consumer.sink.duckdb.progress.schema import exists
-from consumer.sink.missing import table_missing
+from consumer.sink.duckdb.progress import exists
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import LoadRequest
 

@@ -14,7 +14,7 @@ from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.steps import ApplyDdl, TargetDdl
-from consumer.sink.completed import completed
+from consumer.sink.common import completed_row
 from consumer.sink.mysql.progress.epochs import LOADS, TURN, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.schema import ensure_schema
@@ -318,7 +318,7 @@ class MySqlSink:
 
 def _with_audit(outcomes: Sequence[LoadOutcome], change: ProgressChange) -> tuple[ProgressChange, list[int]]:
     """`change` with the audit rows of `outcomes`, and the proofs of what it builds on."""
-    audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
+    audit = tuple(row for o in outcomes for row in completed_row(o, sum(receipt.defaulted for receipt in o.receipts)))
     proofs = {proof: None for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs}
     return change.merged(ProgressChange(audit=audit)), [*proofs]
 

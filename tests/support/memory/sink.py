@@ -13,8 +13,8 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange, State
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
-from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import check_time_zone, check_upstream, others_of
+from consumer.sink.common import table_missing
+from consumer.sink.progress_sql import check_time_zone, check_upstream, others_of
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 from tests.support.memory.statements import execute
 from tests.support.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset

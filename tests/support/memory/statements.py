@@ -27,7 +27,7 @@ from consumer.model.table_modes import (
     source_of,
 )
 from consumer.model.times import tso_to_text
-from consumer.sink.merging import conflict, only_own_rows, rows_there
+from consumer.sink.common import merge_conflict, only_own_rows, rows_there
 from tests.support.memory.store import MemoryTable, Row
 
 
@@ -133,7 +133,7 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedD
     there = {column.name: column for column in table.columns}
     for column in formed.after:
         if (other := there.get(column.name, column)).kind != column.kind or other.is_pk != column.is_pk:
-            raise conflict(step, f"column {column.name} is another there")
+            raise merge_conflict(step, f"column {column.name} is another there")
     if creates and any(row[source] == own for row in table.rows):
         raise rows_there(step, "in memory")
     new = [column for column in bare if column.name not in there]

@@ -17,6 +17,7 @@ from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_modes import SOURCE, FormedDdl
 from consumer.sink.columnar.table import ReplicaTable, quote
+from consumer.sink.common import rows_there
 from consumer.sink.duckdb.connection import catalog, qualified
 from consumer.sink.duckdb.statements.operations import (
     PLAIN,
@@ -32,7 +33,6 @@ from consumer.sink.duckdb.statements.operations import (
 )
 from consumer.sink.duckdb.statements.partitions import take_rows
 from consumer.sink.duckdb.tables import describe, drop_schema, forget, has_rows, remember, tables_of
-from consumer.sink.merging import rows_there
 
 
 def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo) -> str:

@@ -18,12 +18,11 @@ from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, FormedDdl, source_of
 from consumer.model.texts import cut
-from consumer.sink.closing import closing
 from consumer.sink.columnar.casts import backfill
 from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote
+from consumer.sink.common import closing_statement, merge_conflict, only_own_rows
 from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshaped
 from consumer.sink.duckdb.tables import visible
-from consumer.sink.merging import conflict, only_own_rows
 from consumer.sink.progress_layout import SCHEMA
 
 Tables = Mapping[TableName, ReplicaTable]
@@ -232,7 +231,9 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
 
 
 def _closing(step: ApplyDdl, formed: FormedDdl, there: str) -> str:
-    return closing(formed, there, step.table, step.file.version, quote, literal, lambda column: quote(column.name))
+    return closing_statement(
+        formed, there, step.table, step.file.version, quote, literal, lambda column: quote(column.name)
+    )
 
 
 def _existing(step: ApplyDdl, name: TableName, tables: Tables) -> ReplicaTable:
@@ -280,7 +281,7 @@ def merged_into(
     if step.action in (Action.TRUNCATE_TABLE, Action.DROP_TABLE):
         return [f"DELETE FROM {there} WHERE {own}"], table
     if (why := merge_misfit(formed.after, table)) is not None or table.upstream is None:
-        raise conflict(step, why or "")
+        raise merge_conflict(step, why or "")
     new = [column for column in formed.after if table.spelled(column.name) is None]
     sql = [f"ALTER TABLE {there} ADD COLUMN {quote(column.name)} {duckdb_type(column)}" for column in new]
     types = {**table.types, **{column.name: duckdb_type(column) for column in new}}

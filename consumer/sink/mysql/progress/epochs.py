@@ -28,7 +28,7 @@ import pymysql
 from consumer.errors import LeaseHeld, ProgressMoved
 from consumer.sink.mysql.server.connection import SESSION_MARK, Purpose, check_session, greeted
 from consumer.sink.mysql.server.errors import MISSING, errno
-from consumer.sink.progress_rows import holder_text
+from consumer.sink.progress_sql import holder_text
 
 TIDB_SLOTS = 64
 """Rows of a lane. TiDB has no share locks: a transaction locks one of them at random, a new epoch locks them all. Other

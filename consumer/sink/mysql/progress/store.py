@@ -16,8 +16,7 @@ from consumer.sink.mysql.server.connection import greeted
 from consumer.sink.mysql.server.errors import NOT_TOLD, errno
 from consumer.sink.mysql.tables.describe import Spelling
 from consumer.sink.progress_layout import KEYS
-from consumer.sink.progress_rows import Rows
-from consumer.sink.progress_sql import Row, sha256
+from consumer.sink.progress_sql import Row, Rows, sha256
 
 _BATCH = 500
 _GTIDS = {"mariadb": "@@global.gtid_binlog_pos", "mysql": "@@global.gtid_executed"}

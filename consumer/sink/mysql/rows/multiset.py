@@ -23,7 +23,7 @@ from consumer.sink.mysql.rows.values import key_literals, sql
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.target import mysql_target, table_of
 from consumer.sink.progress_layout import COLUMNS
-from consumer.sink.progress_rows import begins_too_early
+from consumer.sink.progress_sql import begins_too_early
 
 _ROWS = 20_000
 _BYTES = 32 << 20

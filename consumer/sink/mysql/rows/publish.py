@@ -17,7 +17,7 @@ from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.texts import count_text
-from consumer.sink.completed import completed
+from consumer.sink.common import completed_row
 from consumer.sink.mysql.progress.epochs import check_proofs
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import multiset
@@ -61,7 +61,7 @@ def publish(
             with publisher.bounded():
                 check_proofs(cursor, settings.name, proofs)
                 written = publisher.write(cursor, epoch)
-                rows = tuple(row for outcome, defaulted in written for row in completed(outcome, defaulted))
+                rows = tuple(row for outcome, defaulted in written for row in completed_row(outcome, defaulted))
                 recorded = replace(change, audit=change.audit + rows)
                 store(cursor, settings.name, epoch, recorded, touched)
                 cursor.connection.commit()

@@ -17,8 +17,7 @@ from consumer.model.names import by_name, literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, FormedDdl, source_of
 from consumer.model.times import zone_of
-from consumer.sink.closing import closing
-from consumer.sink.merging import conflict, only_own_rows, rows_there
+from consumer.sink.common import closing_statement, merge_conflict, only_own_rows, rows_there
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.tables.columns import column_type
 from consumer.sink.progress_layout import SCHEMA
@@ -42,7 +41,7 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
         return [f"TRUNCATE TABLE {there}"]
     if step.action == Action.TRUNCATE_TABLE:
         stays = times_stay(formed.after[: -len(formed.mode.added)])
-        return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
+        return [closing_statement(formed, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
     return list(_altered(step, formed, there, zone))
 
 
@@ -270,13 +269,13 @@ def _check_columns(cursor: pymysql.cursors.Cursor, merged: Merged, whole: bool) 
     keys = [{name for name, (_, _, is_pk) in shown.items() if is_pk} for shown in (wanted, there)]
     if keys[0] != keys[1]:
         own, others = (", ".join(sorted(key)) or "none" for key in keys)
-        raise conflict(step, f"its key would be {own}, and that of {step.name} is {others}")
+        raise merge_conflict(step, f"its key would be {own}, and that of {step.name} is {others}")
     for column in merged.formed.after:
         name = same_name(column.name)
         if name not in there and whole:
-            raise conflict(step, f"{step.name} of the target has no column {column.name}")
+            raise merge_conflict(step, f"{step.name} of the target has no column {column.name}")
         if name in there and there[name][:2] != wanted[name][:2]:
-            raise conflict(
+            raise merge_conflict(
                 step, f"its column {column.name} would be {wanted[name][0]}, and in {step.name} it is {there[name][0]}"
             )
     return there

@@ -11,7 +11,7 @@ from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableErro
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
-from consumer.sink.missing import table_missing
+from consumer.sink.common import table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import Flavor, FlavorName
 from consumer.sink.mysql.server.errors import MISSING, errno

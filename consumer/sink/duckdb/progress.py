@@ -1,0 +1,163 @@
+"""The progress in the file: the schema `storage_consumer`, its rows, and the epoch.
+
+Everything but the lease and the tables' columns is keyed by consumer name. `storage_consumer.replica` is public: one
+row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
+dropped or excluded. The tables are not public. They have no keys: DuckDB checks keys too early for a delete and an
+insert in one transaction. The epoch stands beside the lock on a file: DuckDB itself keeps other processes out only
+while the file is open, which it is not between rounds. The caller owns the transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+import duckdb
+
+from consumer.errors import LeaseHeld
+from consumer.model.names import TableName
+from consumer.model.progress import DdlId, DdlState
+from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, check_layout, columns_in, damaged
+from consumer.sink.progress_sql import Row, Rows, holder_text
+
+_TYPES = {"flag": "INTEGER", "number": "BIGINT", "tso": "UBIGINT", "time": "TIMESTAMP"}
+TABLES: Mapping[str, Mapping[str, str]] = {
+    **columns_in(lambda kind: _TYPES.get(str(kind), "VARCHAR")),
+    "lease": {"epoch": "BIGINT", "holder": "VARCHAR", "since": "TIMESTAMP"},
+    # What the schema files and statements said of each replica table: DuckDB's own catalog does not hold it.
+    "table_columns": {"database_name": "VARCHAR", "table_name": "VARCHAR", "columns": "VARCHAR"},
+}
+
+_REPLICA = """
+CREATE VIEW storage_consumer.replica AS
+SELECT k.name AS consumer, k.database_name || '.' || k.table_name AS "table",
+  coalesce(p.applied_ts, c.applied_ts) AS applied_ts,
+  make_timestamp(CAST((coalesce(p.applied_ts, c.applied_ts) // 262144) * 1000 AS BIGINT)) AS applied_time,
+  coalesce(p.state, 'ok') AS state
+FROM storage_consumer.known_table k
+JOIN storage_consumer.consumer c ON c.name = k.name
+LEFT JOIN storage_consumer.table_progress p
+  ON p.name = k.name AND p.database_name = k.database_name AND p.table_name = k.table_name
+"""
+
+
+def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the progress schema. The caller owns the transaction. Raises BadConfig for another layout (see
+    `check_layout`)."""
+    if exists(connection):
+        for found in connection.execute(LAYOUTS).fetchall():
+            check_layout(*found)
+        return
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    for table, columns in TABLES.items():
+        body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.{table} ({body})")
+    connection.execute(f"INSERT INTO {SCHEMA}.lease SELECT 0, '', now() AT TIME ZONE 'UTC'")
+    connection.execute(_REPLICA)
+
+
+def exists(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the schema is there."""
+    return bool(
+        connection.execute(
+            "SELECT 1 FROM duckdb_views() WHERE database_name = current_database() AND schema_name = ? "
+            "AND view_name = 'replica'",
+            (SCHEMA,),
+        ).fetchall()
+    )
+
+
+TURN = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"
+"""Of the file with that catalog: another text whenever somebody takes it."""
+
+
+def raise_epoch(connection: duckdb.DuckDBPyConnection) -> int:
+    """Lock out all writers of earlier epochs; returns the new one. The caller commits."""
+    found = connection.execute(
+        "UPDATE storage_consumer.lease SET epoch = epoch + 1, holder = ?, since = now() AT TIME ZONE 'UTC' "
+        "RETURNING epoch",
+        (holder_text(),),
+    ).fetchall()
+    if not found:
+        raise damaged(f"{SCHEMA}.lease has no row")
+    return int(found[0][0])
+
+
+def check_epoch(connection: duckdb.DuckDBPyConnection, epoch: int) -> None:
+    """Part of every write transaction: raises LeaseHeld unless `epoch` is the one in force."""
+    found = connection.execute("SELECT epoch, holder FROM storage_consumer.lease").fetchall()
+    if not found or found[0][0] != epoch:
+        holder = found[0][1] if found else "nobody: its progress was removed"
+        raise LeaseHeld(
+            f"this consumer was taken over by {holder}",
+            hint="end the other one, then run again: only one consumer of a file can run",
+        )
+
+
+class FileTables:
+    """progress_sql.ProgressTables on a connection; None: there is no file yet. Rows travel as JSON, many at a time."""
+
+    now = "(now() AT TIME ZONE 'UTC')"
+    of_name: Collection[str] = tuple(table for table, columns in TABLES.items() if "name" in columns)
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None) -> None:
+        self._connection = connection
+
+    def exists(self) -> bool:
+        return self._connection is not None and exists(self._connection)
+
+    def tells_case(self) -> bool:
+        return False
+
+    def position(self) -> tuple[str, str]:
+        return "", ""
+
+    def run(self, query: str, *values: object) -> Rows:
+        assert self._connection is not None
+        return list(self._connection.execute(query, values).fetchall())
+
+    def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
+        same = f"FROM storage_consumer.{table} t SEMI JOIN ({_incoming(table)}) g USING ({', '.join(KEYS[table])})"
+        return self.run(f"SELECT {columns} {same}", json.dumps(keys)) if keys else ()
+
+    def put(self, table: str, rows: Sequence[Row]) -> None:
+        last = {tuple(row[part] for part in KEYS[table]): row for row in rows}
+        self.remove(table, list(last.values()))
+        self.append(table, list(last.values()))
+
+    def remove(self, table: str, keys: Sequence[Row]) -> None:
+        same = " AND ".join(f"t.{part} = g.{part}" for part in KEYS[table])
+        if keys:
+            self.run(
+                f"DELETE FROM storage_consumer.{table} t USING ({_incoming(table)}) g WHERE {same}", json.dumps(keys)
+            )
+
+    def append(self, table: str, rows: Sequence[Row]) -> None:
+        if rows:
+            self.run(f"INSERT INTO storage_consumer.{table} BY NAME {_incoming(table)}", json.dumps(rows))
+
+
+def _incoming(table: str) -> str:
+    """The rows of a JSON text as those of `table`."""
+    shape = json.dumps([dict(TABLES[table])])
+    return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
+
+
+def ddl_state(connection: duckdb.DuckDBPyConnection, name: str, wanted: DdlId) -> DdlState | None:
+    """The record of one statement."""
+    found = connection.execute(
+        "SELECT state FROM storage_consumer.ddl WHERE name = ? AND database_name = ? AND table_name = ? "
+        "AND version = ? AND checksum = ?",
+        (name, *wanted),
+    ).fetchall()
+    return DdlState(found[0][0]) if found else None
+
+
+def table_applied_ts(connection: duckdb.DuckDBPyConnection, name: str, table: TableName) -> int:
+    """How far one table is."""
+    found = connection.execute(
+        "SELECT coalesce((SELECT max(applied_ts) FROM storage_consumer.table_progress "
+        "WHERE name = $1 AND database_name = $2 AND table_name = $3), "
+        "(SELECT applied_ts FROM storage_consumer.consumer WHERE name = $1), 0)",
+        (name, table.database, table.table),
+    ).fetchall()
+    return int(found[0][0])

@@ -1,1 +1,0 @@
-"""The progress in the file, and its lease."""
