@@ -27,15 +27,16 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
+from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State
+from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
 from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
-from consumer.pipeline.repair import record_as_done
 from consumer.pipeline.resync import check_name, start_over
-from consumer.pipeline.retry import patiently
+from consumer.pipeline.waiting import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
@@ -205,11 +206,38 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
         observer.tell(NowDoing("looks for files"))
         assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.rules.wanted)
         check_begun(parts.options.rules.naming, assembly, progress)
-        parts.sink.record(
-            parts.options.rules.naming.by_hand(record_as_done(table, version, reason, assembly, progress))
-        )
+        parts.sink.record(parts.options.rules.naming.by_hand(_as_done(table, version, reason, assembly, progress)))
         told = f"statement {version} of {table} is recorded as done: {reason}"
         return SkipDdlResult(table=table, version=version, skipped=told)
+
+
+def _as_done(table: TableName, version: int, reason: str, assembly: Assembly, progress: Progress) -> ProgressChange:
+    """The progress after a person has done a pending statement by hand. Raises BadConfig if there is none, or if rows
+    below it are not applied yet."""
+    for statement in assembly.timeline.pending:
+        if statement.file.name != table or statement.version != version:
+            continue
+        behind = [
+            name
+            for name in statement.touches
+            if progress.table(name).applied_ts < version
+            and (name == table or progress.table(name).state is not State.DROPPED)
+        ]
+        if behind:
+            raise BadConfig(
+                f"rows of {behind[0]} below version {version} are not applied yet, so the statement is not due",
+                hint="run once first; skip-ddl is for a statement that a run has stopped at",
+            )
+        record = DdlRecord(ddl_id(statement.file), DdlState.SKIPPED, reason=reason)
+        return replace(statement.before(progress).merged(statement.after()), ddls=(record,))
+    for file in assembly.timeline.overdue:
+        if file.name == table and file.version == version:
+            return ProgressChange(ddls=(DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=reason),))
+    pending = sorted({f"{s.file.name} {s.version}" for s in assembly.timeline.pending})
+    raise BadConfig(
+        f"no statement of {table} with version {version} is pending",
+        hint="pending: " + (", ".join(pending) or "none"),
+    )
 
 
 def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:

@@ -23,7 +23,7 @@ from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.pipeline.resync import offered
-from consumer.pipeline.retry import patiently
+from consumer.pipeline.waiting import patiently
 from consumer.plan.retention import Retention
 from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.results import RunResult, TableResult

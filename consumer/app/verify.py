@@ -18,7 +18,7 @@ from consumer.model.names import TableName
 from consumer.model.process import put_in_place
 from consumer.model.progress import Progress
 from consumer.model.times import now
-from consumer.pipeline.retry import patiently
+from consumer.pipeline.waiting import patiently
 from consumer.ports import Loader, Observer
 
 if TYPE_CHECKING:

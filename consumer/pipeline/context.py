@@ -8,34 +8,21 @@ from typing import Any
 
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.events import Event, Retrying, TableStopped, Work, WorkEnded
-from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows
-from consumer.pipeline.absent import AbsentColumns
-from consumer.pipeline.collisions import Collisions
-from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.ledger import Ledger
+from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
-from consumer.pipeline.side_by_side import SideBySide
 from consumer.pipeline.table_consumer import TableConsumer
+from consumer.pipeline.waiting import Deferred, SideBySide
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import Stretches
 from consumer.plan.round import Round
 from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.target import Sink
-
-
-@dataclass(frozen=True, slots=True)
-class Lessons:
-    """What loads have found out, for as long as the command runs."""
-
-    absent: AbsentColumns = field(default_factory=AbsentColumns)
-    collisions: Collisions = field(default_factory=Collisions)
-    bounds: dict[DataFile, Bounds] = field(default_factory=dict)
-    """Of the files that the last round had to separate."""
 
 
 @dataclass(frozen=True, slots=True)

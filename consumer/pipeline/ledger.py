@@ -10,7 +10,7 @@ from typing import TypeVar
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
-from consumer.pipeline.retry import patiently
+from consumer.pipeline.waiting import patiently
 from consumer.ports import Observer
 from consumer.target import ProgressPort
 

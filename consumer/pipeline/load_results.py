@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
+from consumer.codec import protocol_of
 from consumer.errors import (
     ConsumerError,
     LoadFailed,
@@ -17,17 +19,35 @@ from consumer.errors import (
     TooManyBadRows,
 )
 from consumer.model.bad_rows import BadRow
-from consumer.model.events import NowDoing, StepFinished
-from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
+from consumer.model.events import Note, NoteKind, NowDoing, StepFinished
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
 from consumer.model.progress import ProgressChange
 from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
 from consumer.model.times import now
-from consumer.pipeline import quarantine, refused_rows
+from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.load_notes import notes_of
+from consumer.pipeline.files import put_off
 from consumer.pipeline.snapshot import check_rows, refused_together
-from consumer.pipeline.unreadable import put_off
+
+NO_COMMIT_TS = Note(
+    NoteKind.COMMIT_TS,
+    "rows carry no commit-ts, only milliseconds: transactions of one millisecond are ordered by their place in the"
+    " files, and a target read at a checkpoint may show part of its millisecond",
+)
+NO_TIME = Note(
+    NoteKind.COMMIT_TS,
+    "CSV rows carry no commit-ts: they are ordered by their place in the files, and each file is applied completely,"
+    " including rows above the checkpoint. After a restart of the changefeed, rows temporarily go back to older"
+    " values, and rows from before a TRUNCATE may come back; a key that is in the files of two dispatchers or"
+    " partitions stops its table",
+)
+KEY_LOSS = Note(
+    NoteKind.OLD_KEYS,
+    "with output-raw-change-event=true, rows of this changefeed do not tell the old keys of updates, as accept-key-loss"
+    " allows: where a key was changed upstream, the row under its old key stays, or a row that took the key is lost;"
+    " with output-raw-change-event=false, TiCDC splits such updates",
+)
 
 
 class LoadResults:
@@ -162,7 +182,7 @@ class LoadResults:
                     done = [left if outcome is wrong[0] else outcome for outcome in done]
                     continue
                 self._open.pop(wrong[0].task.number)
-                refused_rows.stop(context, wrong[0].task, error)
+                quarantine.stop_with_place(context, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
             context.ledger.believe(recorded)
@@ -184,3 +204,40 @@ class LoadResults:
                 self._open.pop(number)
                 self._context.stop(outcome.table, error)
         return kept, letters
+
+
+def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[Note]:
+    """`key_loss`: the old keys of rows may be missing, and the operator has accepted that."""
+    for outcome in done:
+        if outcome.task.target.own and outcome.puts:
+            yield _kept_note(outcome)
+    dated = f"; {protocol_of(dialect).commit_ts} adds the commit-ts"
+    if any(stat.coarse_ts for outcome in done for stat in outcome.files):
+        yield replace(NO_COMMIT_TS, text=NO_COMMIT_TS.text + dated)
+    for outcome in done:
+        yield from _unproven(outcome)
+    if done and dialect.timeless:
+        yield replace(NO_TIME, text=NO_TIME.text + dated)
+    if done and key_loss:
+        yield KEY_LOSS
+
+
+def _kept_note(outcome: LoadOutcome) -> Note:
+    text = (
+        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.own)}: existing"
+        " rows keep their values; new rows, also those whose key changed, get the columns' defaults"
+    )
+    return Note(NoteKind.KEPT_COLUMNS, text, outcome.table)
+
+
+def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
+    """Values that are applied as the files have them, and may differ from the upstream's."""
+    if lost := sum(stat.lost_texts for stat in outcome.files):
+        text = f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
+        yield Note(NoteKind.LOST_TEXT, text, outcome.table, lost)
+    if doubled := sum(stat.doubled_times for stat in outcome.files):
+        text = (
+            f"{outcome.table}: {doubled} TIMESTAMP values are in an hour that the changefeed's clock shows twice, and"
+            " can be an hour off; a changefeed under --tz UTC has none"
+        )
+        yield Note(NoteKind.DOUBLED_TIME, text, outcome.table, doubled)

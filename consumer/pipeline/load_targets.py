@@ -8,11 +8,11 @@ from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Purpose
+from consumer.model.names import TableName
 from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.gone import gone
-from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.target import LoadRequest
 
@@ -111,3 +111,23 @@ def _quarantine(context: RoundContext, load: LoadRows) -> Quarantine | None:
         return None
     known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
     return Quarantine(action.most, context.lessons.absent.uneven(load), kept=known)
+
+
+def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
+    """The error of a table whose key's `column` can hold values that are two moments each."""
+    return CannotBeExact(
+        f"its key holds the TIMESTAMP `{column}`, and the changefeed's clock shows one hour of the year twice: two rows"
+        " could have one key",
+        hint="where no key is in that hour, set accept-timestamp-key = true in [consumer] of the file of --config; else"
+        " run TiCDC under --tz UTC, have it write to a new prefix, and load that under a new --name with --tz UTC",
+        table=str(table),
+    )
+
+
+def keyless_without_checkpoint(table: TableName) -> CannotBeExact:
+    """The error of a table without a key in a storage without a checkpoint."""
+    return CannotBeExact(
+        "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be recognized",
+        hint="run again once TiCDC has written `metadata`, or leave the table out with --tables",
+        table=str(table),
+    )

@@ -22,15 +22,13 @@ from consumer.model.names import TableName
 from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
 from consumer.model.times import now
-from consumer.pipeline import refused_rows
-from consumer.pipeline.bounds import learn_bounds
+from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.deferred import of_target
-from consumer.pipeline.in_flight import InFlight
+from consumer.pipeline.files import learn_bounds, wait_for_file
 from consumer.pipeline.load_results import LoadResults
 from consumer.pipeline.load_targets import targets_of, too_large
 from consumer.pipeline.snapshot import too_much
-from consumer.pipeline.unreadable import wait_for_file
+from consumer.pipeline.waiting import InFlight, of_target
 from consumer.ports import Moved
 from consumer.target import Writer
 
@@ -139,7 +137,7 @@ class LoadRunner:
             work = load.work()
             context.tell(WorkStarted(work))
             ranges, moved = context.ports.reader.range_reader(), self._moved(work)
-            call = partial(refused_rows.load, context.ports.loader, load.tasks, writer, ranges, moved)
+            call = partial(quarantine.load_with_places, context.ports.loader, load.tasks, writer, ranges, moved)
             ended = partial(self._ended, load, writer, width, now())
             context.side.start("load", call, context.followed(work, ended))
 

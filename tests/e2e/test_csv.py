@@ -13,7 +13,7 @@ from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.pipeline import version_consumer
-from consumer.pipeline.load_notes import KEY_LOSS, NO_TIME
+from consumer.pipeline.load_results import KEY_LOSS, NO_TIME
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed

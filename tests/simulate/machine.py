@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from consumer.model.times import Timekeeper
-from consumer.pipeline.side_by_side import SideBySide
+from consumer.pipeline.waiting import SideBySide
 
 MOST_MOMENTS = 20_000
 """In one run of the consumer: far more than any needs."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from consumer.pipeline.side_by_side import SideBySide
+from consumer.pipeline.waiting import SideBySide
 
 PATIENCE = 10.0
 

@@ -10,7 +10,7 @@ import pytest
 
 from consumer.model.names import TableName
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.latecomers import look_at_latecomers
+from consumer.pipeline.files import look_at_latecomers
 
 
 class CountedSet(set[TableName]):

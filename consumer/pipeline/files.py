@@ -1,0 +1,190 @@
+"""Files that need a look before a load, or instead of one: their bounds, those that cannot be read, and latecomers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from consumer.errors import (
+    CheckpointMissing,
+    ConsumerError,
+    CorruptFile,
+    FileUnreadable,
+    Retryable,
+    StorageChanged,
+    StorageUnavailable,
+)
+from consumer.model.events import Note, NoteKind
+from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.names import TableName
+from consumer.model.progress import FolderProgress, ProgressChange
+from consumer.model.steps import LoadRows, Window, ddl_id
+from consumer.model.times import MAX_TSO
+from consumer.pipeline.context import RoundContext
+from consumer.plan.date_order import place
+from consumer.plan.table_state import TableState
+from consumer.plan.unread import Unread
+from consumer.plan.windows import plan_load
+
+
+def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
+    """Whether the file that `error` is about is left to a later round: no row of it is due.
+
+    That is so if its first row, or that of the file before it, is above the checkpoint: then it has only rows above the
+    checkpoint, or rows that were sent again. Of a file that changed after it was listed, what it holds now counts: one
+    that was being written begins above, one that a restarted changefeed wrote anew may not. Where rows have no time, a
+    file that changed is read by the next round, and so are those behind it in its series.
+    """
+    state = context.consumers[table].state
+    entry = next((entry for entry in state.unread if entry.file.path == error.path), None)
+    # What was there before, and is needed, must be read.
+    if entry is None or entry.next_ts or not isinstance(error, (CorruptFile, StorageChanged)):
+        return False
+    file = entry.file
+    in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
+    if not any(_is_above(context, f) for f in (file, *in_front[-1:])):
+        return False
+    left = {file.path, *(_behind(context, state.unread, file) if context.options.files.dialect.timeless else ())}
+    state.unread = [other for other in state.unread if other.file.path not in left]
+    state.put_off |= left
+    text = f"{table}: {file.path} is not complete yet, and is left to a later round"
+    context.tell(Note(NoteKind.INCOMPLETE_FILE, text, table))
+    return True
+
+
+def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -> None:
+    """Stop the tables whose files, by path, could not be read. If the error is not about a file, they wait."""
+    for name, consumer in context.consumers.items():
+        errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
+        error = next((error for error in errors if not put_off(context, name, error)), None)
+        error = None if error is None else given_up(context, error)
+        if isinstance(error, Retryable):
+            context.round.hold(name)
+            context.defer([name], f"look at files of {name}", error, partial(context.round.release, name))
+        elif error is not None:
+            context.stop(name, error.about(str(name)))
+
+
+def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> None:
+    """The load of `table` failed for now. It is planned again without files that are not due, or retried for a while.
+    If a file still cannot be read then, the table stops."""
+    again = partial(context.round.release, table)
+    if put_off(context, table, error):
+        again()
+        return
+    context.defer([table], f"load {table}", error, again)
+    if not context.deferred.is_due(table) and not isinstance(known := given_up(context, error), Retryable):
+        context.stop(table, known.about(str(table)))
+
+
+def _behind(context: RoundContext, unread: Sequence[Unread], file: DataFile) -> Iterator[str]:
+    key: Callable[[DataFile], Any] = place if context.options.files.date_order == "time" else lambda other: other
+    same = (entry.file for entry in unread if entry.file.folder.series == file.folder.series)
+    return (other.path for other in same if key(other) > key(file))
+
+
+def _is_above(context: RoundContext, file: DataFile) -> bool:
+    try:
+        first = context.ports.reader.first_ts(file)
+    except StorageChanged:
+        return True
+    return first is not None and first > context.assembly.checkpoint
+
+
+def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
+    """What `error` becomes after the last retry: if the storage answers but does not give one file, it is an error of
+    the file's table."""
+    if not isinstance(error, StorageUnavailable) or not error.path:
+        return error
+    try:
+        context.ports.reader.checkpoint()
+    except CheckpointMissing:
+        pass
+    except ConsumerError:
+        return error
+    return FileUnreadable(
+        error.message,
+        hint="make the file readable again, or remove it and accept the loss of its rows with --accept-gap",
+        path=error.path,
+    )
+
+
+def learn_bounds(context: RoundContext) -> None:
+    """Read the bounds that the round wants, those of files that it was not told of before. Tables with a file that has
+    none are stopped."""
+    wanted, lessons = context.round.wants_bounds(), context.lessons.bounds
+    if not wanted:
+        return
+    bounds = context.ports.reader.bounds([file for file in wanted if file not in lessons])
+    files = {file.path: file for file in wanted}
+    known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+    lessons |= {files[path]: found for path, found in known.items()}
+    failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
+    told = {file.path: lessons[file] for file in wanted if file in lessons}
+    context.round.learned(told | _damaged(context, failed))
+    if failed:
+        stop_for_files(context, failed)
+
+
+def _damaged(context: RoundContext, failed: dict[str, ConsumerError]) -> dict[str, Bounds]:
+    """Takes files out of `failed` whose first or last row is bad, and which go on without it: any row may be in
+    them."""
+    found = {}
+    for name, consumer in context.consumers.items():
+        paths = [entry.file.path for entry in consumer.state.unread if entry.file.path in failed]
+        if not paths or not context.options.rules.bad_row_action(name).quarantines:
+            continue
+        for path in paths:
+            error = failed[path]
+            if isinstance(error, CorruptFile) and not put_off(context, name, error):
+                found[path] = Bounds(0, MAX_TSO, exact=True)
+                del failed[path]
+    return found
+
+
+def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
+    """Files that appear although their table is at the checkpoint: nothing would read them until the checkpoint moves.
+    Mostly their rows are above it, which is recorded. Rows at or below it were sent again, or came late. Note the new
+    files that are above the checkpoint, and return loads that read the others: of empty windows, so
+    that no row of them is applied."""
+    busy = {name for statement in context.round.pending for name in statement.touches}
+    readable = context.round.live - context.round.views - busy
+    resting = [
+        consumer
+        for name, consumer in context.consumers.items()
+        if consumer.state.position >= context.assembly.checkpoint
+        and consumer.state.error is None
+        and name in readable
+        and any(not entry.next_ts for entry in consumer.state.unread)
+        and not _is_altered_next(context, consumer.state)
+    ]
+    wanted = [entry.file for consumer in resting for entry in consumer.state.unread if not entry.next_ts]
+    bounds = {} if context.options.files.dialect.timeless else context.ports.reader.bounds(wanted)
+    # What cannot be read yet is looked at when the checkpoint has moved.
+    known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+    context.round.learned(known)
+    folders: dict[Folder, FolderProgress | None] = {}
+    loads = []
+    for consumer in resting:
+        state = consumer.state
+        unread = [entry for entry in state.unread if entry.next_ts or entry.file.path in known]
+        load = plan_load(
+            consumer.name, Window(state.position, state.position), unread, known, state.boundaries, state.round_bytes
+        )
+        first = {entry.file.path: known[entry.file.path].first for entry in unread if not entry.next_ts}
+        above = {path: ts for path, ts in first.items() if ts > state.position}
+        folders |= consumer.noted(above, context.progress)
+        state.unread = [Unread(e.file, above.get(e.file.path, e.next_ts), e.read_to) for e in state.unread]
+        loads += [load] if load.files else []
+    if folders:
+        context.ledger.record(ProgressChange(folders=folders))
+    return loads
+
+
+def _is_altered_next(context: RoundContext, state: TableState) -> bool:
+    """Whether the table stands just in front of a statement that cannot run: the checkpoint went back, or not all files
+    of the statement are there. New files would be read with the columns that it gives, and the target lacks them."""
+    files = context.assembly.catalog.by_table.get(state.name, ())
+    near = (file for file in files if file.query and context.assembly.checkpoint <= file.version <= state.position)
+    return any(ddl_id(file) not in context.progress.ddls for file in near)
