@@ -90,14 +90,14 @@ class Place:
     def delete_lacking(self, columns: list[str], line: int) -> CannotBeExact:
         """A DELETE without `columns`, of a table whose form keeps what was deleted."""
         return CannotBeExact(
-            f"a DELETE does not have column {', '.join(columns)}, and the table's form keeps the rows that are deleted",
+            f"a DELETE does not have column {', '.join(columns)}, and the table's mode keeps the rows that are deleted",
             hint=f"unset delete-only-output-handle-key-columns in the changefeed; {WITH_A_COPY}",
             **self.at(line),
         )
 
     def event_without_ts(self, commit_ts: str, line: int) -> CannotBeExact:
         return CannotBeExact(
-            "a row has no commit-ts, and the table's form keeps the time of each change",
+            "a row has no commit-ts, and the table's mode keeps the time of each change",
             hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
             **self.at(line),
         )

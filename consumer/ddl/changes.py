@@ -43,7 +43,7 @@ def changes_of(file: SchemaFile) -> Changes:
 
 
 def declared_columns(file: SchemaFile, mode: TableMode | None, before: Iterable[Column]) -> Definitions:
-    """What the file's statement declares of columns, in the names that a table of `form` has in the target; `before`
+    """What the file's statement declares of columns, in the names that a table of `mode` has in the target; `before`
     are its columns before the statement, in these names."""
     found = changes_of(file).columns
     called = found if mode is None or mode.chosen is None else found.called(mode.chosen)

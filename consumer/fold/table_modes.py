@@ -55,7 +55,7 @@ def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
 
 
 def added(changes: pa.Table, task: LoadTask) -> list[Values]:
-    """The values of the columns that the task's form adds, for finally folded `changes`, of which the values of
+    """The values of the columns that the task's mode adds, for finally folded `changes`, of which the values of
     upstream's columns do not matter. Versions of rows have `versions`."""
     return [_VALUES[usual](changes, task, task.forming) for usual in task.forming.mode.usual] if task.forming else []
 

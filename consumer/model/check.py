@@ -32,7 +32,7 @@ class Era:
 @dataclass(frozen=True, slots=True)
 class Modes:
     """What makes the rows of a table that is no mirror from upstream's changes. `key` are the positions of upstream's
-    key in the target, `added` says by position which of the columns that the form adds is there. `ends` are the
+    key in the target, `added` says by position which of the columns that the mode adds is there. `ends` are the
     TRUNCATE TABLEs that ended its rows: version, and the table's name then."""
 
     kind: ModeKind
@@ -45,7 +45,7 @@ class Modes:
 class CheckTask:
     """One table: its eras in their order, and the target's table as `target`. `whole`: every row of the table is in the
     eras, so that a row that is not must not be in the target. `show` is the most differences to give. `mending`: the
-    rows that differ are wanted too. `forms` of a table that is no mirror."""
+    rows that differ are wanted too. `modes` of a table that is no mirror."""
 
     target: LoadTarget
     eras: tuple[Era, ...]

@@ -19,7 +19,7 @@ class Naming:
     the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
     storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON;
     `unused` are those that have fitted no name so far. `leads_to`: whether tables can come by a route to the target's
-    database of this name. `forms` gives the form of an upstream's table that is no mirror in the target; None: all
+    database of this name. `modes` gives the mode of an upstream's table that is no mirror in the target; None: all
     are."""
 
     rename: Callable[[TableName], TableName] | None = None
@@ -35,7 +35,7 @@ class Naming:
         return tuple(names) if self.rename is None else tuple(map(self.rename, names))
 
     def mode(self, name: TableName) -> TableMode | None:
-        """The form of a table, None for a mirror, or a database."""
+        """The mode of a table, None for a mirror, or a database."""
         return None if self.modes is None or not name.table else self.modes(name)
 
     def keeps_ended(self, name: TableName) -> bool:
@@ -182,7 +182,7 @@ def naming_of(routes: Sequence[Route]) -> Naming:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A route by its patterns. `whole`: it is for a database with all of its tables; `form` is that of its tables."""
+    """A route by its patterns. `whole`: it is for a database with all of its tables; `mode` is that of its tables."""
 
     text: str
     database: re.Pattern[str]

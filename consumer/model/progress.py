@@ -257,7 +257,7 @@ class Progress:
     for a target that began empty. `starts`: the same for some tables, by the names that they had then, with a commit-ts
     that is not below `start_ts`. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
     that were quarantined, also of tables that are gone and that RECOVER TABLE could bring back
-    (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`), `forms` what
+    (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`), `modes` what
     its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables (see
     `consumer.plan.shaping`).
     """

@@ -89,9 +89,9 @@ class ModeKind(enum.StrEnum):
     HISTORY = "history"
     """Each version of a row is a row of its own, with the time from which and up to which it held."""
     CHOSEN = "columns"
-    """Upstream's rows, with some of its columns. Rules about columns give it, no rule about forms."""
+    """Upstream's rows, with some of its columns. Rules about columns give it, no rule about table modes."""
     MERGE = "merge"
-    """Rows of several tables of upstream, each with the name of its table. A route gives it, no rule about forms."""
+    """Rows of several tables of upstream, each with the name of its table. A route gives it, no rule about modes."""
 
 
 OP, COMMIT_TS, TABLE, VERSION, DELETED_AT = "_op", "_commit_ts", "_table", "_version", "_deleted_at"
@@ -115,7 +115,7 @@ _ADDED = {
     ModeKind.CHOSEN: (),
     ModeKind.MERGE: (Column(SOURCE, "VARCHAR", length=129, nullable=False, is_pk=True),),
 }
-"""The columns that each form adds, under their usual names. Those of a key make one with upstream's."""
+"""The columns that each mode adds, under their usual names. Those of a key make one with upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def source_of(table: TableName) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FormedDdl:
-    """A statement about a table of a form: the columns of the target's table `before` (of a CREATE TABLE: none) and
+    """A statement about a table with a mode: the columns of the target's table `before` (of a CREATE TABLE: none) and
     `after` it, the added ones at their end. Its primary key are those with `is_pk`."""
 
     mode: TableMode

@@ -118,7 +118,7 @@ class RoundOptions:
                 )
             if (mode := self.rules.naming.mode(target.table)) is not None and mode.keeps_ended:
                 raise CannotBeExact(
-                    f"it has the form {mode}, and filters or masks, which are for mirrors only",
+                    f"it has the table mode {mode}, and filters or masks, which are for mirrors only",
                     hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
                     table=str(target.table),
                 )

@@ -104,7 +104,7 @@ class TableVersionConsumer:
             )
         if self.dialect.timeless and mode.keeps_ended:
             raise CannotBeExact(
-                f"rows of this CSV changefeed do not say when they were committed, and the form {mode} needs that",
+                f"rows of this CSV changefeed do not say when they were committed, and the mode {mode} needs that",
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )
@@ -299,7 +299,7 @@ def _check_written(mode: TableMode, target: LoadTarget) -> None:
     if computed := [name for name in map(mode.name, mode.usual) if same_name(name) not in there]:
         names = ", ".join(computed)
         raise SchemaDrift(
-            f"the target computes {names} itself, which the form {mode.kind} writes",
+            f"the target computes {names} itself, which the table mode {mode.kind} writes",
             hint=f"make it a plain column in {target.name}, then run again",
             table=str(target.table),
         )

@@ -48,7 +48,7 @@ def ddl_step(
 
 def _written(statement: Statement) -> tuple[SchemaFile | None, FormedDdl | None]:
     """`routed` and `formed` of the step. Raises DdlRefused where the text is not what its file says, or cannot be
-    written in the target's names, and where it cannot be done to tables of a form."""
+    written in the target's names, and where it cannot be done to tables with a mode."""
     if not statement.executed:
         return None, None
     try:
@@ -100,7 +100,7 @@ def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
 
 
 def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
-    """The error of a statement that cannot be written in the target's names, or be done to tables of a form."""
+    """The error of a statement that cannot be written in the target's names, or be done to tables with a mode."""
     return statement_refused(
         statement.file,
         f"{error.message}; the statement: {cut(statement.file.query)}",

@@ -52,7 +52,7 @@ def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName])
 
 
 def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
-    """`check_routes` for what has been written to, and the same for forms."""
+    """`check_routes` for what has been written to, and the same for table modes."""
     # Where tables exchange their names, one has a name in between that no file has, and of which nothing is recorded.
     names = [name for name in begun(assembly, progress) if name in assembly.catalog.by_table]
     check_routes(naming, progress, names)

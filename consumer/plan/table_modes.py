@@ -21,20 +21,20 @@ from consumer.model.table_modes import Chosen, FormedDdl, TableMode, canonical
 from consumer.plan.statement import Statement
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
-"""Statements that mean the same for a table of every form."""
+"""Statements that mean the same for a table of every mode."""
 _REMOVING = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
 _BRINGING = frozenset({Action.ADD_COLUMN, Action.ADD_COLUMNS, Action.MULTI_SCHEMA_CHANGE})
 
 
 def form_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
     """The columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for upstream's
-    key, and those that `form` adds. Raises CannotBeExact."""
+    key, and those that the mode adds. Raises CannotBeExact."""
     unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
     key = {column.name for column in columns if column.is_pk}.union(*unique)
     rules = "the route" if mode.merges else "[[consumer.table-modes]]"
     if not key:
         raise CannotBeExact(
-            f"it has no key, so nothing tells a change from the same change sent again, and the form {mode} needs that",
+            f"it has no key, so nothing tells a change from the same change sent again, and the mode {mode} needs that",
             hint=f"give the table a primary key upstream, or leave it out of {rules}",
             table=str(table),
         )
@@ -56,7 +56,7 @@ def form_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
     called = [chosen.name(column.name) for column in columns if chosen.keeps(column.name)]
     if (clash := next((name for name in called if same_name(name) in taken), None)) is not None:
         raise CannotBeExact(
-            f"its column {clash} has the name of one that the form {mode} adds",
+            f"its column {clash} has the name of one that the table mode {mode} adds",
             hint="give the added column another name: "
             + ("merge in its [[consumer.routes]]" if mode.merges else _renaming(mode, clash)),
             table=str(table),
@@ -80,7 +80,7 @@ def stored_columns(columns: Sequence[Column], shape: Shape) -> Iterator[Column]:
 
 
 def formed(statement: Statement) -> FormedDdl | None:
-    """What the statement does to a table of a form; None for a mirror, and for what means the same for all forms.
+    """What the statement does to a table with a mode; None for a mirror, and for what means the same for all modes.
     Raises DdlRefused, without the statement's text."""
     file, mode = statement.file, statement.naming.mode(statement.file.name)
     if mode is not None and mode.merges and statement.action in _REMOVING:
@@ -90,7 +90,7 @@ def formed(statement: Statement) -> FormedDdl | None:
     before, after = statement.shapes(file)
     creates, columns = statement.action in CREATE_ACTIONS, statement.known.columns
     if not creates and columns is None:
-        raise DdlRefused(f"nothing tells what the table was before, which has the form {mode} in the target")
+        raise DdlRefused(f"nothing tells what the table was before, which has the table mode {mode} in the target")
     if mode.chosen is not None:
         _check_chosen(mode.chosen, file, () if creates or columns is None else columns, creates)
     try:
@@ -102,7 +102,7 @@ def formed(statement: Statement) -> FormedDdl | None:
     except CannotBeExact as error:
         raise DdlRefused(error.message, hint=error.hint) from error
     if not creates and _moves_key(found, file):
-        raise DdlRefused(f"it changes the key, by which a table of the form {mode} finds its rows")
+        raise DdlRefused(f"it changes the key, by which a table with the mode {mode} finds its rows")
     if not creates and mode.merges:
         _check_columns(found, file)
     return found
@@ -145,7 +145,7 @@ def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
 
 
 def check_beside(statement: Statement) -> None:
-    """Raises DdlRefused for a statement that cannot mean beside tables of forms what it means upstream, without its
+    """Raises DdlRefused for a statement that cannot mean beside tables with modes what it means upstream, without its
     text."""
     file, naming, action = statement.file, statement.naming, statement.action
     if naming.modes is None or action in DATABASE_ACTIONS:
@@ -159,7 +159,7 @@ def check_beside(statement: Statement) -> None:
             raise DdlRefused(f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}")
     elif own is not None:
         if takes_rows(file):
-            raise DdlRefused(f"which rows are in a partition is not known of a table of the form {own}")
+            raise DdlRefused(f"which rows are in a partition is not known of a table with the mode {own}")
     elif (named := _named(statement)) is not None:
         kind = kind_of(action)
         raise DdlRefused(
@@ -195,15 +195,15 @@ def _check_merged(statement: Statement) -> None:
 
 
 def _named(statement: Statement) -> TableName | None:
-    """Another table of a form that the statement is about."""
+    """Another table with a mode that the statement is about."""
     file = statement.file
     others = sorted({*statement.touches, *written_tables(file)}.difference(statement.behind, [file.name]))
     return next((name for name in others if statement.naming.mode(name) is not None), None)
 
 
 def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
-    """`policy_of`, but for tables of a form, which no statement takes away: a DROP TABLE keeps them under a trash name.
-    A TRUNCATE TABLE leaves them where they are, as it is only the end of rows."""
+    """`policy_of`, but for tables with a mode, which no statement takes away: a DROP TABLE keeps them under a trash
+    name. A TRUNCATE TABLE leaves them where they are, as it is only the end of rows."""
     if naming.modes is None:
         return policy_of
 
@@ -224,7 +224,7 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
 
 
 def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
-    """What the progress keeps of the forms of `tables`."""
+    """What the progress keeps of the modes of `tables`."""
     if naming.modes is None:
         return ""
     found = [[*name, str(mode)] for name in sorted(tables) if (mode := naming.mode(name)) is not None]
@@ -232,7 +232,7 @@ def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
 
 
 def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
-    """Raises BadConfig where one of the tables `begun` has another form than the progress has it in, `known`."""
+    """Raises BadConfig where one of the tables `begun` has another mode than the progress has it in, `known`."""
     before: Mapping[TableName, str] = {
         TableName(database, table).folded: mode for database, table, mode in json.loads(known or "[]")
     }
@@ -272,4 +272,4 @@ def _said(mode: TableMode | None) -> str:
 
 
 def _text(mode: str) -> str:
-    return f"of the form {mode}" if mode else "a mirror"
+    return f"of the table mode {mode}" if mode else "a mirror"

@@ -17,12 +17,12 @@ from consumer.model.times import MAX_TSO
 from consumer.target import Comparer
 
 Added = Sequence["pa.Array | pa.ChunkedArray"]
-"""The values of the columns that a form adds, in its order, as change tables have them."""
+"""The values of the columns that a mode adds, in its order, as change tables have them."""
 
 
 def formed_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Comparer) -> Mapping[int, pa.Table]:
     """`eras` have the finally folded changes of each era, with the values of upstream's columns in their normal form;
-    what comes has those that the form adds too. In a form that keeps rows that ended each row is a put."""
+    what comes has those that the mode adds too. In a mode that keeps rows that ended each row is a put."""
     modes = task.modes
     if modes is None or not eras:
         return eras

@@ -21,7 +21,7 @@ from consumer.verify.known import Known
 
 
 def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:
-    """By position in the target, which of the columns that the form adds is there."""
+    """By position in the target, which of the columns that the mode adds is there."""
     usual = {} if mode is None else {same_name(mode.name(usual)): at for at, usual in enumerate(mode.usual)}
     named = ((position, usual.get(same_name(column.name))) for position, column in enumerate(target.columns))
     return {position: at for position, at in named if at is not None}
@@ -47,7 +47,7 @@ def known_now(mode: TableMode | None, target: LoadTarget, columns: Iterable[Colu
 
 
 def forms_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Modes | None:
-    """What the buckets must know of the table's form; `statements` are those that it has seen."""
+    """What the buckets must know of the table's mode; `statements` are those that it has seen."""
     if mode is None:
         return None
     emptied = [file for file in statements if action_of(file) is Action.TRUNCATE_TABLE] if mode.keeps_ended else []

@@ -34,7 +34,7 @@ MS = 1 << 18
 
 
 class Formed(Replica):
-    """`d.t`, in a form."""
+    """`d.t`, with a table mode."""
 
     def __init__(self, feed: Feed, url: str, query: Callable[[str], list[tuple[Any, ...]]], form: str) -> None:
         super().__init__(feed, url)
@@ -397,7 +397,7 @@ def test_statements_of_others_that_name_the_table_are_refused(tmp_path: Path) ->
     replica.feed.create("d.t", 2)
     replica.feed.statement("d.c", 3, Action.CREATE_TABLE, "CREATE TABLE `c` LIKE `t`")
     error, hint = stopped(replica.once(10, table_modes=["d.t = append"]), "d.c")
-    assert "it names d.t, which is of the form append in the target" in error
+    assert "it names d.t, which is of the table mode append in the target" in error
     assert "skip-ddl --table d.c --version 3" in hint
     replica.holds("d.c")
     app.skip_ddl(replica.settings(table_modes=["d.t = append"]), Recorder(), TableName("d", "c"), 3, "made by hand")
@@ -410,7 +410,7 @@ def test_a_table_does_not_get_another_form_by_a_rename(tmp_path: Path) -> None:
     replica.feed.create("d.t", 2)
     replica.feed.rename("d.t", "d.u", 3)
     error, _ = stopped(replica.once(10, table_modes=["d.t = append"]), "d.u")
-    assert "d.t is of the form append in the target, and d.u a mirror" in error
+    assert "d.t is of the table mode append in the target, and d.u a mirror" in error
 
 
 def test_a_dropped_database_keeps_what_is_no_mirror(make: Callable[[str], Formed]) -> None:
@@ -427,12 +427,14 @@ def test_a_form_stays_as_it_was_for_a_table_that_has_begun(tmp_path: Path) -> No
     replica.feed.create("d.t", 2)
     replica.feed.puts("d.t", 2, {3: (1, "1")})
     assert replica.once(10, table_modes=["d.t = append"]).exit_code == 0
-    for forms, now in (((), "a mirror"), (["*.* = soft-delete"], "of the form soft-delete")):
+    for forms, now in (((), "a mirror"), (["*.* = soft-delete"], "of the table mode soft-delete")):
         for command in (
             replica.once,
             lambda table_modes=(): app.plan(replica.settings(table_modes=table_modes), Recorder()),
         ):
-            with pytest.raises(BadConfig, match=f"d.t is of the form append in the target, and the settings say {now}"):
+            with pytest.raises(
+                BadConfig, match=f"d.t is of the table mode append in the target, and the settings say {now}"
+            ):
                 command(table_modes=forms)
     replica.feed.create("d.u", 11)
     assert replica.once(20, table_modes=["*.* = append"]).exit_code == 0
@@ -440,15 +442,17 @@ def test_a_form_stays_as_it_was_for_a_table_that_has_begun(tmp_path: Path) -> No
     mirror.feed.database("d", 1)
     mirror.feed.create("d.t", 2)
     assert mirror.once(10).exit_code == 0
-    with pytest.raises(BadConfig, match=r"d.t is a mirror in the target, and the settings say of the form append"):
+    with pytest.raises(
+        BadConfig, match=r"d.t is a mirror in the target, and the settings say of the table mode append"
+    ):
         mirror.once(20, table_modes=["d.t = append"])
 
 
 def test_rows_that_do_not_say_enough_stop_their_table(tmp_path: Path) -> None:
     for number, (content, why) in enumerate(
         (
-            (row_line("INSERT", {"id": "1", "v": "1"}, es=5), "a row has no commit-ts, and the table's form keeps"),
-            (row_line("DELETE", {"id": "1"}, commit_ts=5), "a DELETE does not have column v, and the table's form"),
+            (row_line("INSERT", {"id": "1", "v": "1"}, es=5), "a row has no commit-ts, and the table's mode keeps"),
+            (row_line("DELETE", {"id": "1"}, commit_ts=5), "a DELETE does not have column v, and the table's mode"),
         )
     ):
         replica = MemoryReplica(Feed(tmp_path / str(number)))

@@ -176,7 +176,7 @@ def test_a_table_of_another_definition_stops_alone(make: Make) -> None:
         ("rename", "it moves s1.t, of which the rows are in shop.t of the target with those of others"),
         ("modify", "it changes the type of column v"),
         ("change", "it renames column v"),
-        ("partition", "which rows are in a partition is not known of a table of the form merge"),
+        ("partition", "which rows are in a partition is not known of a table with the mode merge"),
     ],
 )
 def test_statements_that_are_about_more_than_own_rows_are_refused(make: Make, statement: str, why: str) -> None:
@@ -290,7 +290,9 @@ def test_a_mirror_does_not_become_a_merged_table(make: Make) -> None:
     replica.routes = ("s1.t -> shop.t",)
     assert replica.once(20 * MS, tables=("s1.*",)).exit_code == 0
     replica.routes = (ROUTE,)
-    with pytest.raises(BadConfig, match=r"s1.t is a mirror in the target, and the settings say of the form merge"):
+    with pytest.raises(
+        BadConfig, match=r"s1.t is a mirror in the target, and the settings say of the table mode merge"
+    ):
         replica.once(30 * MS)
 
 

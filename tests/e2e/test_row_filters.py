@@ -255,5 +255,5 @@ def test_a_table_with_a_form_has_no_filters(feed: Feed, fresh_mariadb: MariaDb) 
         own = settings(fresh_mariadb.url(), rows=ROWS, table_modes=forms, **flags)
         result = app.once(own, Recorder(), InlineLoader())
         assert result.exit_code == code, result.tables[T].error
-        assert code == 0 or "has the form append, and filters or masks" in result.tables[T].error
+        assert code == 0 or "has the table mode append, and filters or masks" in result.tables[T].error
         fresh_mariadb.drop_all()

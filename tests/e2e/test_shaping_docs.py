@@ -268,7 +268,7 @@ def test_plan_shows_forms_and_verify_compares_them(cli: CommandLine, tmp_path: P
         assert connection.execute("SELECT count(*) FROM d.t").fetchall() == [(13,)]
     left = cli.raw("once", *flags)
     assert left.code == 2
-    assert "d.t is of the form append in the target, and the settings say a mirror" in left.err
+    assert "d.t is of the table mode append in the target, and the settings say a mirror" in left.err
 
 
 def line(table: str, kind: str, pairs: list[tuple[str, str]], ts: int) -> bytes:

@@ -51,7 +51,7 @@ OWN = {
     "history": ("_valid_from", "_valid_to", "_is_current", "_commit_ts"),
     "merge": ("_source",),
 }
-"""The columns that a form adds."""
+"""The columns that a mode adds."""
 
 
 def line(table: str, ts: int, kind: str, key: int, **values: str | None) -> bytes:

@@ -67,7 +67,7 @@ def computed_when_read(request: LoadRequest, table: TargetTable) -> tuple[str, .
     found = tuple(column.name for column in visible(request) if same_name(column.name) in virtual)
     if found and request.load.mode is not None:
         raise SchemaDrift(
-            f"the target computes {listed(found)} when it is read, and the table's form writes all columns",
+            f"the target computes {listed(found)} when it is read, and the table's mode writes all columns",
             hint=f"make it a plain column in {request.name}, then run again",
             table=str(request.table),
         )

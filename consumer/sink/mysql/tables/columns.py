@@ -38,7 +38,7 @@ _LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
 
 
 def misfit(column: Column, target: TargetColumn, added: bool = False) -> str:
-    """What the target's column would change, "" for nothing. `added`: it is one that a form adds, which readers put in
+    """What the target's column would change, "" for nothing. `added`: it is one that a mode adds, which readers put in
     order."""
     allowed = _SAME.get(column.family)
     if allowed is None:
