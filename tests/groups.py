@@ -184,7 +184,6 @@ GROUPS = {
         paths=(
             "e2e/test_consistency.py",
             "e2e/test_consistency_parts.py",
-            "e2e/test_together_at_once.py",
             "e2e/test_syncpoints.py",
         ),
     ),
