@@ -249,7 +249,10 @@ def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
 def _without_index(before: TableIndexes, name: str) -> TableIndexes:
     """Where the name is not known, one of the names that upstream chose is not what it is taken for."""
     if before.index(name) is None:
-        return replace(before, indexes=tuple(_doubted(index) for index in before.indexes))
+        return replace(
+            before,
+            indexes=tuple(replace(index, doubtful=index.doubtful or index.automatic) for index in before.indexes),
+        )
     return replace(before, indexes=tuple(index for index in before.indexes if same_name(index.name) != same_name(name)))
 
 
@@ -261,10 +264,6 @@ def _renamed(before: TableIndexes, old: str, new: str) -> TableIndexes:
         for index in before.indexes
     )
     return replace(before, indexes=tuple(renamed))
-
-
-def _doubted(index: KnownIndex) -> KnownIndex:
-    return replace(index, doubtful=index.doubtful or index.automatic)
 
 
 def _without_column(before: TableIndexes, column: str) -> TableIndexes:

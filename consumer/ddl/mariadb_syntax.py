@@ -65,13 +65,13 @@ def generated_columns(statement: ParsedStatement, edits: Edits, plain: Collectio
         start, end = generated
         stored = starts(column.tokens, "STORED", at=end + 1)
         if stored and _must_not_be_null(column, indexes):
-            edits.remove(_behind(column.tokens, start - 1), column.tokens[end + 1].end)
+            edits.remove(column.tokens[start - 1].end, column.tokens[end + 1].end)
             yield f"column {column.name} is generated upstream and a plain column here, because it is part of a key"
             continue
         for at in top_level(column.tokens):
             if at > end and column.tokens[at].word == "NULL":
                 first = at - 1 if column.tokens[at - 1].word == "NOT" else at
-                edits.remove(_behind(column.tokens, first - 1), column.tokens[at].end)
+                edits.remove(column.tokens[first - 1].end, column.tokens[at].end)
 
 
 def _must_not_be_null(column: ColumnDefinition, indexes: Sequence[Index]) -> bool:
@@ -102,12 +102,12 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     for at, token in enumerate(tokens):
         on_media = token.word == "STORAGE" and any(starts(tokens, medium, at=at + 1) for medium in ("DISK", "MEMORY"))
         if on_media or token.word == "COLUMN_FORMAT":
-            edits.remove(_behind(tokens, at - 1), tokens[at + 1].end)
+            edits.remove(tokens[at - 1].end, tokens[at + 1].end)
     for member in statement.members:
         at_validation = find_words(member.tokens, "VALIDATION")
         if starts(member.tokens, "EXCHANGE", "PARTITION") and at_validation is not None:
             # MariaDB always looks: rows that do not belong in the partition are refused, never misplaced.
-            edits.remove(_behind(member.tokens, at_validation - 2), member.tokens[at_validation].end)
+            edits.remove(member.tokens[at_validation - 2].end, member.tokens[at_validation].end)
 
 
 def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
@@ -118,7 +118,7 @@ def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
     tokens = statement.tokens
     for at in range(1, len(tokens)):
         if width := skip_if_exists(tokens, at) - at:
-            edits.remove(_behind(tokens, at - 1), tokens[at + width - 1].end)
+            edits.remove(tokens[at - 1].end, tokens[at + width - 1].end)
 
 
 def without_effect(
@@ -148,7 +148,3 @@ def _keeps_index(tokens: Tokens, indexes: TableIndexes) -> bool:
     if any(starts(tokens, "DROP", noun, "IF", "EXISTS") for noun in INDEX_NOUNS):
         return indexes.index(name_in(tokens, 2)) is None
     return False
-
-
-def _behind(tokens: Tokens, at: int) -> int:
-    return tokens[at].end

@@ -83,15 +83,12 @@ def _clause(text: str, tokens: Tokens) -> PartitionClause | None:
     if starts(tokens, "REMOVE", "PARTITIONING"):
         return PartitionClause("REMOVE PARTITIONING")
     verb = tokens[0].word if tokens else ""
+    local = any(starts(tokens, word, at=2) for word in ("NO_WRITE_TO_BINLOG", "LOCAL"))
     if verb in _VERBS and starts(tokens, "PARTITION", at=1):
-        return _verb(text, verb, tokens, skip_if_exists(tokens, 2 + _is_local(tokens, 2)))
+        return _verb(text, verb, tokens, skip_if_exists(tokens, 2 + local))
     if find_words(tokens, "PARTITION") is not None:
         raise NotUnderstood(text)
     return None
-
-
-def _is_local(tokens: Tokens, at: int) -> bool:
-    return starts(tokens, "NO_WRITE_TO_BINLOG", at=at) or starts(tokens, "LOCAL", at=at)
 
 
 def _verb(text: str, verb: str, tokens: Tokens, at: int) -> PartitionClause:

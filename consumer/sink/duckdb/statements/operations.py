@@ -215,7 +215,10 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
     there = formed.before if formed else step.known.columns or ()
     definitions = declared_columns(step.file, formed.mode if formed else None, there)
     if formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
-        return Operations((_closing(step, formed, written.table(table.name)),))
+        version, own = step.file.version, lambda column: quote(column.name)
+        return Operations(
+            (closing_statement(formed, written.table(table.name), step.table, version, quote, literal, own),)
+        )
     before = table.upstream or Upstream(visible(there or step.file.columns))
     after = _upstream(step.file.columns if formed is None else formed.after, definitions, before)
     found = changes(step, table, before, after, definitions, zone)
@@ -227,12 +230,6 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         (*emptied, *reshaped(table, found, written.table)),
         {table.name: replace(table, types=types, upstream=after)},
         f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else "",
-    )
-
-
-def _closing(step: ApplyDdl, formed: FormedDdl, there: str) -> str:
-    return closing_statement(
-        formed, there, step.table, step.file.version, quote, literal, lambda column: quote(column.name)
     )
 
 
