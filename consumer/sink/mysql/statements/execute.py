@@ -24,8 +24,15 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
-from consumer.sink.mysql.statements.evidence import is_anothers, look_again, may_run, wait_for_running, was_executed
-from consumer.sink.mysql.statements.operations import refused
+from consumer.sink.mysql.statements.evidence import (
+    BeforeState,
+    is_anothers,
+    look_again,
+    may_run,
+    wait_for_running,
+    was_executed,
+)
+from consumer.sink.mysql.statements.operations import Operations, refused
 from consumer.sink.mysql.statements.planned import PlannedDdl, Records, table_exists, translated
 from consumer.sink.mysql.statements.table_modes import Merged, run_merged
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
@@ -128,36 +135,48 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.name_before == step.name:
             return _was_not_there(step)
-        if done.time_zone != UTC:
-            _set_zone(cursor, done.time_zone, step)
-        if done.timestamp is not None:
-            _set_time(cursor, done.timestamp, step)
-        if done.strict:
-            cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
-        note = ""
-        if done.merged is not None:
-            note = _merge(cursor, done.merged, lambda: records.check(cursor, step.id))
-        for number in range(before.at, len(done.statements) if done.merged is None else 0):
-            if plan.resumed or number > plan.before.at:  # it may have waited long since it was checked
-                records.check(cursor, step.id)
-            if number > plan.before.at:
-                records.save(
-                    cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump())
-                )
-            try:
-                note = _execute(cursor, step, done.statements[number]) or note
-            except pymysql.MySQLError as error:
-                if number > plan.before.at or not _ended_since(cursor, plan, error, flavor):
-                    raise
-        if done.timestamp is not None:
-            cursor.execute("SET timestamp = DEFAULT")
-        if done.strict:
-            cursor.execute("SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '')")
-        if done.time_zone != UTC:
-            _set_zone(cursor, UTC, step)
+        with _session(cursor, step, done):
+            if done.merged is not None:
+                return _merge(cursor, done.merged, lambda: records.check(cursor, step.id))
+            return _run_from(cursor, plan, before, flavor, records)
     except pymysql.MySQLError as error:
         raise translated(error, step) from error
+
+
+def _run_from(
+    cursor: pymysql.cursors.Cursor, plan: PlannedDdl, before: BeforeState, flavor: FlavorName, records: Records
+) -> str:
+    """Execute the statements from the one on that `before` is the state before."""
+    step, note, known = plan.step, "", plan.before.at
+    for number, statement in enumerate(plan.operations.statements[before.at :], before.at):
+        if plan.resumed or number > known:  # it may have waited long since it was checked
+            records.check(cursor, step.id)
+        if number > known:
+            records.save(cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump()))
+        try:
+            note = _execute(cursor, step, statement) or note
+        except pymysql.MySQLError as error:
+            if number > known or not _ended_since(cursor, plan, error, flavor):
+                raise
     return note
+
+
+@contextmanager
+def _session(cursor: pymysql.cursors.Cursor, step: ApplyDdl, done: Operations) -> Iterator[None]:
+    """The session is as the operations need it. It stays so where one of them fails: it is not used again."""
+    if done.time_zone != UTC:
+        _set_zone(cursor, done.time_zone, step)
+    if done.timestamp is not None:
+        _set_time(cursor, done.timestamp, step)
+    if done.strict:
+        cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
+    yield
+    if done.timestamp is not None:
+        cursor.execute("SET timestamp = DEFAULT")
+    if done.strict:
+        cursor.execute("SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '')")
+    if done.time_zone != UTC:
+        _set_zone(cursor, UTC, step)
 
 
 def _merge(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[], None]) -> str:
