@@ -140,7 +140,7 @@ class WriteSession(Protocol):
         and ProgressMoved, TargetBusy or TargetUnavailable, after which the load can be tried again.
         """
 
-    def write_together(self, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt | None]:
+    def write_packed(self, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt | None]:
         """As `write` for each of `parts`, which are all changes of small tables, if that is cheaper so: in one
         transaction. None for those that it has not written: `write` does. Raises as `write`: then any of them may have
         been written, and each is written by itself."""

@@ -48,11 +48,11 @@ class Batches:
     """Of these, about the most."""
 
     @property
-    def together_bytes(self) -> int:
+    def published_bytes(self) -> int:
         """The most, about, whose rows readers see in one transaction; 0: one by one."""
         return 0 if self.consistency is Consistency.ROW else self.publish_bytes
 
     @property
     def load_bytes(self) -> int:
         """The most that a table's load reads, where it does not go together with others."""
-        return min(self.round_bytes, self.together_bytes or self.memory_limit)
+        return min(self.round_bytes, self.published_bytes or self.memory_limit)

@@ -28,7 +28,7 @@ from consumer.model.times import now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.files import put_off
-from consumer.pipeline.snapshot import check_rows, refused_together
+from consumer.pipeline.snapshot import check_rows, too_large_for_target
 
 NO_COMMIT_TS = Note(
     NoteKind.COMMIT_TS,
@@ -172,7 +172,7 @@ class LoadResults:
                     context.blocked(outcome.table, (now() - began) / len(done))
             except TableError as error:
                 if isinstance(error, LoadFailed) and context.options.batches.consistency is Consistency.SNAPSHOT:
-                    raise refused_together(error) from error
+                    raise too_large_for_target(error) from error
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]

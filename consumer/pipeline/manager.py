@@ -98,13 +98,13 @@ class ConsumerManager:
             if since is not None and now() - began > self.shortest_round:
                 return False  # the next listing goes further
 
-    def _run_part(self, listing: Listing, seconds: float, since: float | None, together: int | None) -> bool:
-        """A round. `together`: the moment from which on all tables go to its end together, None where none looks at
-        others."""
+    def _run_part(self, listing: Listing, seconds: float, since: float | None, snapshot_after: int | None) -> bool:
+        """A round. `snapshot_after`: the moment from which on all tables go to its end at one moment, None where none
+        looks at others."""
         began, progress = now(), self.ledger.progress
         with self.ledger.round():
             context = self.context = self._begun(listing, seconds)
-            context.round.together = together
+            context.round.snapshot_after = snapshot_after
             statements, loads = StatementRunner(context), LoadRunner(context)
             loads.start(look_at_latecomers(context))
             until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
@@ -167,7 +167,7 @@ class ConsumerManager:
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
         round_ = assembly.round(
-            states, options.files.dialect.timeless, options.files.date_order, options.batches.together_bytes
+            states, options.files.dialect.timeless, options.files.date_order, options.batches.published_bytes
         )
         context = RoundContext(
             ports,

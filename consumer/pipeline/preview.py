@@ -65,7 +65,7 @@ def preview(
         checkpoint_ts=found.assembly.checkpoint,
         steps=tuple(steps),
         notes=(
-            *_together(options),
+            *_in_parts(options),
             *_rules(planned, options),
             *(note.text for note in begun),
             *(note.text for note in notes(found.assembly, progress, options.rules.naming, options.rules.named)),
@@ -95,7 +95,7 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
         )
 
 
-def _together(options: RoundOptions) -> Iterator[str]:
+def _in_parts(options: RoundOptions) -> Iterator[str]:
     if options.batches.consistency is Consistency.SNAPSHOT:
         yield (
             "with --consistency snapshot a load is done in parts: all tables are brought to the moment in front of each"
@@ -134,7 +134,7 @@ class _Preview:
             name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
             for name in assembly.tables
         }
-        self._round = assembly.round(states, timeless, options.files.date_order, options.batches.together_bytes)
+        self._round = assembly.round(states, timeless, options.files.date_order, options.batches.published_bytes)
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):

@@ -79,7 +79,7 @@ def too_much(
     )
 
 
-def refused_together(error: LoadFailed) -> BadConfig:
+def too_large_for_target(error: LoadFailed) -> BadConfig:
     """The error where the target does not take the rows of one moment in one transaction."""
     return BadConfig(error.sentence(), hint=error.hint)
 

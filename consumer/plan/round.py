@@ -67,7 +67,7 @@ class Round:
         self._for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._to_pass: dict[int, Statement] = {}
-        self.together: int | None = None
+        self.snapshot_after: int | None = None
         """The moment from which on tables go to the checkpoint in one load each; None: no table looks at others."""
         self._told: set[int] = set()
         self._held: set[TableName] = set()
@@ -154,7 +154,7 @@ class Round:
         name, unread, own, order = state.name, state.unread, state.boundaries, self._date_order
         if self.timeless:
             return plan_timeless_load(name, window, unread, own, order)
-        bounded = self.together is None or window.after < self.together
+        bounded = self.snapshot_after is None or window.after < self.snapshot_after
         size = state.round_bytes if bounded else sys.maxsize
         return plan_load(name, window, unread, self._bounds, own, size, order, self._publish_bytes)
 
@@ -294,8 +294,8 @@ class Round:
         for name in sorted(self._moving - self._held):
             state, boundary = self.tables[name], self._queue.next_version(name)
             boundary = self.checkpoint if boundary is None else boundary
-            if self.together is not None and state.position < self.together:
-                boundary = min(boundary, self.together)
+            if self.snapshot_after is not None and state.position < self.snapshot_after:
+                boundary = min(boundary, self.snapshot_after)
             if state.error is None and name in self.live and state.position < boundary:
                 found.append((state, boundary))
             else:

@@ -98,7 +98,7 @@ def _read(task: LoadTask, reader: RangeReader) -> _Table:
 def write_some(tables: Sequence[_Table], session: WriteSession, reader: RangeReader) -> list[list[Result]]:
     """The results of each: the small ones go together."""
     small = [table for table in tables if table.is_small and table.changes is not None]
-    receipts = _written_together([(table.task.target, table.changes) for table in small], session)
+    receipts = _written_packed([(table.task.target, table.changes) for table in small], session)
     known = {table.task.number: receipt for table, receipt in zip(small, receipts, strict=True)}
     return [_written(table, known.get(table.task.number), session, reader) for table in tables]
 
@@ -118,14 +118,14 @@ def _written(table: _Table, receipt: Receipt | None, session: WriteSession, read
         return [*table.results, of_table(error, task.target)]
 
 
-def _written_together(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:
+def _written_packed(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:
     """The receipts; None for what is not written."""
     nothing: list[Receipt | None] = [None] * len(parts)
     if len(parts) < 2:
         return nothing
     began = time.monotonic()
     try:
-        receipts = session.write_together(parts)
+        receipts = session.write_packed(parts)
     except Exception:
         return nothing  # whose fault it is shows where each is written by itself
     seconds = (time.monotonic() - began) / len(parts)

@@ -6,12 +6,13 @@ import errno
 from collections.abc import Callable
 from typing import TypeVar
 
-import tenacity
+from consumer.model.times import between, sleep
 
 ATTEMPTS = 6
 """Retries for a busy server or a bad network: up to about ten seconds in all."""
 ATTEMPTS_TO_REACH = 3
 """Retries for a server that is not found or silent: a wrong address must be reported soon."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.3, 8.0
 
 _REFUSALS = frozenset(
     {
@@ -37,12 +38,16 @@ T = TypeVar("T")
 
 def patiently(call: Callable[[], T]) -> T:
     """`call`, retried with growing random pauses while its error may pass; then its last error."""
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(may_pass),
-        stop=_give_up,
-        wait=tenacity.wait_random_exponential(multiplier=0.3, max=8),
-        reraise=True,
-    )(call)
+    attempts = 0
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            attempts += 1
+            most = ATTEMPTS_TO_REACH if _unreachable(error) else ATTEMPTS
+            if attempts >= most or not may_pass(error):
+                raise
+        sleep(between(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempts - 1))))
 
 
 def may_pass(error: BaseException) -> bool:
@@ -52,11 +57,6 @@ def may_pass(error: BaseException) -> bool:
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= 500 or status == 429 or response.get("Error", {}).get("Code") in _REFUSALS
     return not _names(error).isdisjoint(_BROKEN | _UNREACHABLE)
-
-
-def _give_up(state: tenacity.RetryCallState) -> bool:
-    error = state.outcome.exception() if state.outcome else None
-    return state.attempt_number >= (ATTEMPTS_TO_REACH if error is not None and _unreachable(error) else ATTEMPTS)
 
 
 def _unreachable(error: BaseException) -> bool:

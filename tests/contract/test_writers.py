@@ -74,7 +74,7 @@ def test_what_is_not_written_together_is_written_alone(target: Target, sink: Sin
     with sink.writer().session() as session:
         receipts = [
             session.write(*part) if receipt is None else receipt
-            for part, receipt in zip(parts, session.write_together(parts), strict=True)
+            for part, receipt in zip(parts, session.write_packed(parts), strict=True)
         ]
     done = [outcome(shipped, [receipt], WINDOW) for (shipped, _), receipt in zip(parts, receipts, strict=True)]
     sink.commit(done, ProgressChange())

@@ -38,7 +38,7 @@ POINTS = (
         "after",
         (
             "consumer.sink.mysql.rows.writer:MySqlSession.write",
-            "consumer.sink.mysql.rows.writer:MySqlSession.write_together",
+            "consumer.sink.mysql.rows.writer:MySqlSession.write_packed",
             "consumer.sink.mysql.rows.writer:MySqlSession.write_multiset",
             "consumer.sink.columnar.writer:ParquetSession.write",
             "consumer.sink.columnar.writer:ParquetSession.write_multiset",

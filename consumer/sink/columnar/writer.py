@@ -155,7 +155,7 @@ class ParquetSession:
         staged = self._stage(target, changes, {"put": put})
         return Receipt(puts, changes.num_rows - puts, staged)
 
-    def write_together(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
+    def write_packed(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
         """Each table has files of its own."""
         return [None] * len(parts)
 

@@ -48,7 +48,7 @@ def _together(
     server: MariaDb, parts: Sequence[tuple[LoadTarget, pa.Table]], epoch: int = EPOCH
 ) -> list[Receipt | None]:
     with MySqlWriter(settings_of(server), epoch).session() as session:
-        return list(session.write_together(parts))
+        return list(session.write_packed(parts))
 
 
 def _rows(server: MariaDb, prefix: str) -> list[object]:
@@ -80,10 +80,10 @@ def test_where_one_row_is_refused_nothing_of_any_is_written(way: str, fresh_mari
     ]
     with MySqlWriter(settings_of(fresh_mariadb), EPOCH).session() as session:
         if way == "load data":
-            assert session.write_together(parts) == [None, None]
+            assert session.write_packed(parts) == [None, None]
         else:
             with pytest.raises(RowRefused):
-                session.write_together(parts)
+                session.write_packed(parts)
         assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.good") == [(2,)]
         assert session.write(*parts[0]).puts == 1
         with pytest.raises(RowRefused):
@@ -121,12 +121,12 @@ def test_one_that_is_locked_holds_up_the_others_for_a_second(fresh_mariadb: Mari
         cursor.execute("SELECT * FROM db.t2 WHERE id = 7 FOR UPDATE")
         began = time.monotonic()
         with pytest.raises(TargetBusy):
-            session.write_together(parts)
+            session.write_packed(parts)
         assert 1 <= time.monotonic() - began < LOCK_WAIT_SECONDS
         assert _rows(fresh_mariadb, "t") == before
         assert session.write(*parts[0]).puts == 2  # nothing of it is locked any more
         locking.rollback()
-        assert None not in session.write_together(parts)
+        assert None not in session.write_packed(parts)
         waits = session._transactions.run("", lambda own: own.execute(waiting) and own.fetchone())
     assert waits == (LOCK_WAIT_SECONDS, LOCK_WAIT_SECONDS)
 
@@ -140,7 +140,7 @@ def test_a_table_without_transactions_keeps_what_it_got_and_gets_it_again(fresh_
     ]
     with MySqlWriter(settings_of(fresh_mariadb), EPOCH).session() as session:
         with pytest.raises(RowRefused):
-            session.write_together(parts)
+            session.write_packed(parts)
         assert session.write(*parts[0]).puts == 1
     assert fresh_mariadb.execute("SELECT * FROM db.plain ORDER BY id") == [(1, "a"), (8, "old")]
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.bad") == [(2,)]
@@ -162,7 +162,7 @@ def test_a_commit_whose_answer_is_lost_is_written_again(
     monkeypatch.setattr(pymysql.Connection, "commit", commit)
     with MySqlWriter(settings_of(fresh_mariadb), EPOCH).session() as session:
         with pytest.raises(TargetUnavailable):
-            session.write_together(parts)
+            session.write_packed(parts)
         once = _rows(fresh_mariadb, "t")
         assert [session.write(*part).proofs for part in parts]
     assert lost
@@ -185,13 +185,13 @@ def test_a_refused_row_stops_its_own_table(
     assert replica.once(9).exit_code == 0
     fresh_mariadb.execute("ALTER TABLE d.t2 ADD CONSTRAINT few CHECK (v < 100)")
     answers: list[Sequence[Receipt | None]] = []
-    real = MySqlSession.write_together
+    real = MySqlSession.write_packed
 
     def told(session: MySqlSession, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
         answers.append(real(session, parts))
         return answers[-1]
 
-    monkeypatch.setattr(MySqlSession, "write_together", told)
+    monkeypatch.setattr(MySqlSession, "write_packed", told)
     for number in range(5):
         feed.puts(f"d.t{number}", 2 + number, {20: (1, "5"), 21: (2, "500" if number == 2 else "6")})
     result = replica.once(30)

@@ -239,7 +239,7 @@ class MemorySession:
         puts = sum(row["put"] for row in rows)
         return Receipt(puts, len(rows) - puts, self._stage(rows))
 
-    def write_together(self, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt | None]:
+    def write_packed(self, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt | None]:
         return [None] * len(parts)
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:

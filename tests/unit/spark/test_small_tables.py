@@ -26,13 +26,13 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tables each call has had."""
     found: list[int] = []
 
-    def write_together(
+    def write_packed(
         session: MemorySession, parts: Sequence[tuple[LoadTarget, ArrowTable]]
     ) -> Sequence[Receipt | None]:
         found.append(len(parts))
         return [session.write(*part) for part in parts]
 
-    monkeypatch.setattr(MemorySession, "write_together", write_together)
+    monkeypatch.setattr(MemorySession, "write_packed", write_packed)
     return found
 
 
@@ -77,10 +77,10 @@ def test_a_table_that_cannot_be_read_stops_alone(groups: list[int], tmp_path: Pa
 
 
 def test_where_it_fails_each_is_written_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write_together(session: MemorySession, parts: Sequence[object]) -> Sequence[Receipt | None]:
+    def write_packed(session: MemorySession, parts: Sequence[object]) -> Sequence[Receipt | None]:
         raise RuntimeError("unknown")
 
-    monkeypatch.setattr(MemorySession, "write_together", write_together)
+    monkeypatch.setattr(MemorySession, "write_packed", write_packed)
     check(replica_of(tmp_path / "storage"))
 
 
@@ -93,12 +93,12 @@ def test_the_next_ones_are_read_while_they_are_written(tmp_path: Path, monkeypat
             reading.set()
         return read_table(task, reader)
 
-    def write_together(session: MemorySession, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt]:
+    def write_packed(session: MemorySession, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt]:
         seen.append((threading.current_thread().name, reading.wait(10)))
         return [session.write(*part) for part in parts]
 
     monkeypatch.setattr(packed, "_read", read)
-    monkeypatch.setattr(MemorySession, "write_together", write_together)
+    monkeypatch.setattr(MemorySession, "write_packed", write_packed)
     monkeypatch.setattr("tests.support.inline_loader.AtOnce", packed._ONE_THREAD)
     check(replica)
     assert seen == [("writes_0", True), ("writes_0", True)]

@@ -113,7 +113,7 @@ class MySqlSession:
         proofs = self._transactions.proofs()
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted, proofs=proofs)
 
-    def write_together(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
+    def write_packed(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
         """In one transaction what is one, and needs no stage: of small tables most of the time goes into the rest."""
         batches: dict[int, tuple[LoadTarget, _Batch]] = {}
         for number, (target, changes) in enumerate(() if self._folder else parts):
