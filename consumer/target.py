@@ -265,8 +265,8 @@ class Script(Protocol):
     """The statements that make rows of one table right, for a person to run. Each ends with a line's end. Values are
     quoted as the writer does it."""
 
-    def begin(self, turn: str) -> bytes:
-        """Opens a transaction, and ends with an error where it is another turn of the consumers than `turn`."""
+    def begin(self, generation: str) -> bytes:
+        """Opens a transaction, and ends with an error where the lease is of another generation."""
 
     def write(self, target: LoadTarget, rows: ArrowTable, there: bool) -> Iterator[bytes]:
         """For put changes of keys, of which the target has rows, or has none. Only columns of `target` are set."""
@@ -287,8 +287,8 @@ class ComparePort(Protocol):
         """Keep the consumers of this name from the target meanwhile, and give the progress that it has. Nothing is
         written, and epochs stay. Called instead of `acquire`. Raises LeaseHeld, TargetUnavailable, BadConfig."""
 
-    def turn(self) -> str:
-        """Which turn of the consumers of this name it is: another text whenever one takes the target, also after a
+    def lease_generation(self) -> str:
+        """Which generation of the lease of this name it is: another text whenever one takes the target, also after a
         fail-over, and in every other target. Needs no `acquire`."""
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:

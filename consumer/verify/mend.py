@@ -96,7 +96,7 @@ class Statements:
     def _write(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> None:
         script = self.sink.script(targets[0])
         self.file.write(f"-- {' '.join(str(targets[0].table).split())} at {watermark}\n".encode())
-        self.file.write(script.begin(self.sink.turn()))
+        self.file.write(script.begin(self.sink.lease_generation()))
         for part in rows.removed(targets[0], anew=True):
             self.file.writelines(script.remove(targets[0], part))
         for group, target in targets.items():

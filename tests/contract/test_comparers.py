@@ -129,7 +129,7 @@ def test_a_consumer_at_work_is_not_looked_at(target: Target, sink: Sink) -> None
 
 def test_no_consumer_begins_meanwhile_and_nothing_is_changed(target: Target, sink: Sink) -> None:
     create_item(sink)
-    before, turn = sink.progress(), sink.turn()
+    before, generation = sink.progress(), sink.lease_generation()
     sink.close()
     looking, late = target.sink(), target.sink()
     if not hasattr(looking, "_store"):  # a target in memory has no lock that another one sees
@@ -138,7 +138,7 @@ def test_no_consumer_begins_meanwhile_and_nothing_is_changed(target: Target, sin
     looking.close()
     late.close()
     again = target.sink()
-    assert again.turn() == turn
+    assert again.lease_generation() == generation
     assert again.acquire(UPSTREAM) == before
-    assert again.turn() != turn
+    assert again.lease_generation() != generation
     again.close()

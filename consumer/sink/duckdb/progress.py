@@ -66,7 +66,7 @@ def exists(connection: duckdb.DuckDBPyConnection) -> bool:
     )
 
 
-TURN = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"
+GENERATION = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"
 """Of the file with that catalog: another text whenever somebody takes it."""
 
 

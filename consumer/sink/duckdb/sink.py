@@ -23,7 +23,7 @@ from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.common import completed_row
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
 from consumer.sink.duckdb.progress import (
-    TURN,
+    GENERATION,
     FileTables,
     check_epoch,
     ddl_state,
@@ -164,11 +164,11 @@ class DuckDbSink:
         finally:
             self._lock.release()
 
-    def turn(self) -> str:
+    def lease_generation(self) -> str:
         with self._database.reader() as connection:
             if connection is None:
                 return ""
-            return str(connection.execute(TURN.format(quote(catalog(connection)))).fetchall()[0][0])
+            return str(connection.execute(GENERATION.format(quote(catalog(connection)))).fetchall()[0][0])
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of

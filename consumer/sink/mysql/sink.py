@@ -15,7 +15,7 @@ from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.common import completed_row
-from consumer.sink.mysql.progress.epochs import LOADS, TURN, check_proofs, raise_epoch, raise_lane
+from consumer.sink.mysql.progress.epochs import GENERATION, LOADS, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
@@ -191,9 +191,9 @@ class MySqlSink:
         finally:
             lock.release()
 
-    def turn(self) -> str:
+    def lease_generation(self) -> str:
         def look(cursor: pymysql.cursors.Cursor) -> str:
-            cursor.execute(TURN.format("%s"), (self._settings.name,))
+            cursor.execute(GENERATION.format("%s"), (self._settings.name,))
             return str(cursor.fetchone()[0])
 
         return self._driver.read(look)

@@ -104,7 +104,7 @@ class MemorySink:
             raise LeaseHeld("another consumer is running on this target")
         yield self.progress()
 
-    def turn(self) -> str:
+    def lease_generation(self) -> str:
         return f"{self._store.epoch} {self._label}"
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from consumer.codec.values import binary_to_hex
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.table import literal, quote
-from consumer.sink.duckdb.progress import TURN
+from consumer.sink.duckdb.progress import GENERATION
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
 
 _ROWS = 500
@@ -26,9 +26,9 @@ class DuckDbScript:
     catalog: str
     table: str
 
-    def begin(self, turn: str) -> bytes:
-        now = f"({TURN.format(quote(self.catalog))})"
-        moved = f"CASE WHEN {now} IS DISTINCT FROM {literal(turn)} THEN error('the consumer has gone on') END"
+    def begin(self, generation: str) -> bytes:
+        now = f"({GENERATION.format(quote(self.catalog))})"
+        moved = f"CASE WHEN {now} IS DISTINCT FROM {literal(generation)} THEN error('the consumer has gone on') END"
         return f"BEGIN TRANSACTION;\nSELECT {moved} AS stays;\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:

@@ -37,7 +37,7 @@ servers have the first alone; so has the driver's lane, where there is one trans
 DRIVER, STATEMENTS, LOADS = 0, 1, 2
 """Lanes: the driver's own transactions, statements while they run, and the first of the loads'."""
 
-TURN = "SELECT CONCAT_WS(' ', MAX(epoch), MAX(holder), MAX(since)) FROM storage_consumer.lease WHERE name = {}"
+GENERATION = "SELECT CONCAT_WS(' ', MAX(epoch), MAX(holder), MAX(since)) FROM storage_consumer.lease WHERE name = {}"
 """Another text whenever somebody takes or writes to the target under that name, here or where a replica took over."""
 
 _FENCE_WAIT_SECONDS = 1500

@@ -23,7 +23,7 @@ from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import multiset
 from consumer.sink.mysql.rows.staged import drop_stage
 from consumer.sink.mysql.rows.statements import by_statements, pieces
-from consumer.sink.mysql.rows.values import rows_told
+from consumer.sink.mysql.rows.values import refused_row_named
 from consumer.sink.mysql.rows.write import (
     DELETE_ROWS,
     PUT_BYTES,
@@ -129,7 +129,7 @@ class Publication:
             rows = self._chosen(rows)
             if not rows.num_rows:
                 continue
-            with rows_told(target, rows):
+            with refused_row_named(target, rows):
                 match kind:
                     case Kind.CHANGES:
                         put, delete = puts_and_deletes(target, rows)
@@ -207,11 +207,11 @@ class Publisher:
         return found
 
 
-def _too_large(outcomes: Sequence[LoadOutcome], said: str) -> LoadFailed:
+def _too_large(outcomes: Sequence[LoadOutcome], reason: str) -> LoadFailed:
     rows = sum(outcome.puts + outcome.deletes for outcome in outcomes)
     largest = max(outcomes, key=lambda outcome: outcome.puts + outcome.deletes)
     return LoadFailed(
-        f"the target does not take {count_text(rows, 'row')} in one transaction: {said}",
+        f"the target does not take {count_text(rows, 'row')} in one transaction: {reason}",
         hint="set a smaller publish-bytes, or raise the server's limit, then run again; nothing is lost",
         table=str(largest.table),
     )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
 from consumer.model.names import literal, quote
-from consumer.sink.mysql.progress.epochs import TURN
+from consumer.sink.mysql.progress.epochs import GENERATION
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
 from consumer.sink.mysql.rows.statements import delete_statements, joined, key_conditions
 from consumer.sink.mysql.rows.values import literals, odd_rows, sql
@@ -29,11 +29,11 @@ class MySqlScript:
     settings: MySqlSettings
     target: LoadTarget
 
-    def begin(self, turn: str) -> bytes:
-        """The transaction is over before it begins where it is another turn: a subquery has two rows then. Who takes
-        the target waits for its end."""
-        now = f"({TURN.format(literal(self.settings.name))} FOR UPDATE)"
-        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {now} <=> {literal(turn)}"
+    def begin(self, generation: str) -> bytes:
+        """The transaction is over before it begins where the lease is of another generation: a subquery has two rows
+        then. Who takes the target waits for its end."""
+        now = f"({GENERATION.format(literal(self.settings.name))} FOR UPDATE)"
+        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {now} <=> {literal(generation)}"
         return f"{self._session()};\nSTART TRANSACTION;\nSET @storage_consumer_moved = ({moved});\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
@@ -52,13 +52,13 @@ class MySqlScript:
         names, table = self._names(target), table_of(target).encode()
         images = self._tuples(target, rows).to_pylist()
         counts = zip(rows.column("n").to_pylist(), rows.column("held").to_pylist(), strict=True)
-        for image, condition, (told, held) in zip(images, conditions(target, rows, plain=True), counts, strict=True):
+        for image, condition, (wanted, held) in zip(images, conditions(target, rows, plain=True), counts, strict=True):
             yield b"SET @storage_consumer_held = (SELECT COUNT(*) FROM %b WHERE %b);\n" % (table, condition)
             still = b"@storage_consumer_held = %d" % held
-            if told < held:
-                yield delete_copies(target, b"%b AND (%b)" % (still, condition), held - told) + b";\n"
+            if wanted < held:
+                yield delete_copies(target, b"%b AND (%b)" % (still, condition), held - wanted) + b";\n"
             again = b"INSERT INTO %b (%b) SELECT %b FROM DUAL WHERE %b;\n" % (table, names, image[1:-2], still)
-            yield from (again for _ in range(told - held))
+            yield from (again for _ in range(wanted - held))
 
     def end(self) -> bytes:
         return b"COMMIT;\n"

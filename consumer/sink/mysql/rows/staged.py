@@ -207,13 +207,13 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
         )
 
 
-def _collision(target: LoadTarget, said: str) -> RowsCollide:
-    found = _KEY_NAME.search(said)
+def _collision(target: LoadTarget, reason: str) -> RowsCollide:
+    found = _KEY_NAME.search(reason)
     key = f"unique key {quote(found[1])}" if found else "unique keys"
     older = "let the target take the rows that are quarantined, as an older one of those can have the value; or "
     return RowsCollide(
         f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
-        f" upstream's, or which upstream does not have: one of them would be lost ({said})",
+        f" upstream's, or which upstream does not have: one of them would be lost ({reason})",
         hint=(older if target.load.quarantine is not None else "")
         + f"give the columns of the {key} a collation that compares as upstream does (utf8mb4_bin, or one with NO PAD"
         " where upstream's keys differ in trailing blanks), or drop the key where upstream has none; then run again, or"

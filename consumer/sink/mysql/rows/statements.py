@@ -105,8 +105,8 @@ class _Put:
 
     def _warnings(self) -> str:
         self._cursor.execute("SHOW WARNINGS")
-        told = "; ".join(dict.fromkeys(str(row[2]) for row in self._cursor.fetchall()))
-        return told[:_SHOWN_CHARACTERS] or "it would store another value, and keeps no note of which (max_error_count)"
+        notes = "; ".join(dict.fromkeys(str(row[2]) for row in self._cursor.fetchall()))
+        return notes[:_SHOWN_CHARACTERS] or "it would store another value, and keeps no note of which (max_error_count)"
 
     def _refused(self, rows: pa.Table, reason: str) -> RowRefused:
         """Find the row by halving. Not every message has its number, and the number does not count from a fixed

@@ -35,7 +35,7 @@ _CONTROLS = ((b"\0", b"0"), (b"\n", b"n"), (b"\r", b"r"), (b"\x1a", b"Z"))
 _DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
-class Form(enum.Enum):
+class ValueForm(enum.Enum):
     """How a value must reach its column."""
 
     TEXT = enum.auto()
@@ -50,7 +50,7 @@ def bytes_of(name: str) -> str:
     return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
 
 
-def form_of(target: LoadTarget, position: int) -> Form:
+def value_form(target: LoadTarget, position: int) -> ValueForm:
     """Raises SchemaDrift where a number's meaning would get lost: an ENUM's in a VARCHAR, an INT in an ENUM."""
     column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
     if (column.family in _NUMBERS or data_type in _NUMBERS) and column.family != data_type:
@@ -60,10 +60,10 @@ def form_of(target: LoadTarget, position: int) -> Form:
             table=str(target.table),
         )
     if column.family in _NUMBERS:
-        return Form.NUMBER
+        return ValueForm.NUMBER
     if column.family is Family.BINARY:
-        return Form.HEX
-    return Form.VECTOR if data_type == "vector" else Form.TEXT
+        return ValueForm.HEX
+    return ValueForm.VECTOR if data_type == "vector" else ValueForm.TEXT
 
 
 def texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
@@ -103,14 +103,14 @@ def sql(*parts: str | pa.Array, between: str = "") -> pa.Array:
 
 def from_text(target: LoadTarget, position: int, text: str) -> str:
     """The SQL expression that turns `text`, an expression with a value of `texts`, into the column's value."""
-    match form_of(target, position):
-        case Form.NUMBER:
+    match value_form(target, position):
+        case ValueForm.NUMBER:
             return f"CAST({text} AS UNSIGNED)"
-        case Form.HEX:
+        case ValueForm.HEX:
             return f"UNHEX({text})"
-        case Form.VECTOR:
+        case ValueForm.VECTOR:
             return f"{_VECTOR_FROM_TEXT[mysql_target(target).server.flavor]}({text})"
-        case Form.TEXT:
+        case ValueForm.TEXT:
             return text
 
 
@@ -184,16 +184,16 @@ def _text(column: Column, values: pa.Array) -> pa.Array:
 
 def _literal(target: LoadTarget, position: int, values: pa.Array, plain: bool) -> pa.Array:
     column = target.columns[position]
-    match form_of(target, position):
-        case Form.NUMBER:
+    match value_form(target, position):
+        case ValueForm.NUMBER:
             return _bare(_checked(column, values, _WHOLE))
-        case Form.HEX if plain:
+        case ValueForm.HEX if plain:
             return _quoted(binary_to_hex(values), "X'")
-        case Form.HEX:
+        case ValueForm.HEX:
             return _quoted(values, "_binary'")  # digits would double it, and a statement has a greatest size
-        case Form.VECTOR:
+        case ValueForm.VECTOR:
             return _quoted(values, f"{_VECTOR_FROM_TEXT[mysql_target(target).server.flavor]}('", "')")
-        case Form.TEXT:
+        case ValueForm.TEXT:
             return _quoted(_text(column, values), "'", plain=plain)
 
 
@@ -254,7 +254,7 @@ def _bare(text: pa.Array) -> pa.Array:
 
 
 @contextmanager
-def rows_told(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
+def refused_row_named(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
     """Turns a CorruptFile about values of `changes` into a RowRefused that identifies the row."""
     try:
         yield

@@ -30,7 +30,7 @@ from consumer.sink.mysql.rows.staged import (
     write_staged,
 )
 from consumer.sink.mysql.rows.statements import by_statements, delete_statements, not_strict, pieces
-from consumer.sink.mysql.rows.values import Form, form_of, from_text, odd_rows, texts
+from consumer.sink.mysql.rows.values import ValueForm, from_text, odd_rows, texts, value_form
 from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, TOO_LARGE, errno, translate
 from consumer.sink.mysql.server.wire import load_local
 from consumer.sink.mysql.tables.blanks import end_in_blanks, record_blanks
@@ -148,7 +148,7 @@ def load_statement(target: LoadTarget) -> str:
     whatever sql_mode says. So that column is SET too.
     """
     counts = [column.counts for column in mysql_target(target).columns]
-    expressed = [form_of(target, position) is not Form.TEXT for position in range(len(target.names))]
+    expressed = [value_form(target, position) is not ValueForm.TEXT for position in range(len(target.names))]
     places, assignments = [], []
     for position, name in enumerate(target.names):
         if expressed[position] or (counts[position] and any(expressed)):

@@ -26,7 +26,7 @@ from consumer.sink.mysql.rows import multiset
 from consumer.sink.mysql.rows.staged import begin_unlocked
 from consumer.sink.mysql.rows.statements import by_statements, pieces
 from consumer.sink.mysql.rows.transactions import Transactions
-from consumer.sink.mysql.rows.values import by_key, check_values, rows_told
+from consumer.sink.mysql.rows.values import by_key, check_values, refused_row_named
 from consumer.sink.mysql.rows.write import (
     DELETE_ROWS,
     NEIGHBOURS_ROWS,
@@ -96,7 +96,7 @@ class MySqlSession:
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
         """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first; in one
         transaction where all rows must be there before one is written."""
-        with rows_told(target, changes):
+        with refused_row_named(target, changes):
             return self._write_all(target, changes)
 
     def _write_all(self, target: LoadTarget, changes: pa.Table) -> Receipt:
@@ -172,21 +172,21 @@ class MySqlSession:
             return Receipt(puts=0, deletes=0)
         self._beware_of_blanks(target, changes)
         if self._folder:
-            with rows_told(target, changes):
+            with refused_row_named(target, changes):
                 return self._staged(target, Kind.NET, changes, *added_and_removed(changes))
 
         def work(cursor: pymysql.cursors.Cursor) -> Receipt:
             packet = self._transactions.max_allowed_packet
             return multiset.apply(cursor, self._settings, self._epoch, target, changes, window, packet)
 
-        with rows_told(target, changes):
+        with refused_row_named(target, changes):
             receipt = self._transactions.run(str(target.table), work)
         return dataclasses.replace(receipt, proofs=self._transactions.proofs())
 
     def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
         """In transactions of bounded size."""
         added = removed = 0
-        with rows_told(target, rows):
+        with refused_row_named(target, rows):
             if self._folder:
                 return self._staged(target, Kind.COPIES, rows, 0, 0)
             for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):

@@ -38,8 +38,8 @@ def check_table(request: LoadRequest, table: TargetTable, settings: MySqlSetting
 
 
 def check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged: bool) -> None:
-    """Rows that come again are told by a key, or by what one transaction has with them; a table's or a round's rows
-    appear together by a transaction only."""
+    """Rows that come again are recognized by a key, or by what one transaction has with them; a table's or a round's
+    rows appear together by a transaction only."""
     if table.engine.lower() in _TRANSACTIONAL or (has_key and not staged):
         return
     needs = "the --consistency" if has_key else "a table with no key"

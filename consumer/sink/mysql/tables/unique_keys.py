@@ -46,8 +46,8 @@ def trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key
     for unique in others:
         if fine and not unique.prefix and handle <= unique.folded:
             continue
-        told = unique.folded in known or unique.folded == _primary(request)
-        (proven if told and _is_fine(table, unique, names) else unproven).append(unique)
+        is_known = unique.folded in known or unique.folded == _primary(request)
+        (proven if is_known and _is_fine(table, unique, names) else unproven).append(unique)
     return Trust(tuple(unique.name for unique in unproven), _padded(table, proven, names))
 
 
