@@ -275,7 +275,7 @@ CASES = {
         json_row(10, {"v": "7"}),
         *("bring the target table's columns in line", "v", 7, "DROP COLUMN more"),
     ),
-    "sink/mysql/rows/values.py:form_of": Case(
+    "sink/mysql/rows/values.py:value_form": Case(
         "id INT PRIMARY KEY, e VARCHAR(9)",
         (ID, E),
         json_row(10, {"id": "1", "e": "3"}),
