@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"errors", "model"},
     {"ports", "target", "results"},
-    {"layout", "codec", "fold", "ddl", "plan", "shaping"},
+    {"layout", "codec", "fold", "ddl", "history", "plan", "shaping"},
     {"pipeline", "storage", "spark", "sink", "observe"},
     {"config", "verify"},
     {"app"},
@@ -22,9 +22,9 @@ LAYERS = (
     {"__main__"},
 )
 LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
-WITHOUT_IO = {"layout", "fold", "ddl", "plan"}
+WITHOUT_IO = {"layout", "fold", "ddl", "history", "plan"}
 """Packages that decide, and read and write nothing: who calls them gives them what was read."""
-OF_TABLES = {"model", "codec", "fold", "ddl", "plan", "shaping", "pipeline", "spark", "sink", "verify"}
+OF_TABLES = {"model", "codec", "fold", "ddl", "history", "plan", "shaping", "pipeline", "spark", "sink", "verify"}
 """Packages that know names of databases, tables, columns and indexes."""
 NAMES = {"name", "names", "name_in", "old_name", "database", "table", "column", "spelling"}
 STRANGERS = 3

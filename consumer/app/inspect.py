@@ -139,8 +139,9 @@ def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Ite
 
 
 def _older(assembly: Assembly) -> Iterator[str]:
-    upstream, _ = assembly.lives(Progress())
-    older = sorted(str(name) for name, life in upstream.items() if life.birth is None and assembly.wanted(name))
+    older = sorted(
+        str(name) for name, table in assembly.history.alive.items() if table.birth is None and assembly.wanted(name)
+    )
     if older:
         shown = ", ".join(older[:_SHOWN]) + (", ..." if len(older) > _SHOWN else "")
         yield (

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from consumer.errors import ConsumerError
+from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.times import ms_to_tso, tso_to_ms
 
 _Made = TypeVar("_Made")
+_ACTIONS: Mapping[int, Action] = {int(action): action for action in Action}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class SchemaFile:
     @property
     def name(self) -> TableName:
         return TableName(self.database, self.table)
+
+    @property
+    def action(self) -> Action:
+        """NONE for a type that no TiCDC lets through."""
+        return _ACTIONS.get(self.type, Action.NONE)
 
     def once(self, make: Callable[[SchemaFile], _Made]) -> _Made:
         """What `make` makes of the file: made when it is first asked for, and kept with the file, which is known for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consumer.errors import ConsumerError, TableMissing
-from consumer.model.actions import Action
+from consumer.history.incarnations import Incarnation
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
 from consumer.model.naming import Naming
@@ -14,7 +14,6 @@ from consumer.model.steps import ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, given_at
 from consumer.target import Sink
 
 
@@ -81,13 +80,13 @@ def all_gone(
     if not absent:
         return {}
     missing = [name for name, target in there.items() if target in absent]
-    _, lives = assembly.lives(progress)
+    tables = assembly.there(progress)
     read: dict[TableName, int] = {}
     for folder in progress.folders:
         owner = assembly.catalog.owner(folder)
         read[owner] = max(folder.version, read.get(owner, 0))
-    known = (name for name in missing if name in lives)
-    names = sorted(name for name in known if _was_there(lives[name], read.get(name, -1), progress))
+    known = (name for name in missing if name in tables)
+    names = sorted(name for name in known if _was_there(tables[name], read.get(name, -1), progress))
     anew = offered(sink, names, assembly, progress, options)
     naming, restore = options.rules.naming, "restore it as it was from a backup of the target"
     lost = {name: _dropped(name, naming, restore) for name in names}
@@ -100,13 +99,13 @@ def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:
     )
 
 
-def _was_there(life: Life, read: int, progress: Progress) -> bool:
+def _was_there(table: Incarnation, read: int, progress: Progress) -> bool:
     """Whether its rows were applied, its CREATE TABLE was executed, or the target was given it; `read` is the newest
     version of its files that were read. A view has no rows."""
-    view = life.birth is not None and life.birth.type == Action.CREATE_VIEW
-    if (given_at(life, progress) and not view) or read >= (life.birth.version if life.birth is not None else 0):
+    born = 0 if table.birth is None else table.birth.version
+    if (table.given_at(progress) and not table.is_view) or read >= born:
         return True
-    if life.birth is None or len(life.names) > 1 or view:
+    if table.birth is None or len(table.names) > 1 or table.is_view:
         return False
-    record = progress.ddls.get(ddl_id(life.birth))
+    record = progress.ddls.get(ddl_id(table.birth))
     return record is not None and record.state is DdlState.DONE

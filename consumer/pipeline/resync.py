@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
+from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
 from consumer.model.names import TableName
@@ -20,8 +21,6 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.gaps import gone_upto
-from consumer.plan.lives import Life, exchanges
-from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
 from consumer.target import Sink
@@ -47,13 +46,13 @@ def start_over(
     was applied, CannotBeExact where the storage does not hold the table from its beginning, GapFound where the head of
     its files was cleaned up.
     """
-    life, birth = _made_anew(table, assembly.lives(progress), assembly, progress, options, _referred(sink))
+    incarnation, birth = _made_anew(table, assembly.there(progress), assembly, progress, options, _referred(sink))
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
     own = {folder: None for folder in read if folder.version >= birth.version}
     change = ProgressChange(
         tables={table: TableProgress(birth.version - 1)},
         folders={**own, **dict(_older(table, birth, assembly, progress, reader))},
-        forget_ddls=tuple(ddl for ddl in map(ddl_id, life.statements) if ddl in progress.ddls),
+        forget_ddls=tuple(ddl for ddl in map(ddl_id, incarnation.statements) if ddl in progress.ddls),
         rewind=True,
     )
     if not options.rules.accept_gap(table):
@@ -70,11 +69,11 @@ def offered(
     """Those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is known
     without looking at their files, and they belong to no other consumer."""
     wanted, referred = [table for table in tables if table.table], _referred(sink)
-    both = assembly.lives(progress) if wanted else ({}, {})
+    there = assembly.there(progress) if wanted else {}
     found = set()
     for table in wanted:
         with contextlib.suppress(ConsumerError):
-            _made_anew(table, both, assembly, progress, options, referred)
+            _made_anew(table, there, assembly, progress, options, referred)
             found.add(table)
     others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming)
     return found - others.owned(found).keys() if found else found
@@ -82,13 +81,13 @@ def offered(
 
 def _made_anew(
     table: TableName,
-    both: tuple[Mapping[TableName, Life], ...],
+    there: Mapping[TableName, Incarnation],
     assembly: Assembly,
     progress: Progress,
     options: RoundOptions,
     referred: _Referred | None,
-) -> tuple[Life, SchemaFile]:
-    """The table's life and the statement that makes it; `both` are the lives upstream and in the target. `referred` is
+) -> tuple[Incarnation, SchemaFile]:
+    """The table and the statement that makes it; `there` are the target's tables. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
     check_name(table, assembly)
     if options.rules.naming.merges(table):
@@ -98,21 +97,20 @@ def _made_anew(
             table=str(table),
         )
     _check_moment(table, assembly, progress)
-    upstream, target = both
-    life = target.get(table) or upstream.get(table)
-    if life is None:
+    incarnation = there.get(table) or assembly.history.alive.get(table)
+    if incarnation is None:
         raise BadConfig(
             f"{table} was dropped or renamed upstream: loading it would bring it back",
             hint="what is left of it in the target can be dropped by hand",
         )
-    birth = _birth(table, life, assembly)
-    if table not in target:
+    birth = _birth(table, incarnation, assembly)
+    if table not in there:
         _check_order(table, birth, assembly)
-    _check_statements(table, birth, life, progress, options)
+    _check_statements(table, birth, incarnation, progress, options)
     _check_schemas(table, birth, assembly)
     if referred is not None:
-        _check_foreign_keys(table, life, assembly, options, referred)
-    return life, birth
+        _check_foreign_keys(table, incarnation, assembly, options, referred)
+    return incarnation, birth
 
 
 def _referred(sink: Sink) -> _Referred | None:
@@ -155,26 +153,26 @@ def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> Non
         )
 
 
-def _birth(table: TableName, life: Life, assembly: Assembly) -> SchemaFile:
-    if (why := life.not_anew) is not None:
-        hint = _SNAPSHOT if life.birth is None else _OF_A_VIEW if life.is_view else _BACKFILL
+def _birth(table: TableName, incarnation: Incarnation, assembly: Assembly) -> SchemaFile:
+    if (why := incarnation.not_anew) is not None:
+        hint = _SNAPSHOT if incarnation.birth is None else _OF_A_VIEW if incarnation.is_view else _BACKFILL
         raise CannotBeExact(why, hint=hint, table=str(table))
-    assert life.birth is not None
-    for file in exchanges(assembly.catalog, life, assembly.checkpoint):
+    assert incarnation.birth is not None
+    for file in assembly.history.exchanges_of(incarnation, assembly.checkpoint):
         raise CannotBeExact(
             f"{file.query} moved rows between it and another table, so its rows are not all under its name",
             hint=_BACKFILL,
             table=str(table),
         )
-    return life.birth
+    return incarnation.birth
 
 
 def _check_statements(
-    table: TableName, birth: SchemaFile, life: Life, progress: Progress, options: RoundOptions
+    table: TableName, birth: SchemaFile, incarnation: Incarnation, progress: Progress, options: RoundOptions
 ) -> None:
     """All of them must be for this program to execute, the birth above all: what a person made is not thrown away."""
-    kind = kind_of(action_of(birth))
-    if options.rules.policy_of(action_of(birth), table, birth.query) is DdlPolicy.IGNORE:
+    kind = kind_of(birth.action)
+    if options.rules.policy_of(birth.action, table, birth.query) is DdlPolicy.IGNORE:
         raise CannotBeExact(
             f"the policy for {kind} is ignore: the table was made by hand, and would not be made again",
             hint=f"let [consumer.ddl] execute {kind} for it, then resync again",
@@ -182,16 +180,16 @@ def _check_statements(
         )
     record = progress.ddls.get(ddl_id(birth))
     by_hand = record is not None and record.state is DdlState.SKIPPED and not progress.was_given(record.id)
-    if record is not None and by_hand and record.reason != ignored_reason(action_of(birth)):
+    if record is not None and by_hand and record.reason != ignored_reason(birth.action):
         raise CannotBeExact(
             f"its {kind} was done by hand ({record.reason}), and would not be done again",
             hint=_SNAPSHOT,
             table=str(table),
         )
-    for file in life.statements:
-        if options.rules.policy_of(action_of(file), table, file.query) is DdlPolicy.FAIL:
+    for file in incarnation.statements:
+        if options.rules.policy_of(file.action, table, file.query) is DdlPolicy.FAIL:
             raise CannotBeExact(
-                f"the policy for {kind_of(action_of(file))} is fail, and the table would stop at {file.query}",
+                f"the policy for {kind_of(file.action)} is fail, and the table would stop at {file.query}",
                 hint="set another action for it in [consumer.ddl], then resync again",
                 table=str(table),
             )
@@ -206,11 +204,11 @@ def _check_schemas(table: TableName, birth: SchemaFile, assembly: Assembly) -> N
 
 
 def _check_foreign_keys(
-    table: TableName, life: Life, assembly: Assembly, options: RoundOptions, referred: _Referred
+    table: TableName, incarnation: Incarnation, assembly: Assembly, options: RoundOptions, referred: _Referred
 ) -> None:
     """Its statements run beside the other tables as these are now."""
     executed = [
-        f for f in life.statements if options.rules.policy_of(action_of(f), table, f.query) is not DdlPolicy.IGNORE
+        f for f in incarnation.statements if options.rules.policy_of(f.action, table, f.query) is not DdlPolicy.IGNORE
     ]
     for made, changed in outgrown_references(assembly.catalog, executed, table, assembly.checkpoint):
         raise CannotBeExact(
@@ -219,7 +217,7 @@ def _check_foreign_keys(
             hint=_BACKFILL,
             table=str(table),
         )
-    later = [file for file in executed if file is not life.birth]
+    later = [file for file in executed if file is not incarnation.birth]
     columns = referred().get(options.rules.naming.target(table).folded, ()) if later else ()
     if columns and (changed_too := changed_under_keys(later, columns)) is not None:
         raise CannotBeExact(

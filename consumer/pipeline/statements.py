@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
+from consumer.history.target import OVERTAKEN
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
@@ -18,7 +19,6 @@ from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
 from consumer.plan.ddl_step import ddl_step
-from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement
 from consumer.target import DdlOutcome
 

@@ -8,9 +8,12 @@ from datetime import timedelta
 from typing import Any
 
 from consumer.errors import CannotBeExact, ConsumerError, GapFound
+from consumer.history.history import History
+from consumer.history.incarnations import Incarnation
+from consumer.history.target import is_pending
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import DataFile, Folder, Listing, SchemaFile
+from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
@@ -18,9 +21,7 @@ from consumer.model.times import tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
 from consumer.plan.forget import cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.gaps import find_gap, find_lost_rest
-from consumer.plan.history import needs_company, upstream_order
-from consumer.plan.late import Stretches, overdue_statements, seen_rows
-from consumer.plan.lives import Life, lives
+from consumer.plan.late import Stretches, left_over, overdue_statements, seen_rows
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
 from consumer.plan.rewrites import (
     Doubts,
@@ -32,10 +33,9 @@ from consumer.plan.rewrites import (
     written_anew,
 )
 from consumer.plan.round import Round
-from consumer.plan.standing import Standings, left_over
-from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
+from consumer.plan.statement import BEGINNING_ACTIONS, Statement
 from consumer.plan.table_state import TableState
-from consumer.plan.timeline import Timeline, build_timeline, is_pending
+from consumer.plan.timeline import Timeline, build_timeline
 
 Accepts = Callable[[TableName], bool]
 """Whether missing files of a table are accepted."""
@@ -100,32 +100,23 @@ class Assembly:
     def checkpoint(self) -> int:
         return self.listing.checkpoint
 
-    def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
-        """The tables that exist upstream, and those that the target has, where pending statements have not run. In a
-        round, `progress` is further than the one that the assembly began with."""
-        due, waiting, origins = self.statements_due(progress), self._waiting(progress), self.timeline.origins
-        return lives(due, origins), lives((file for file in due if file.path not in waiting), origins)
+    @property
+    def history(self) -> History:
+        """That of upstream's tables, up to the checkpoint."""
+        return self.timeline.history
+
+    def there(self, progress: Progress) -> dict[TableName, Incarnation]:
+        """The tables that exist where pending statements have not run. In a round, `progress` is further than the one
+        that the assembly began with."""
+        return self.history.there(self._waiting(progress))
 
     def executed(self, progress: Progress) -> frozenset[str]:
-        """The paths of those `statements_due` that have run, or count as if they had."""
-        return frozenset(file.path for file in self.statements_due(progress)) - self._waiting(progress)
+        """The paths of the statements that have run, or count as if they had."""
+        return frozenset(met.file.path for met in self.history.met) - self._waiting(progress)
 
     def _waiting(self, progress: Progress) -> set[str]:
         """The paths of the statements that are still to run."""
         return {statement.file.path for statement in self.timeline.pending if is_pending(statement.file, progress)}
-
-    def standings(self, progress: Progress) -> Standings:
-        """The target's tables, of those that exist or existed upstream."""
-        return Standings(self.statements_due(progress), self.timeline.origins, progress)
-
-    def statements_due(self, progress: Progress) -> list[SchemaFile]:
-        """The schema files that this round knows of, in upstream order."""
-        last, settled = self.checkpoint, self.listing.settled
-        return [
-            file
-            for file in upstream_order(self.catalog.files)
-            if file.version < last or (file.version == last and (settled or not needs_company(file, progress)))
-        ]
 
     def errors(self, progress: Progress, accept_gap: Accepts) -> Sequence[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files. Each table is looked at
@@ -234,7 +225,7 @@ class Assembly:
         """The last new beginning of the table up to `version`, 0 for none."""
         history = self.catalog.by_table.get(name, ())
         beginning = BEGINNING_ACTIONS - ({Action.TRUNCATE_TABLE} if self.naming.keeps_ended(name) else set())
-        begins = (f.version for f in history if f.version <= version and action_of(f) in beginning)
+        begins = (f.version for f in history if f.version <= version and f.action in beginning)
         return max(begins, default=0)
 
     def _gap(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> GapFound | None:

@@ -14,7 +14,7 @@ from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTION
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, same_name
 from consumer.plan.catalog import Catalog
-from consumer.plan.statement import Statement, action_of
+from consumer.plan.statement import Statement
 
 _COLUMN_ACTIONS = frozenset({Action.DROP_COLUMN, Action.DROP_COLUMNS, Action.MODIFY_COLUMN})
 """These change the columns that they name."""
@@ -117,9 +117,9 @@ def outgrown_references(
                 made.setdefault(other, (file, set()))[1].update(columns)
     for file in catalog.files if made else ():
         first, columns = made.get(file.name.folded, (file, set()))
-        if not first.version < file.version <= checkpoint or action_of(file) not in _UNFIT_ACTIONS:
+        if not first.version < file.version <= checkpoint or file.action not in _UNFIT_ACTIONS:
             continue
-        if action_of(file) not in _COLUMN_ACTIONS or not columns.isdisjoint(_words(file.query)):
+        if file.action not in _COLUMN_ACTIONS or not columns.isdisjoint(_words(file.query)):
             yield first, file
 
 
@@ -127,7 +127,7 @@ def changed_under_keys(statements: Iterable[SchemaFile], referred: Collection[st
     """The first of a table's `statements`, those behind its birth, that a server may refuse once other tables have keys
     to the columns `referred`, or before which the table did not fit them."""
     for file in statements:
-        if action_of(file) in _REBUILDING_ACTIONS or not _words(file.query).isdisjoint(referred):
+        if file.action in _REBUILDING_ACTIONS or not _words(file.query).isdisjoint(referred):
             return file
     return None
 

@@ -1,4 +1,5 @@
-"""What came late: rows and statements that were not there when their table was brought to where it is.
+"""What came late: rows and statements that were not there when their table was brought to where it is, and tables whose
+end the table rules left out.
 
 Every row up to a checkpoint is in the storage, so a row at or below a table's progress that turns up in a new file was
 either sent again, after a restart, and then its first copy was read, or it was missing when the progress was made: a
@@ -10,18 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from consumer.errors import CameLate
+from consumer.errors import CameLate, ConsumerError, DdlRefused
 from consumer.model.actions import Action
+from consumer.model.ddl_policy import kind_of
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import unread_files
 
 Stretches = tuple[int, ...]
 """Begin, end, begin, end, .. of stretches of commit-ts, ascending, the ends not included."""
+
+LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 
 
 def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
@@ -90,3 +94,25 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
         path=file.path,
         version=file.version,
     )
+
+
+def kept_by_policy(name: TableName) -> DdlRefused:
+    """The error of a table that no longer exists upstream, whose DROP was not followed, and that is still in the
+    target."""
+    kind = kind_of(Action.DROP_TABLE)
+    return DdlRefused(
+        f"{LEFT_OVER}: the policy for {kind} keeps it in the target",
+        hint=f"set evolve for {kind} in [consumer.ddl] and run again: the table is dropped in the target then; with"
+        " ignore it stays",
+        table=str(name),
+    )
+
+
+def is_kept_by_policy(name: TableName, place: TableProgress) -> bool:
+    """Whether the table stopped for that."""
+    return place.state is State.STOPPED and place.reason == kept_by_policy(name).sentence()
+
+
+def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
+    """The tables that stopped for that."""
+    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(name, place)}

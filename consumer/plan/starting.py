@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from consumer.ddl.changes import changes_of
 from consumer.errors import BadConfig
+from consumer.history.history import exchanged
+from consumer.history.incarnations import Incarnation
+from consumer.history.target import PASSED_OVER, TargetTables, is_settled, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind
@@ -17,10 +19,7 @@ from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress,
 from consumer.model.rules import NO_STARTS, NOW, ShapingOf, Starts
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, given_at
-from consumer.plan.standing import LEFT_OVER, PASSED_OVER, Standings, is_settled, was_executed
-from consumer.plan.statement import action_of
-from consumer.plan.upstream_at import UpstreamAt
+from consumer.plan.late import LEFT_OVER
 
 
 def starting(
@@ -73,18 +72,15 @@ def idle_notes(assembly: Assembly, progress: Progress, starts: Starts) -> Iterat
 def check_exchanged(assembly: Assembly, progress: Progress) -> None:
     """Raises BadConfig where a table lacks rows that an EXCHANGE PARTITION gave it, because that is not done again for
     the sake of the other one, which has begun behind it."""
-    files = [file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION]
-    given = [file for file in files if progress.was_given(ddl_id(file))]
-    alive = assembly.lives(progress)[0].values() if given else ()
-    for file in given:
-        other = changes_of(file).named("exchange")
-        moved = {file.name.folded, *([other.within(file.database).folded] if other is not None else [])}
-        for life in alive:
-            own = (n for n, since in zip(life.names, life.since, strict=True) if since < file.version)
-            name = life.names[-1]
+    history = assembly.history
+    for file in (file for file in history.exchanges if progress.was_given(ddl_id(file))):
+        moved = {name.folded for name in exchanged(file)}
+        for table in history.alive.values():
+            own = (n for n, since in zip(table.names, table.since, strict=True) if since < file.version)
+            name = table.name
             if not assembly.wanted(name) or moved.isdisjoint(n.folded for n in own):
                 continue
-            if max(map(progress.start_of, life.names)) < file.version:
+            if max(map(progress.start_of, table.names)) < file.version:
                 raise BadConfig(
                     f"{name} exchanged a partition with a table that begins behind that, by --start-ts: {file.query}"
                     f" (version {file.version})",
@@ -105,21 +101,22 @@ class _Starting:
 
     def __init__(self, assembly: Assembly, progress: Progress, asked: Mapping[TableName, int]) -> None:
         self._assembly, self._progress, self._asked = assembly, progress, asked
-        self._files = assembly.statements_due(progress)
+        self._history = assembly.history
         moments = {name: assembly.checkpoint if ts == NOW else ts for name, ts in asked.items()}
-        self._upstream = UpstreamAt(moments, self._files, assembly.timeline.origins)
+        found = ((name, self._history.at(name, ts)) for name, ts in moments.items())
+        self._at = {name: table for name, table in found if table is not None}
 
     def moment(self, name: TableName) -> int | None:
         """Where the table begins; None where the rule has no effect on it. Raises BadConfig for one that has begun
         elsewhere."""
-        life, place, asked = self._upstream.at.get(name), self._progress.table(name), self._asked[name]
-        if life is None:
+        table, place, asked = self._at.get(name), self._progress.table(name), self._asked[name]
+        if table is None:
             return None  # the table that has this name is younger, or older
-        if place.state is not State.EXCLUDED and self._follows_another(name, life):
+        if place.state is not State.EXCLUDED and self._follows_another(name, table):
             return None  # its end and the CREATE TABLE of this one are still to run
-        begun, left_out = self._has_begun(name, life), place.state in (State.EXCLUDED, State.DROPPED)
+        begun, left_out = self._has_begun(name, table), place.state in (State.EXCLUDED, State.DROPPED)
         if asked == NOW:
-            goes_on = begun or self._has_begun_elsewhere(life) or self._assembly.checkpoint < place.applied_ts
+            goes_on = begun or self._has_begun_elsewhere(table) or self._assembly.checkpoint < place.applied_ts
             return None if goes_on else self._assembly.checkpoint
         if place.state is State.DROPPED and asked < place.applied_ts:
             return None
@@ -130,52 +127,51 @@ class _Starting:
             raise _refused(name, f"it {where}{end}, and {asked} is another moment", "to go on")
         return asked
 
-    def _follows_another(self, name: TableName, life: Life) -> bool:
+    def _follows_another(self, name: TableName, table: Incarnation) -> bool:
         """Whether the target has an older table of the name."""
-        standing = self._standings.there.get(name)
-        own = {file.path for file in life.statements}
-        return standing is not None and standing.sure and own.isdisjoint(f.path for f in standing.life.statements)
+        there = self._target.there.get(name)
+        return there is not None and there.sure and there.table is not table
 
     @cached_property
-    def _standings(self) -> Standings:
-        return self._assembly.standings(self._progress)
+    def _target(self) -> TargetTables:
+        return TargetTables(self._history, self._progress)
 
-    def _has_begun(self, name: TableName, life: Life) -> bool:
+    def _has_begun(self, name: TableName, table: Incarnation) -> bool:
         """Whether a statement of the table ran, or rows of it were read."""
-        ran = (file for file in life.statements if file.name == name)
+        ran = (file for file in table.statements if file.name == name)
         if any(was_executed(file, self._progress) and not self._progress.was_given(ddl_id(file)) for file in ran):
             return True
-        return any(self._read(name, life))
+        return any(self._read(name, table))
 
-    def _has_begun_elsewhere(self, life: Life) -> bool:
+    def _has_begun_elsewhere(self, table: Incarnation) -> bool:
         """Whether the target was given the table, or followed it under any name."""
         if self._progress.is_new:
             return False
-        there = given_at(life, self._progress) or _standing(life, self._standings) is not None
-        return bool(there) or any(any(self._read(own, life)) for own in life.names)
+        there = table.given_at(self._progress) or self._target.followed(table) is not None
+        return bool(there) or any(any(self._read(own, table)) for own in table.names)
 
-    def _read(self, name: TableName, life: Life) -> Iterator[Folder]:
+    def _read(self, name: TableName, table: Incarnation) -> Iterator[Folder]:
         """The folders of the table that were read."""
-        since = 0 if life.birth is None else life.birth.version
+        since = 0 if table.birth is None else table.birth.version
         folders = (folder for folder in self._progress.folders if folder.version >= since)
         return (folder for folder in folders if self._assembly.catalog.owner(folder) == name)
 
     def change(self, begins: Mapping[TableName, int], policy_of: PolicyOf) -> ProgressChange:
         """What `begins` records."""
-        progress, standings = self._progress, self._standings
+        progress = self._progress
         passed: dict[str, tuple[SchemaFile, str]] = {}
         again: list[DdlId] = []
         former: dict[TableName, TableProgress] = {}
         for name, ts in begins.items():
-            for life in self._upstream.had(name, ts):
-                own = life is self._upstream.at[name]
-                over = own or (life.end is not None and life.end.version <= ts)
-                passed |= {f.path: (f, f"{GIVEN}{ts}" if own else PASSED_OVER) for f in _up_to(life, ts, over or name)}
-                again += self._done_again(life, ts) if name in progress.starts else []
-                if over and (there := _standing(life, standings)) not in (None, name):
+            for table in self._history.had(name, ts):
+                own = table is self._at[name]
+                over = own or (table.end is not None and table.end.version <= ts)
+                passed |= {f.path: (f, f"{GIVEN}{ts}" if own else PASSED_OVER) for f in _up_to(table, ts, over or name)}
+                again += self._done_again(table, ts) if name in progress.starts else []
+                if over and (there := self._target.followed(table)) not in (None, name):
                     former |= self._taken_away(name, there, policy_of)
-            dropped = self._last_drop(name, ts, standings)
-            for file in self._files if dropped else ():
+            dropped = self._last_drop(name, ts)
+            for file, _ in self._history.met if dropped else ():
                 if file.database == name.database and file.version <= dropped:
                     passed.setdefault(file.path, (file, PASSED_OVER))
         records = (
@@ -186,7 +182,7 @@ class _Starting:
         return ProgressChange(
             tables={**former, **{name: TableProgress(ts) for name, ts in begins.items()}},
             # Files that it was left out for can be gone: from its moment on its folders are as new ones.
-            folders={folder: None for name in begins for folder in self._read(name, self._upstream.at[name])},
+            folders={folder: None for name in begins for folder in self._read(name, self._at[name])},
             ddls=tuple(records),
             forget_ddls=tuple(again),
             starts=dict(begins),
@@ -194,9 +190,11 @@ class _Starting:
             rewind=any(ts < progress.table(name).applied_ts for name, ts in begins.items()),
         )
 
-    def _done_again(self, life: Life, ts: int) -> list[DdlId]:
+    def _done_again(self, table: Incarnation, ts: int) -> list[DdlId]:
         """The statements above `ts` that were passed over, as the table was to begin later."""
-        known = ((ddl_id(file), self._progress.ddls.get(ddl_id(file))) for file in life.statements if file.version > ts)
+        known = (
+            (ddl_id(file), self._progress.ddls.get(ddl_id(file))) for file in table.statements if file.version > ts
+        )
         return [ddl for ddl, record in known if record and record.reason.startswith((GIVEN, PASSED_OVER))]
 
     def _taken_away(self, name: TableName, there: TableName, policy_of: PolicyOf) -> dict[TableName, TableProgress]:
@@ -208,14 +206,14 @@ class _Starting:
             raise _refused(name, f"the target has a former state of it as {there}, which would have to be dropped")
         return {there: TableProgress(self._progress.table(there).applied_ts, State.EMPTYING, LEFT_OVER)}
 
-    def _last_drop(self, name: TableName, ts: int, standings: Standings) -> int:
+    def _last_drop(self, name: TableName, ts: int) -> int:
         """The last DROP DATABASE up to `ts` that has not run and would take the table away."""
         files = self._assembly.catalog.by_table.get(TableName(name.database, ""), ())
-        due = [f for f in files if action_of(f) == Action.DROP_SCHEMA and not is_settled(f, self._progress)]
+        due = [f for f in files if f.action == Action.DROP_SCHEMA and not is_settled(f, self._progress)]
         last = max((file.version for file in due if file.version <= ts), default=0)
-        older = ((n, s) for n, s in standings.there.items() if n.database == name.database and n != name)
-        for other, standing in older if last else ():
-            if standing.sure and standing.since < last:
+        older = ((n, t) for n, t in self._target.there.items() if n.database == name.database and n != name)
+        for other, there in older if last else ():
+            if there.sure and there.since < last:
                 raise BadConfig(
                     f"{name} begins behind a DROP DATABASE that is still to run (version {last}), which takes {other}"
                     " out of the target too",
@@ -225,20 +223,11 @@ class _Starting:
         return last
 
 
-def _up_to(life: Life, ts: int, name: TableName | bool) -> Iterator[SchemaFile]:
+def _up_to(table: Incarnation, ts: int, name: TableName | bool) -> Iterator[SchemaFile]:
     """The statements of the table, its end too: all up to `ts`, or only those under one name."""
-    for file in (*life.statements, *([life.end] if life.end is not None and life.end.table else [])):
+    for file in (*table.statements, *([table.end] if table.end is not None and table.end.table else [])):
         if file.version <= ts and name in (True, file.name):
             yield file
-
-
-def _standing(life: Life, standings: Standings) -> TableName | None:
-    """The name under which the target has the table, by a statement that ran there."""
-    paths = {file.path for file in life.statements}
-    for name, standing in standings.there.items():
-        if standing.sure and any(file.path in paths for file in standing.life.statements):
-            return name
-    return None
 
 
 def _check(name: TableName, ts: int, assembly: Assembly, progress: Progress, shaping_of: ShapingOf) -> None:

@@ -9,18 +9,19 @@ from dataclasses import dataclass, replace
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.renames import LiveTables
+from consumer.history.history import History as UpstreamHistory
+from consumer.history.target import is_left_undone, is_pending
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import DdlState, Progress, State
+from consumer.model.progress import Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
 from consumer.plan.history import History, follow, needs_company, upstream_order
-from consumer.plan.standing import is_left_undone
 from consumer.plan.statement import FormerName, NotRead, Statement
 from consumer.plan.table_book import TableBook
 
@@ -40,6 +41,7 @@ class Timeline:
     overdue: tuple[SchemaFile, ...]
     origins: Mapping[str, TableName]
     book: TableBook
+    history: UpstreamHistory
 
 
 def build_timeline(
@@ -66,8 +68,13 @@ def build_timeline(
     upstream, origins = dict(history.tables.columns), dict(history.origins)
     for file in later:  # rows can lie in their folders already
         history.follow(file, history.statement(file, agenda.live))
+    told = UpstreamHistory()
+    for file in told.in_order(file for file in catalog.files if file.version <= checkpoint):
+        if file.version < checkpoint or settled or not needs_company(file, progress):
+            told.follow(file, told.look(file))
+    told.reach_checkpoint()
     there = dict(_there(agenda.live, catalog, progress, checkpoint))
-    return Timeline(tuple(agenda.pending), there, upstream, tuple(agenda.overdue), origins, history.book)
+    return Timeline(tuple(agenda.pending), there, upstream, tuple(agenda.overdue), origins, history.book, told)
 
 
 class _Agenda:
@@ -194,15 +201,6 @@ def _there(
             files = catalog.by_table.get(name, ())
             last = bisect_right(files, place.applied_ts, key=lambda file: file.version)
             yield name, files[last - 1].columns if last else columns
-
-
-def is_pending(file: SchemaFile, progress: Progress) -> bool:
-    """Whether the statement is still to run, or it is not known whether it has."""
-    record = progress.ddls.get(ddl_id(file))
-    if record is not None:
-        return record.state in (DdlState.INTENT, DdlState.REFUSED)
-    applied_ts = progress.table(file.name).applied_ts
-    return file.version > applied_ts or file.version == applied_ts != progress.start_of(file.name)
 
 
 def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:

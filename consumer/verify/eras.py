@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import count
 
 from consumer.errors import CannotBeExact
+from consumer.history.incarnations import Incarnation
 from consumer.model.actions import Action
 from consumer.model.bad_rows import Quarantine
 from consumer.model.check import Era, Modes
@@ -23,8 +24,6 @@ from consumer.model.times import MAX_TSO
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.catalog import Catalog
-from consumer.plan.lives import Life
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load, plan_timeless_load
 from consumer.ports import StorageReader
@@ -52,15 +51,14 @@ class _Span:
 
 @dataclass(frozen=True)
 class TableHistory:
-    """One table of the target, whose `life` the executed statements tell, complete up to `end`. `unread` is the
-    assembly of the same listing for one who has read nothing, `moving` has the statements that exchange partitions."""
+    """One table of the target, as the executed statements tell it, complete up to `end`. `unread` is the assembly of
+    the same listing for one who has read nothing."""
 
     name: TableName
-    life: Life
+    table: Incarnation
     end: int
     assembly: Assembly
     unread: Assembly
-    moving: Catalog
     progress: Progress
     options: RoundOptions
     reader: StorageReader
@@ -78,8 +76,9 @@ class TableHistory:
     def statements(self) -> TableStatements:
         """Those that the table's rows went through."""
         keeps_ended = self.mode is not None and self.mode.keeps_ended
-        known = (self.assembly.catalog, self.moving, self.progress, self.executed)
-        return TableStatements(self.name, self.life, self.end, keeps_ended, *known)
+        return TableStatements(
+            self.name, self.table, self.end, keeps_ended, self.assembly, self.progress, self.executed
+        )
 
     @cached_property
     def files(self) -> TableFiles:
@@ -96,10 +95,10 @@ class TableHistory:
             )
         if self.statements.moves:
             return "an EXCHANGE PARTITION brought rows that are not in its files"
-        born = self.life.birth
+        born = self.table.birth
         if born is not None and born.version == begins and born.type == Action.RECOVER_TABLE:
             return "it came back with rows that TiCDC does not write again"
-        gap = next((g for name in self.life.names if (g := self.unread.gap_from(name, Progress(), begins))), None)
+        gap = next((g for name in self.table.names if (g := self.unread.gap_from(name, Progress(), begins))), None)
         if gap is not None:
             return f"files are missing: {gap.message}"
         gone = self.files.gone
@@ -154,7 +153,7 @@ class TableHistory:
         yield self._span(after, end, self.statements.before(first), known, kept)
 
     def _span(self, after: int, end: int, opening: SchemaFile | None, known: Known, kept: bool) -> _Span:
-        name, columns = self.statements.name_at(after), self.statements.columns(opening)
+        name, columns = self.table.name_at(after), self.statements.columns(opening)
         return _Span(name, after, end, columns, opening, known, kept)
 
     def _era(
@@ -222,7 +221,7 @@ class TableHistory:
     @property
     def _quarantined(self) -> Quarantine | None:
         """Also lines of tables that had one of its names before or have it now: a bad line does not tell its time."""
-        names = {self.name, *self.life.names}
+        names = {self.name, *self.table.names}
         known = frozenset(row for name in names for row in self.progress.bad_rows.get(name, ()))
         return Quarantine(len(known), uneven=True, known=known) if known else None
 

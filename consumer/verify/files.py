@@ -1,4 +1,4 @@
-"""The files of one table's life that `verify` reads, and what may be gone from them."""
+"""The files of one table that `verify` reads, and what may be gone from them."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class TableFiles:
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:
         """Those of which something was read."""
-        catalog, names, known = self.assembly.catalog, self.statements.life.names, self.statements.progress.folders
+        catalog, names, known = self.assembly.catalog, self.statements.table.names, self.statements.progress.folders
         roots = {file.root for name in names for file in catalog.by_table.get(name, ())}
         read = [folder for root in roots for folder in self.assembly.read.get(root, ())]
         return {folder: known[folder] for folder in read if catalog.owner(folder) in names}
 
     @cached_property
     def _all(self) -> Sequence[DataFile]:
-        return [file for name in self.statements.life.names for file in self.assembly.files.get(name, ())]
+        return [file for name in self.statements.table.names for file in self.assembly.files.get(name, ())]
 
     @cached_property
     def _with_bad_rows(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from consumer.ddl.changes import changes_of, takes_rows
 from consumer.ddl.declared import Definition
+from consumer.history.incarnations import Incarnation
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import ignored_reason
@@ -17,47 +18,43 @@ from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import ddl_id
-from consumer.plan.catalog import Catalog
-from consumer.plan.lives import Life, exchanges, given_at
-from consumer.plan.statement import action_of
+from consumer.plan.assembly import Assembly
 
 
 @dataclass(frozen=True)
 class TableStatements:
-    """Those of the table `name`, with this `life`, up to `end`. `moving` has the statements that exchange partitions.
-    A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE TABLE. `executed` has the paths of all
-    statements that have run."""
+    """Those of the table `name` up to `end`. A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE
+    TABLE. `executed` has the paths of all statements that have run."""
 
     name: TableName
-    life: Life
+    table: Incarnation
     end: int
     keeps_ended: bool
-    catalog: Catalog
-    moving: Catalog
+    assembly: Assembly
     progress: Progress
     executed: Collection[str] = ()
 
     @cached_property
     def all(self) -> list[SchemaFile]:
         """Without each TRUNCATE TABLE that a policy has ignored: the rows must be there."""
-        return [file for file in self.life.statements if file.version <= self.end and not self._is_ignored(file)]
+        return [file for file in self.table.statements if file.version <= self.end and not self._is_ignored(file)]
 
     @cached_property
     def begins(self) -> int:
         """The statement that the table was empty behind; 0 for none in the storage."""
-        emptied = [] if self.keeps_ended else [file for file in self.all if action_of(file) is Action.TRUNCATE_TABLE]
-        birth = self.life.birth
+        emptied = [] if self.keeps_ended else [file for file in self.all if file.action is Action.TRUNCATE_TABLE]
+        birth = self.table.birth
         return max((file.version for file in emptied), default=birth.version if birth is not None else 0)
 
     @cached_property
     def given(self) -> int:
         """The moment as of which the target was given the table, 0 for none."""
-        return max(self.progress.start_ts, given_at(self.life, self.progress))
+        return max(self.progress.start_ts, self.table.given_at(self.progress))
 
     @cached_property
     def moves(self) -> list[SchemaFile]:
         """Statements behind the beginning that brought rows from another table."""
-        found = exchanges(self.moving, self.life, self.end)
+        found = self.assembly.history.exchanges_of(self.table, self.end)
         return [file for file in found if file.version > self.begins]
 
     @cached_property
@@ -79,7 +76,7 @@ class TableStatements:
         for file in self.all:
             record = self.progress.ddls.get(ddl_id(file))
             skipped = record is not None and record.state is DdlState.SKIPPED and file.version > self.given
-            if skipped and (action_of(file) is Action.TRUNCATE_TABLE or takes_rows_away(file)):
+            if skipped and (file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)):
                 return file
         return None
 
@@ -87,17 +84,19 @@ class TableStatements:
     def waits(self) -> int:
         """The version of the first statement filed under the table's name that has not run, 0 for none: it is refused,
         or waits for others of its moment. The watermark can be that version."""
-        own = (file for file in self.catalog.by_table.get(self.name, ()) if self.life.since[-1] < file.version)
+        own = (
+            file for file in self.assembly.catalog.by_table.get(self.name, ()) if self.table.since[-1] < file.version
+        )
         waiting = (file.version for file in own if file.query and file.path not in self.executed)
         return min((version for version in waiting if version <= self.end), default=0)
 
     def is_own(self, file: SchemaFile) -> bool:
         """Whether the statement tells columns of this table, and not of one that it exchanged a partition with."""
-        return file.name in self.life.names and file.path in self._paths
+        return file.path in self._paths
 
     def before(self, version: int) -> SchemaFile | None:
         """The schema file that tells the table's columns before `version`."""
-        known = self._known_files
+        known = self.table.files
         return known[max(bisect_left(known, version, key=_version) - 1, 0)] if known else None
 
     def columns(self, file: SchemaFile | None) -> tuple[Column, ...]:
@@ -114,31 +113,14 @@ class TableStatements:
 
     def declared(self, file: SchemaFile | None) -> Mapping[str, Definition]:
         """What the statements say of each column as of `file`."""
-        return {} if file is None else self.catalog.declared(file)
-
-    def name_at(self, version: int) -> TableName:
-        """The name that the table has from `version` on."""
-        pairs = zip(self.life.names, self.life.since, strict=True)
-        return next((name for name, since in reversed(list(pairs)) if since <= version), self.life.names[0])
+        return {} if file is None else self.assembly.catalog.declared(file)
 
     @cached_property
     def _paths(self) -> frozenset[str]:
-        return frozenset(file.path for file in self.life.statements)
-
-    @cached_property
-    def _known_files(self) -> list[SchemaFile]:
-        """The schema files that tell the table's columns, by version."""
-        by_table = self.catalog.by_table
-        known = [
-            file
-            for name in self.life.names
-            for file in by_table.get(name, ())
-            if file.path in self._paths or (not file.query and self.name_at(file.version) == name)
-        ]
-        return sorted(known, key=_version)
+        return frozenset(file.path for file in self.table.files)
 
     def _is_ignored(self, file: SchemaFile) -> bool:
-        action, record = action_of(file), self.progress.ddls.get(ddl_id(file))
+        action, record = file.action, self.progress.ddls.get(ddl_id(file))
         if action is not Action.TRUNCATE_TABLE or record is None:
             return False
         return record.state is DdlState.SKIPPED and record.reason == ignored_reason(action)

@@ -15,7 +15,6 @@ from consumer.model.names import TableName, same_name
 from consumer.model.naming import Naming
 from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.plan.catalog import Catalog
-from consumer.plan.statement import action_of
 from consumer.target import LoadRequest, Only, Sink
 from consumer.verify.known import Known
 
@@ -50,7 +49,7 @@ def forms_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[Sc
     """What the buckets must know of the table's mode; `statements` are those that it has seen."""
     if mode is None:
         return None
-    emptied = [file for file in statements if action_of(file) is Action.TRUNCATE_TABLE] if mode.keeps_ended else []
+    emptied = [file for file in statements if file.action is Action.TRUNCATE_TABLE] if mode.keeps_ended else []
     ends = tuple((file.version, str(file.name)) for file in sorted(emptied, key=lambda file: file.version))
     return Modes(mode.kind, upstream_key(mode, target), added_places(mode, target), ends)
 

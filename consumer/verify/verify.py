@@ -20,7 +20,6 @@ from consumer.errors import (
     WrongUpstream,
 )
 from consumer.layout.schema_file import is_view
-from consumer.model.actions import Action
 from consumer.model.bad_rows import BadRow, Quarantine, first_of
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
@@ -87,24 +86,22 @@ class Verifier:
         return others.foreign([name for name in {*assembly.tables, *progress.tables} if name.table])
 
     def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
-        _, there = assembly.lives(progress)
+        there = assembly.there(progress)
         alive = [name for name in there if progress.table(name).state is not State.DROPPED]
-        moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
-        exchanges = replace(assembly.catalog, files=moving)
         unread = Assembly.of(
             assembly.listing, Progress(), self.options.rules.wanted, retention=self.options.files.retention
         )
         executed = assembly.executed(progress)
         found = []
-        for name, life in sorted(there.items()):
+        for name, table in sorted(there.items()):
             place = progress.table(name)
-            a_view = bool(life.statements) and is_view(life.statements[-1].columns)
+            a_view = bool(table.statements) and is_view(table.statements[-1].columns)
             end = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             told = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
             if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told or name in foreign:
                 continue
-            known = (assembly, unread, exchanges, progress, self.options, self.reader)
-            found.append(TableHistory(name, life, end, *known, alive, executed))
+            known = (assembly, unread, progress, self.options, self.reader)
+            found.append(TableHistory(name, table, end, *known, alive, executed))
         return found
 
     def _is_chosen(self, name: TableName) -> bool:

@@ -1,0 +1,124 @@
+"""What the target has of upstream's tables, found from the statements that were executed there.
+
+Under table rules that change, or with statements that a policy or a stop has left out, the target's tables can have
+other names than the upstream's, and tables can exist that the upstream no longer has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from consumer.history.history import History
+from consumer.history.incarnations import Incarnation
+from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import ddl_id
+
+PASSED_OVER = "its table was gone before the table rules took it"
+"""Recorded with a statement that was not executed, because the upstream's table no longer existed."""
+
+NOT_MADE = "the table rules left its table out then, and another one has a name of it since"
+"""Recorded with a statement that was not executed, because the target can no longer have the table under that name."""
+
+OVERTAKEN = "overtaken by "
+"""The beginning of the reason that is recorded with a statement that was not executed because a later one drops its
+table."""
+
+_NOT_EXECUTED = (PASSED_OVER, NOT_MADE, OVERTAKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A table that the target has under some name."""
+
+    table: Incarnation
+    since: int
+    """The version of the statement that gave it the name there."""
+    sure: bool
+    """A statement about it was executed there; else it is older than the changefeed and assumed to exist."""
+
+
+class TargetTables:
+    """What is `there` in the target, by its names there: tables that exist or existed upstream."""
+
+    def __init__(self, history: History, progress: Progress) -> None:
+        self.there: dict[TableName, TargetTable] = {}
+        self._names: dict[int, TableName] = {}
+        known: set[int] = set()
+        for file, table in history.met:
+            if table is not None and id(table) not in known:
+                known.add(id(table))
+                if table.birth is None and table.names[0] not in self.there:
+                    self._put(table.names[0], TargetTable(table, 0, sure=False))
+            if was_executed(file, progress):
+                self._executed(file, table)
+
+    def name(self, table: Incarnation) -> TableName | None:
+        """The name of the table in the target, None if it does not exist there."""
+        return self._names.get(id(table))
+
+    def followed(self, table: Incarnation) -> TableName | None:
+        """The same, where a statement about it ran there."""
+        name = self.name(table)
+        return name if name is not None and self.there[name].sure else None
+
+    def take_away(self, name: TableName) -> None:
+        """The target's table no longer exists."""
+        if (former := self.there.pop(name, None)) is not None:
+            del self._names[id(former.table)]
+
+    def _executed(self, file: SchemaFile, table: Incarnation | None) -> None:
+        action = file.action
+        if action == Action.DROP_SCHEMA:
+            for name in [name for name in self.there if name.database == file.database]:
+                self.take_away(name)
+        elif action in DROP_ACTIONS:
+            self.take_away(file.name)
+        elif table is not None and action in CREATE_ACTIONS | RENAME_ACTIONS:
+            self._put(file.name, TargetTable(table, file.version, sure=True))
+        elif table is not None and (own := self.name(table)) is not None:
+            self.there[own] = replace(self.there[own], sure=True)
+
+    def _put(self, name: TableName, found: TargetTable) -> None:
+        if (former := self.name(found.table)) is not None:
+            self.take_away(former)
+        self.take_away(name)
+        self.there[name] = found
+        self._names[id(found.table)] = name
+
+
+def is_pending(file: SchemaFile, progress: Progress) -> bool:
+    """Whether the statement is still to run, or it is not known whether it has."""
+    record = progress.ddls.get(ddl_id(file))
+    if record is not None:
+        return record.state in (DdlState.INTENT, DdlState.REFUSED)
+    applied_ts = progress.table(file.name).applied_ts
+    return file.version > applied_ts or file.version == applied_ts != progress.start_of(file.name)
+
+
+def was_executed(file: SchemaFile, progress: Progress) -> bool:
+    """Whether a statement ran, or somebody has done by hand what it means. One that broke off may have run."""
+    if not file.query:
+        return False
+    record = progress.ddls.get(ddl_id(file))
+    if record is None:
+        return file.version <= progress.start_of(file.name)
+    if record.state is DdlState.SKIPPED:
+        return not record.reason.startswith(_NOT_EXECUTED)
+    return record.state is not DdlState.REFUSED
+
+
+def is_settled(file: SchemaFile, progress: Progress) -> bool:
+    """Whether a statement needs no more work."""
+    record = progress.ddls.get(ddl_id(file))
+    if record is None:
+        return not file.query or file.version <= progress.start_of(file.name)
+    return record.state in (DdlState.DONE, DdlState.SKIPPED)
+
+
+def is_left_undone(file: SchemaFile, progress: Progress) -> bool:
+    """Whether the statement will never be executed, because its table must not be created under that name."""
+    record = progress.ddls.get(ddl_id(file))
+    return record is not None and record.reason in (PASSED_OVER, NOT_MADE)
