@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.ddl.changes import Fate, Shape, Told, changes_of, recovered_table
+from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partitions, recovered_table
 from consumer.ddl.charsets import TIDB_DEFAULT
 from consumer.ddl.references import TableReference
 from consumer.history.incarnations import Incarnation, LiveTables
@@ -17,12 +17,15 @@ from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
     DROP_ACTIONS,
+    INDEX_ACTIONS,
+    PARTITION_ACTIONS,
     RENAME_ACTIONS,
     Action,
 )
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, same_name
-from consumer.model.table_definition import Charset
+from consumer.model.steps import TableBefore
+from consumer.model.table_definition import UNTOLD, Charset
 
 _ENDS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
 """What FLASHBACK TABLE brings a table back from."""
@@ -133,6 +136,20 @@ class History:
         own = ("table", same_name(file.table))
         others = (name for name in changes_of(file).names if (name.role, same_name(name.table)) != own)
         return {name for reference in others for name in self._meant(reference, file)}
+
+    def before(self, event: Event) -> TableBefore:
+        """What is told of the statement's table before it, as far as the statement asks for it."""
+        file, action = event.file, event.action
+        table = self.tables.get(event.old_name or file.name)
+        told = None if table is None else table.told
+        divided = action in PARTITION_ACTIONS or counts_partitions(file)
+        return TableBefore(
+            None if table is None else table.columns,
+            told.partitioned().partitioning if told is not None and divided else None,
+            told.shape().indexes if told is not None and action in INDEX_ACTIONS else UNTOLD,
+            # TiDB's own default where no statement tells what the database has.
+            self._databases.get(file.database, TIDB_DEFAULT) if action in CREATE_ACTIONS else None,
+        )
 
     def end_of(self, name: TableName) -> SchemaFile | None:
         """The last statement that took a table of the name away, whatever its case, or emptied it."""

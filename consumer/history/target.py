@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
-from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, MULTI_FILE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress
@@ -96,6 +96,11 @@ def is_pending(file: SchemaFile, progress: Progress) -> bool:
         return record.state in (DdlState.INTENT, DdlState.REFUSED)
     applied_ts = progress.table(file.name).applied_ts
     return file.version > applied_ts or file.version == applied_ts != progress.start_of(file.name)
+
+
+def needs_company(file: SchemaFile, progress: Progress) -> bool:
+    """At C == V the other files of a version may not be written yet: its statement waits for C > V."""
+    return bool(file.query) and file.type in MULTI_FILE_ACTIONS and ddl_id(file) not in progress.ddls
 
 
 def was_executed(file: SchemaFile, progress: Progress) -> bool:

@@ -241,7 +241,7 @@ class ConsumerManager:
 def _check_order(context: RoundContext) -> None:
     """Stop tables of which nothing tells where in time rows without a commit-ts are."""
     for name, consumer in context.consumers.items():
-        if consumer.state.error is None and name in context.assembly.timeline.upstream:
+        if consumer.state.error is None and name in context.assembly.history.alive:
             unread, files = [entry.file for entry in consumer.state.unread], consumer.files
             error = context.assembly.check_places(name, files, context.progress)
             if error is None and not context.options.files.date_order:

@@ -77,7 +77,7 @@ class Assembly:
     ) -> Assembly:
         catalog = Catalog.of(listing.schemas, (error.path for error in listing.broken))
         timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled, naming)
-        catalog = replace(catalog, book=timeline.book)
+        catalog = replace(catalog, history=timeline.history)
         # One above the checkpoint may only not be complete yet.
         due_errors = [e for e in listing.broken if e.version is None or e.version <= listing.checkpoint]
         broken = _broken(catalog, due_errors)
@@ -193,7 +193,7 @@ class Assembly:
 
     def gaps(self) -> Iterator[GapFound]:
         """The first hole in the files of each table, if it were read from its beginning."""
-        found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.timeline.upstream))
+        found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.history.alive))
         return (gap for gap in found if gap is not None)
 
     def round(

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
 from consumer.errors import SchemaMissing
+from consumer.history.history import History
 from consumer.layout.paths import schema_path
 from consumer.layout.schema_file import is_table_id, root_of
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
-from consumer.plan.table_book import TableBook
 
 
 def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
@@ -42,7 +42,7 @@ def schemas_gone(table: TableName, root: str) -> SchemaMissing:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``. `book` tells what
+    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``. `history` tells what
     statements say. `damaged` are the checksums, as their names tell them, of the files at ``(root, version)`` that
     cannot be read."""
 
@@ -51,7 +51,7 @@ class Catalog:
     by_table: Mapping[TableName, tuple[SchemaFile, ...]]
     by_root: Mapping[str, tuple[SchemaFile, ...]]
     damaged: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    book: TableBook = field(default_factory=lambda: TableBook(Progress()), compare=False, repr=False)
+    history: History = field(default_factory=History, compare=False, repr=False)
     _reordered: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -90,7 +90,7 @@ class Catalog:
 
     def shape(self, file: SchemaFile) -> Shape:
         """What the statements up to `file` tell of its table."""
-        return self.book.shape(file)
+        return self.history.shape(file)
 
     def declared(self, file: SchemaFile) -> Mapping[str, Definition]:
         """What they say about its columns, by lower-case name."""

@@ -78,7 +78,7 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
     known = {(ddl.database, ddl.table) for ddl in progress.ddls}
     found: dict[TableName, CameLate] = {}
     for file in timeline.overdue:
-        missed = file.name in timeline.upstream or (file.database, file.table) in known
+        missed = file.name in timeline.history.alive or (file.database, file.table) in known
         if missed or not (file.table or file.type == Action.CREATE_SCHEMA):
             found.setdefault(file.name, _overdue(file, progress.table(file.name).applied_ts))
     return found

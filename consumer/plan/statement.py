@@ -19,7 +19,6 @@ from consumer.model.steps import UNKNOWN_TABLE, TableBefore
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
 _NOT_ON_TABLES = CREATE_ACTIONS | DATABASE_ACTIONS
-_ACTIONS: Mapping[int, Action] = {int(action): action for action in Action}
 
 
 class FormerName(NamedTuple):
@@ -72,7 +71,7 @@ class Statement:
 
     @property
     def action(self) -> Action:
-        return action_of(self.file)
+        return self.file.action
 
     @property
     def lacks_old_name(self) -> bool:
@@ -191,8 +190,3 @@ class Statement:
 
     def _at(self) -> TableProgress:
         return TableProgress(self.version)
-
-
-def action_of(file: SchemaFile) -> Action:
-    """The file's action type; NONE for a number that no TiCDC lets through."""
-    return _ACTIONS.get(file.type, Action.NONE)

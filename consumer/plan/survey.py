@@ -61,7 +61,7 @@ def _table(assembly: Assembly, name: TableName) -> InspectedTable:
     dates = sorted(folder.date for folder in folders if folder.date)
     return InspectedTable(
         table=name,
-        exists=name in assembly.timeline.upstream,
+        exists=name in assembly.history.alive,
         versions=len(history),
         ddl=sum(1 for file in history if file.query),
         files=len(files),

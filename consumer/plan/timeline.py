@@ -6,42 +6,36 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from consumer.ddl.changes import changes_of
-from consumer.ddl.renames import LiveTables
-from consumer.history.history import History as UpstreamHistory
-from consumer.history.target import is_left_undone, is_pending
-from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.ddl.changes import Fate, changes_of, recovered_table
+from consumer.history.history import Event, History
+from consumer.history.incarnations import Incarnation
+from consumer.history.target import is_left_undone, is_pending, needs_company
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve
+from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Progress, State
+from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
-from consumer.plan.history import History, follow, needs_company, upstream_order
 from consumer.plan.statement import FormerName, NotRead, Statement
-from consumer.plan.table_book import TableBook
-
-Live = Mapping[TableName, tuple[Column, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`pending` statements in upstream order; `live` are the tables that exist while none of them has run, `upstream`
-    those that exist once all have; `overdue` are statements older than the progress that were never recorded. `origins`
-    are the tables that RENAMEs moved and LIKEs copied, by the paths of their schema files; `book` knows of all files,
-    those above the checkpoint too."""
+    """What is still to be done, and the history that it comes from."""
 
     pending: tuple[Statement, ...]
-    live: Live
-    upstream: Live
+    """In upstream order."""
+    live: Mapping[TableName, tuple[Column, ...]]
+    """The tables that exist in the target while none of these has run."""
     overdue: tuple[SchemaFile, ...]
-    origins: Mapping[str, TableName]
-    book: TableBook
-    history: UpstreamHistory
+    """Statements older than the progress that were never recorded."""
+    history: History
 
 
 def build_timeline(
@@ -53,71 +47,76 @@ def build_timeline(
     settled: bool = False,
     naming: Naming = SAME,
 ) -> Timeline:
-    """Walk the schema files in upstream order, keeping book of the tables that exist: upstream, where every statement
-    ran, and in the target, where a stopped table's statements can be pending while later ones of others have run.
+    """Walk the schema files in upstream order, and look for the statements that are pending: of a stopped table they
+    can be, while later ones of others have run.
 
     Only pending statements are looked at for the tables that they touch: there are few of them, and thousands that ran.
     """
-    history, agenda = History(progress), _Agenda(progress, wanted, policy_of, naming)
-    later: list[SchemaFile] = []
-    for file in upstream_order(catalog.files):
-        if file.version > checkpoint or (file.version == checkpoint and not settled and needs_company(file, progress)):
-            later.append(file)
+    history = History()
+    agenda = _Agenda(history, progress, wanted, policy_of, naming)
+    due = bisect_right(catalog.files, checkpoint, key=lambda file: file.version)
+    early: list[SchemaFile] = []
+    for file in history.in_order(catalog.files[:due]):
+        if file.version == checkpoint and not settled and needs_company(file, progress):
+            early.append(file)
         else:
-            agenda.meet(file, history)
-    upstream, origins = dict(history.tables.columns), dict(history.origins)
-    for file in later:  # rows can lie in their folders already
-        history.follow(file, history.statement(file, agenda.live))
-    told = UpstreamHistory()
-    for file in told.in_order(file for file in catalog.files if file.version <= checkpoint):
-        if file.version < checkpoint or settled or not needs_company(file, progress):
-            told.follow(file, told.look(file))
-    told.reach_checkpoint()
+            agenda.meet(file)
+    history.reach_checkpoint()
+    for file in chain(early, history.in_order(catalog.files[due:])):
+        history.follow(file, history.look(file), _fate(file, progress))
     there = dict(_there(agenda.live, catalog, progress, checkpoint))
-    return Timeline(tuple(agenda.pending), there, upstream, tuple(agenda.overdue), origins, history.book, told)
+    return Timeline(tuple(agenda.pending), there, tuple(agenda.overdue), history)
 
 
 class _Agenda:
     """The history minus the progress: what is `pending`, and the tables that are `live` in the target meanwhile."""
 
     def __init__(
-        self, progress: Progress, wanted: Callable[[TableName], bool], policy_of: PolicyOf, naming: Naming
+        self,
+        history: History,
+        progress: Progress,
+        wanted: Callable[[TableName], bool],
+        policy_of: PolicyOf,
+        naming: Naming,
     ) -> None:
         self.pending: list[Statement] = []
         self.overdue: list[SchemaFile] = []
-        self.live = LiveTables()
+        self.live: dict[TableName, tuple[Column, ...]] = {}
+        self._history = history
         self._progress, self._wanted, self._policy_of, self._naming = progress, wanted, policy_of, naming
-        self._named: defaultdict[TableName, list[int]] = defaultdict(list)  # pending ones, by what they name
-        self._former: dict[TableName, tuple[int, tuple[FormerName, ...]]] = {}
-        """By the name that a table has: from which pending statement on, and its names before that."""
+        self._numbers: dict[str, int] = {}
+        """The places of pending statements, by path."""
+        self._named: defaultdict[TableName, list[int]] = defaultdict(list)
+        """The same, by what they name."""
         self._held: set[TableName] = set()
         self._keys = ForeignKeys()
         self._unmade: set[TableName] = set()
         """Tables that were left out when they were made, and that nobody makes now."""
 
-    def meet(self, file: SchemaFile, history: History) -> None:
-        """Take the next file in; `history` is as it was before, and goes on behind it."""
-        statement = history.statement(file, self.live)
-        if statement is None:
-            self._meet_older([file.name] if file.table and file.name not in history.tables else [])
-            history.follow(file, None)
-            if file.name not in self._held | self._unmade:
-                follow(self.live, file, None)
+    def meet(self, file: SchemaFile) -> None:
+        """Take the next file in; the history is as it was before, and goes on behind it."""
+        event, tables = self._history.look(file), self._history.tables
+        if event is None:
+            self._meet_older([file.name] if file.table and file.name not in tables else [])
+            self._history.follow(file, None)
+            if file.table and file.name not in self._held and file.name not in self._unmade:
+                self.live[file.name] = file.columns
             return
-        older = [name for name in statement.changes() if name not in history.tables]
+        statement = Statement(file, (), event.old_name, self._drops(event))
+        older = [name for name in statement.changes() if name not in tables]
         self._meet_older(older)
-        moved = history.moved(statement)
+        moved = self._moved(event)
         is_wanted = any(map(self._wanted, (file.name, *statement.changes(), *moved)))
         if is_wanted and is_pending(file, self._progress):
-            statement = self._prepared(statement, moved, history)
-        made = [name for name in statement.drops if name in history.tables and name not in self._unmade]
-        history.follow(file, statement)
+            statement = self._pending(event, statement.drops, moved)
+        made = [name for name in statement.drops if name in tables and name not in self._unmade]
+        self._history.follow(file, event, _fate(file, self._progress, statement.policy))
         self._keys.follow(statement, pending=is_wanted and bool(statement.touches))
         self._unmade -= {statement.creates, *statement.drops}
         if is_wanted and statement.touches:
             self._add(statement)
             for name in older:
-                self.live.put(name, file.columns)
+                self.live[name] = file.columns
         else:
             self._pass(statement, made, is_wanted)
 
@@ -127,36 +126,84 @@ class _Agenda:
             for number in self._named.get(name.folded, ()):
                 self.pending[number] = _touching(self.pending[number], {name})
 
-    def _prepared(self, statement: Statement, moved: Sequence[TableName], history: History) -> Statement:
-        """A pending statement with all that is known of it before it runs."""
-        lost = self._not_read(statement, moved, history)
-        statement = replace(statement, not_read=lost, naming=self._naming, shapes=history.book.shapes)
-        statement = _with_policy(history.touching(statement, self._wanted), self._policy_of)
+    def _drops(self, event: Event) -> tuple[TableName, ...]:
+        """The names that no longer exist after the statement: upstream, and of a database in the target too."""
+        if event.action is not Action.DROP_SCHEMA:
+            return event.drops
+        # What a stopped table's rename has not moved yet is still there, and goes too.
+        there = (name for name in self.live if name.database == event.file.database)
+        return tuple(sorted({*event.drops, *there}))
+
+    def _moved(self, event: Event) -> tuple[TableName, ...]:
+        """The tables whose rows have to be complete for what the statement moves into another table."""
+        if event.action is Action.EXCHANGE_PARTITION:
+            return tuple(sorted({event.file.name, *self._history.named(event.file)}))
+        return () if event.old_name is None else (event.old_name,)
+
+    def _pending(self, event: Event, drops: tuple[TableName, ...], moved: Sequence[TableName]) -> Statement:
+        """The statement, which is still to run, with all that is known of it before."""
+        file, action = event.file, event.action
+        touches, lost, trash = self._touched(event, drops), self._not_read(event, moved), None
+        policy = self._policy_of(action, file.name, file.query)
+        if policy is DdlPolicy.EVOLVE and action is Action.DROP_SCHEMA and any(map(self._naming.keeps_ended, drops)):
+            policy = DdlPolicy.RENAME  # what is no mirror is kept, as by a DROP TABLE
+        if policy is DdlPolicy.RENAME:
+            trash = trash_name(file.version, self._naming.target(file.name))
         if lost is not None:
             # It will not run: the table that nobody reads must not pass for one that was read up to it.
-            read = (name for name in statement.touches if self._wanted(name) and name != lost.name)
-            statement = replace(statement, touches=tuple(read))
-        statement = history.book.about(history.recovering(statement, self._wanted))
-        behind = {name for name in self._keys.behind(statement) if self._wanted(name)} - {*statement.touches}
-        return _touching(replace(statement, behind=tuple(sorted(behind))), behind)
+            touches = {name for name in touches if self._wanted(name) and name != lost.name}
+        if (end := self._lost_by(event)) is not None:
+            touches |= set(filter(self._wanted, [end.name]))
+            trash = trash_name(end.version, self._naming.target(end.name))
+        statement = Statement(
+            file,
+            tuple(sorted(touches)),
+            event.old_name,
+            drops,
+            self._history.before(event),
+            policy,
+            trash,
+            lost,
+            naming=self._naming,
+            shapes=self._history.shapes,
+        )
+        behind = {name for name in self._keys.behind(statement) if self._wanted(name)} - touches
+        return _touching(replace(statement, behind=tuple(sorted(behind))), behind) if behind else statement
 
-    def _not_read(self, statement: Statement, moved: Sequence[TableName], history: History) -> NotRead | None:
+    def _touched(self, event: Event, drops: Iterable[TableName]) -> set[TableName]:
+        """The tables that the statement touches. Tables that the filter leaves out are not waited for: nobody reads
+        their rows."""
+        named: set[TableName] = set()
+        if event.action == Action.DROP_SCHEMA:
+            named = {*drops}
+        elif event.action not in DATABASE_ACTIONS | DROP_ACTIONS:
+            named = {*self._history.named(event.file), *drops}
+        return {event.file.name, *filter(self._wanted, named)}
+
+    def _lost_by(self, event: Event) -> SchemaFile | None:
+        """What a RECOVER TABLE comes behind: the last statement that took the table away."""
+        lost = recovered_table(event.file) if event.action is Action.RECOVER_TABLE else None
+        return None if lost is None else self._history.end_of(lost)
+
+    def _not_read(self, event: Event, moved: Sequence[TableName]) -> NotRead | None:
         """A table that the statement moves, or copies, as it was then, and that the target does not have so."""
         for name in moved:
             if not self._wanted(name) or name in self._unmade:
                 return NotRead(name, never_made=self._wanted(name))
         if not (starts := self._progress.starts):
             return None
-        copied = history.origin(statement)
-        names = (*moved, *([copied] if copied is not None else []))
-        later = (NotRead(name, begins_at=starts[name]) for name in names if starts.get(name, -1) >= statement.version)
+        names = (*moved, *([event.copied] if event.copied is not None else []))
+        later = (NotRead(name, begins_at=starts[name]) for name in names if starts.get(name, -1) >= event.file.version)
         return next(later, None)
 
     def _add(self, statement: Statement) -> None:
-        statement = self._formerly(statement)
+        if statement.action is Action.DROP_TABLE:
+            statement = replace(statement, former=self._former(self._history.table_of(statement.file)))
+        number = len(self.pending)
         for reference in changes_of(statement.file).names:
             named = reference.within(statement.file.database)
-            self._named[named.folded].append(len(self.pending))
+            self._named[named.folded].append(number)
+        self._numbers[statement.file.path] = number
         self.pending.append(statement)
         self._held.update(statement.touches)
 
@@ -170,30 +217,43 @@ class _Agenda:
         if is_left_undone(file, progress):
             self._unmade |= {file.name} if statement.creates is not None else set()
             for name in made:
-                self.live.remove(name)
-        else:
-            follow(self.live, file, statement)
+                self.live.pop(name, None)
+            return
+        for name in statement.drops:
+            if name not in self._history.tables:
+                self.live.pop(name, None)
+        if file.table and statement.action not in DROP_ACTIONS:
+            self.live[file.name] = file.columns
 
-    def _formerly(self, statement: Statement) -> Statement:
-        """The statement with the names that its table had before pending RENAMEs."""
-        name, old, former = statement.file.name, statement.old_name, self._former
-        since, known = former.pop(name, (0, ()))
-        if statement.action in RENAME_ACTIONS and old is not None and statement.not_read is None:
-            since, known = former.pop(old, (0, ()))
-            former[name] = statement.version, (FormerName(old, since, statement.version), *known)
-        elif statement.action == Action.DROP_TABLE:
-            return replace(statement, former=known)
-        else:
-            former[name] = (since, known) if statement.creates is None else (statement.version, ())
-        return statement
+    def _former(self, table: Incarnation | None) -> tuple[FormerName, ...]:
+        """The names that the table had before pending RENAMEs, the last one first."""
+        renames: list[Statement] = []
+        since = 0
+        for file in reversed(table.statements if table is not None else []):
+            statement = self.pending[self._numbers[file.path]] if file.path in self._numbers else None
+            if statement is None and file.action in CREATE_ACTIONS | RENAME_ACTIONS:
+                break
+            if statement is None or statement.creates is None:
+                continue
+            if statement.action in RENAME_ACTIONS and statement.old_name is not None and statement.not_read is None:
+                renames.append(statement)
+                continue
+            since = statement.version
+            break
+        begins = [*(rename.version for rename in renames[1:]), since]
+        return tuple(
+            FormerName(rename.old_name, begin, rename.version)
+            for rename, begin in zip(renames, begins, strict=False)
+            if rename.old_name is not None
+        )
 
 
 def _there(
-    live: LiveTables, catalog: Catalog, progress: Progress, checkpoint: int
+    live: Mapping[TableName, tuple[Column, ...]], catalog: Catalog, progress: Progress, checkpoint: int
 ) -> Iterator[tuple[TableName, tuple[Column, ...]]]:
     """The tables of `live` with their columns. Where the checkpoint went back since, the target is further: a table has
     ended, or its name has the table or view that statements above the checkpoint made."""
-    for name, columns in live.columns.items():
+    for name, columns in live.items():
         place = progress.table(name)
         if place.applied_ts <= checkpoint:
             yield name, columns
@@ -208,9 +268,9 @@ def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
     return replace(statement, touches=tuple(sorted({*statement.touches, *tables})))
 
 
-def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
-    policy = policy_of(statement.action, statement.file.name, statement.file.query)
-    if policy is DdlPolicy.EVOLVE and statement.action is Action.DROP_SCHEMA:
-        # What is no mirror is kept, as by a DROP TABLE.
-        policy = DdlPolicy.RENAME if any(map(statement.naming.keeps_ended, statement.drops)) else policy
-    return replace(statement, policy=policy, trash=statement.kept_as() if policy is DdlPolicy.RENAME else None)
+def _fate(file: SchemaFile, progress: Progress, policy: DdlPolicy = DdlPolicy.EVOLVE) -> Fate:
+    """What became of the statement in the target, or becomes of it by its policy."""
+    statement = ddl_id(file)
+    record, given = progress.ddls.get(statement), progress.was_given(statement)
+    skipped = record is not None and record.state is DdlState.SKIPPED
+    return Fate((skipped and not given) or policy is DdlPolicy.IGNORE, given)

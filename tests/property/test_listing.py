@@ -37,8 +37,8 @@ def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str
     return {
         "schemas": listing.schemas,
         "tables": assembly.tables,
-        "statements": replace(assembly.timeline, book=None),
-        "shapes": {file.path: assembly.timeline.book.shape(file) for file in listing.schemas},
+        "statements": replace(assembly.timeline, history=None),
+        "shapes": {file.path: assembly.history.shape(file) for file in listing.schemas},
         "unread": {name: unread for name in assembly.files if (unread := unread_of(assembly, name, progress))},
         "faults": [(name, error.sentence()) for name, error in faults],
         "forgotten": assembly.forgotten(progress),

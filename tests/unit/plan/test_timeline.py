@@ -66,14 +66,14 @@ def names(tables: Iterable[TableName]) -> set[str]:
 def test_a_name_left_and_taken_again() -> None:
     found = timeline([schema_file("d.a", 10), rename("a", "b", 20), rename("b", "a", 30), rename("a", "b", 40)])
     assert moves(found) == [("a", "b", 20), ("b", "a", 30), ("a", "b", 40)]
-    assert names(found.upstream) == {"b"}
+    assert names(found.history.alive) == {"b"}
 
 
 def test_names_exchanged_through_a_third_one() -> None:
     created = [schema_file("d.a", 10), schema_file("d.b", 11)]
     found = timeline([*created, rename("a", "x", 20), rename("b", "a", 21), rename("x", "b", 22)])
     assert moves(found) == [("a", "x", 20), ("b", "a", 21), ("x", "b", 22)]
-    assert names(found.upstream) == {"a", "b"}
+    assert names(found.history.alive) == {"a", "b"}
     assert [names(statement.drops) for statement in found.pending[2:]] == [{"a"}, {"b"}, {"x"}]
 
 
@@ -81,7 +81,7 @@ def test_renames_of_one_version_run_in_the_order_in_which_names_become_free() ->
     created = [schema_file(f"d.{name}", 10) for name in "abc"]
     found = timeline([*created, rename("a", "b", 20), rename("b", "c", 20), rename("c", "z", 20)])
     assert moves(found) == [("c", "z", 20), ("b", "c", 20), ("a", "b", 20)]
-    assert names(found.upstream) == {"b", "c", "z"}
+    assert names(found.history.alive) == {"b", "c", "z"}
 
 
 def test_a_table_dropped_and_made_again_lives_once() -> None:
@@ -90,7 +90,7 @@ def test_a_table_dropped_and_made_again_lives_once() -> None:
     found = timeline([CREATE_OLD, drop, again], done=[CREATE_OLD, drop], old=TableProgress(30, State.DROPPED))
     assert [statement.file for statement in found.pending] == [again]
     assert names(found.live) == set()
-    assert names(found.upstream) == {"old"}
+    assert names(found.history.alive) == {"old"}
 
 
 def test_a_database_dropped_takes_all_of_its_tables() -> None:
@@ -99,14 +99,14 @@ def test_a_database_dropped_takes_all_of_its_tables() -> None:
     statement = next(s for s in found.pending if s.file is drop)
     assert set(statement.touches) == {TableName("d", ""), STOPPED, OLD}
     assert set(statement.drops) == {STOPPED, OLD}
-    assert set(found.upstream) == {TableName("e", "t"), NEW}
+    assert set(found.history.alive) == {TableName("e", "t"), NEW}
 
 
 def test_a_table_older_than_the_changefeed_lives_before_its_first_statement() -> None:
     alter = schema_file("d.old", 20, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `old` COMMENT 'x'")
     found = timeline([alter, rename("gone", "new", 30)])
     assert set(found.live) == {OLD, TableName("d", "gone")}
-    assert names(found.upstream) == {"old", "new"}
+    assert names(found.history.alive) == {"old", "new"}
 
 
 def test_a_table_older_than_the_changefeed_is_waited_for_by_what_names_it_before_its_first_schema_file() -> None:
@@ -116,20 +116,6 @@ def test_a_table_older_than_the_changefeed_is_waited_for_by_what_names_it_before
     for last in (drop, shown):
         found = timeline([CREATE_STOPPED, view, last])
         assert found.pending[1].touches == (STOPPED, TableName("d", "v"), TableName("e", "old"))
-
-
-def test_copies_and_renames_know_where_they_come_from() -> None:
-    files = [
-        CREATE_OLD,
-        schema_file("e.far", 21, Action.CREATE_TABLE, "CREATE TABLE `e`.`far` LIKE `OLD`"),
-        schema_file("e.near", 22, Action.CREATE_TABLE, "CREATE TABLE `near` LIKE `far`"),
-        schema_file("e.old", 23, Action.CREATE_TABLE, "CREATE TABLE `e`.`old` LIKE `nowhere`"),
-        schema_file("d.two", 24, Action.CREATE_TABLE, "CREATE TABLE `two` LIKE `old`"),
-        RENAME,
-    ]
-    found = timeline(files, done=files[:3]).origins
-    far = TableName("e", "far")
-    assert [found.get(file.path) for file in files] == [None, OLD, far, None, OLD, OLD]
 
 
 def test_a_statement_older_than_the_progress_is_told_of_and_not_executed() -> None:
@@ -150,7 +136,7 @@ def test_what_the_filter_leaves_out_is_not_executed_but_renaming_a_wanted_table_
     found = build_timeline(Catalog.of(files), Progress(), 100, lambda name: name.table in ("", "a"))
     assert [statement.version for statement in found.pending] == [10, 20]
     assert names(found.live) == {"e"}
-    assert names(found.upstream) == {"c", "e"}
+    assert names(found.history.alive) == {"c", "e"}
 
 
 def test_a_statement_moves_what_it_touches_and_leaves_what_is_further() -> None:

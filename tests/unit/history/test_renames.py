@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import permutations
 
 import pytest
 
-from consumer.ddl.renames import LiveTables, find_old_name, order_same_version, overwritten_rename, rename_pairs
+from consumer.history.incarnations import Incarnation, LiveTables
+from consumer.history.renames import find_old_name, order_same_version, overwritten_rename, rename_pairs
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -18,6 +20,13 @@ ID_V = (*ID, Column("v", "INT"))
 def file(query: str, name: str, columns: tuple[Column, ...] = ID) -> SchemaFile:
     database, _, table = name.partition(".")
     return SchemaFile(f"{name}/meta/x", f"{database}/{table}", database, table, 7, 1, query, 14, columns)
+
+
+def there(tables: Mapping[TableName, tuple[Column, ...]]) -> LiveTables:
+    live = LiveTables()
+    for name, columns in tables.items():
+        live.put(name, Incarnation(None, [name], [0], columns=columns))
+    return live
 
 
 def names(*texts: str) -> list[TableName]:
@@ -49,16 +58,14 @@ def test_pairs_as_typed() -> None:
     ],
 )
 def test_old_name(query: str, live: list[str], old: str | None) -> None:
-    found = find_old_name(file(query, "x2.n"), LiveTables(dict.fromkeys(names(*live), ID)))
+    found = find_old_name(file(query, "x2.n"), there(dict.fromkeys(names(*live), ID)))
     assert found == (names(old)[0] if old else None)
 
 
 def test_columns_tell_which_table_was_renamed() -> None:
     renamed = file("RENAME TABLE `a` TO `x3`.`n`", "x3.n", ID_V)
-    assert find_old_name(renamed, LiveTables({TableName("x1", "a"): ID, TableName("x2", "a"): ID_V})) == TableName(
-        "x2", "a"
-    )
-    assert find_old_name(renamed, LiveTables({TableName("x1", "a"): ID})) is None
+    assert find_old_name(renamed, there({TableName("x1", "a"): ID, TableName("x2", "a"): ID_V})) == TableName("x2", "a")
+    assert find_old_name(renamed, there({TableName("x1", "a"): ID})) is None
 
 
 def test_who_frees_a_name_goes_first() -> None:
@@ -93,7 +100,7 @@ def test_tables_that_exchange_their_names_are_one_group() -> None:
 def test_a_change_of_case_waits_for_nobody() -> None:
     only = file("RENAME TABLE `d`.`t` TO `d`.`T`", "d.T")
     assert order_same_version([only]) == [[only]]
-    assert find_old_name(only, LiveTables({TableName("d", "t"): ID})) == TableName("d", "t")
+    assert find_old_name(only, there({TableName("d", "t"): ID})) == TableName("d", "t")
 
 
 def test_nothing_to_order() -> None:
@@ -104,8 +111,8 @@ TO_A, TO_B = file("RENAME TABLE `d`.`b` TO `d`.`a`", "d.a"), file("RENAME TABLE 
 
 
 def overwritten(files: list[SchemaFile], *live: str, **others: tuple[Column, ...]) -> list[tuple[str, str]]:
-    tables = LiveTables({**dict.fromkeys(names(*live), ID), **{TableName("d", name): c for name, c in others.items()}})
-    found = overwritten_rename(files, {name.folded for name in tables}, lambda: tables)
+    tables = there({**dict.fromkeys(names(*live), ID), **{TableName("d", name): c for name, c in others.items()}})
+    found = overwritten_rename(files, {name.folded for name in tables}, tables)
     return [(str(file.name), file.query) for file in found]
 
 

@@ -1,0 +1,121 @@
+"""Which table has a name, and had it, behind statements that move tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from consumer.history.history import History
+from consumer.history.incarnations import Incarnation
+from consumer.model.actions import Action
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+from tests.support.build import schema_file
+
+A, B, X = (TableName("d", name) for name in "abx")
+
+
+def history_of(*files: SchemaFile) -> History:
+    """The files are in upstream's order."""
+    history = History()
+    for file in files:
+        history.follow(file, history.look(file))
+    history.reach_checkpoint()
+    return history
+
+
+def made(table: str, version: int) -> SchemaFile:
+    query = f"CREATE TABLE `{table}` (`id` INT PRIMARY KEY)"
+    return schema_file(f"d.{table}", version, Action.CREATE_TABLE, query)
+
+
+def renamed(old: str, new: str, version: int) -> SchemaFile:
+    query = f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`"
+    return schema_file(f"d.{new}", version, Action.RENAME_TABLE, query)
+
+
+def dropped(table: str, version: int) -> SchemaFile:
+    return schema_file(f"d.{table}", version, Action.DROP_TABLE, f"DROP TABLE `d`.`{table}`")
+
+
+def shown(table: str, version: int) -> SchemaFile:
+    return schema_file(f"d.{table}", version, query="")
+
+
+def told(tables: dict[TableName, Incarnation]) -> dict[TableName, tuple[SchemaFile | None, list[TableName]]]:
+    return {name: (table.birth, table.names) for name, table in tables.items()}
+
+
+def test_tables_that_change_names_in_one_statement_stay_what_they_are_though_no_statement_names_one_before() -> None:
+    first = made("a", 10)
+    moves = [renamed("a", "b", 12), renamed("b", "a", 12)]
+    for order in (moves, moves[::-1]):
+        found = history_of(first, *order).alive
+        assert told({**found}) == {B: (first, [A, B]), A: (None, [B, A])}
+
+
+def test_a_table_that_passes_through_another_name_in_one_statement_stays_what_it_is() -> None:
+    one, other = made("a", 10), made("b", 11)
+    found = history_of(one, other, renamed("a", "x", 12), renamed("b", "a", 12), renamed("x", "b", 12))
+    assert told({**found.alive}) == {A: (other, [B, A]), B: (one, [A, X, B])}
+
+
+def test_copies_and_renames_know_where_they_come_from() -> None:
+    files = [
+        schema_file("d.old", 20),
+        schema_file("e.far", 21, Action.CREATE_TABLE, "CREATE TABLE `e`.`far` LIKE `OLD`"),
+        schema_file("e.near", 22, Action.CREATE_TABLE, "CREATE TABLE `near` LIKE `far`"),
+        schema_file("e.old", 23, Action.CREATE_TABLE, "CREATE TABLE `e`.`old` LIKE `nowhere`"),
+        schema_file("d.two", 24, Action.CREATE_TABLE, "CREATE TABLE `two` LIKE `old`"),
+        schema_file("d.new", 40, Action.RENAME_TABLE, "RENAME TABLE `d`.`old` TO `d`.`new`"),
+    ]
+    old, far = TableName("d", "old"), TableName("e", "far")
+    assert list(origins(files)) == [None, old, far, None, old, old]
+
+
+def origins(files: Iterable[SchemaFile]) -> Iterable[TableName | None]:
+    history = History()
+    for file in files:
+        event = history.look(file)
+        yield None if event is None else event.old_name or event.copied
+        history.follow(file, event)
+
+
+def test_a_name_has_had_one_table_after_the_other() -> None:
+    files = [made("a", 10), renamed("a", "b", 20), made("a", 30), dropped("a", 40), shown("a", 50)]
+    history = history_of(*files)
+    one, two, three = history.incarnations
+    assert [history.at(A, ts) for ts in (9, 10, 20, 29, 30, 40, 49, 50)] == [
+        None, one, None, None, two, None, None, three
+    ]  # fmt: skip
+    assert [history.at(B, ts) for ts in (19, 20, 99)] == [None, one, one]
+    assert (history.had(A, 9), history.had(A, 29), history.had(A, 35)) == ([three], [one, three], [one, two, three])
+    assert (two.end, three.birth, three.files) == (files[3], None, [files[4]])
+
+
+def test_a_table_that_is_told_of_later_was_there_all_along_unless_that_made_it() -> None:
+    history = history_of(shown("a", 50), made("b", 60))
+    assert history.at(A, 1) is history.alive[A]
+    assert history.at(B, 1) is None
+
+
+def test_the_target_has_what_statements_that_wait_leave_there() -> None:
+    files = [made("a", 10), renamed("a", "b", 20), dropped("b", 30), made("b", 40)]
+    history = history_of(*files)
+    paths = [file.path for file in files]
+    assert told(history.there(())) == {B: (files[3], [B])}
+    assert told(history.there(paths[3:])) == {}
+    assert told(history.there(paths[2:])) == {B: (files[0], [A, B])}
+    assert told(history.there(paths[1:])) == {A: (files[0], [A])}
+    assert told(history.there(paths)) == {}
+    assert [table.files for table in history.there(paths[1:]).values()] == [files[:1]]
+
+
+def test_files_above_the_checkpoint_change_no_table_and_tell_what_they_declare() -> None:
+    history = history_of(made("a", 10))
+    later = schema_file("d.a", 20, Action.ADD_COLUMN, "ALTER TABLE `a` ADD COLUMN `v` INT")
+    for file in (later, renamed("a", "b", 30), dropped("b", 40)):
+        history.follow(file, history.look(file))
+    (table,) = history.incarnations
+    assert (history.alive, table.names, table.end, len(table.files)) == ({A: table}, [A], None, 1)
+    assert (history.at(A, 99), len(history.met)) == (table, 1)
+    assert "v" in history.shape(later).columns
