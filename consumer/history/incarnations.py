@@ -66,6 +66,11 @@ class Incarnation:
             return f"it began as a copy of a table that may have changed since ({self.birth.query})"
         return None
 
+    def place(self, file: SchemaFile) -> int:
+        """The place among its names of the one that the statement of `file` gave it."""
+        pairs = list(zip(self.names, self.since, strict=True))
+        return pairs.index((file.name, file.version))
+
     def name_at(self, version: int) -> TableName:
         """The name that it has from `version` on."""
         pairs = zip(self.names, self.since, strict=True)

@@ -14,9 +14,9 @@ from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Owned, OwnedTables, Progress, ProgressChange, State, TableProgress
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import refusal
-from consumer.plan.later_names import LaterName, LaterNames
 from consumer.plan.routing import SharedNames, written
 from consumer.plan.statement import Statement
+from consumer.plan.timeline import LaterName, LaterNames
 
 
 class Others:
@@ -45,7 +45,7 @@ class Others:
         self._tables_in, self._takes_over = tables_in, takes_over
         self._shared = SharedNames(naming, assembly, progress())
         self._others: OwnedTables | None = None
-        self._later = LaterNames()
+        self._later = LaterNames(assembly.history, ())
         self._own: set[TableName] = set()
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
@@ -192,7 +192,7 @@ class Others:
         if self._others is None:
             self._others = self._look()
             self._own.update(written(self._assembly, self._progress()))
-            self._later = LaterNames(self._assembly.timeline.pending if self._others else ())
+            self._later = LaterNames(self._assembly.history, self._assembly.timeline.pending if self._others else ())
         return self._others
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from consumer.ddl.changes import Fate, changes_of, recovered_table
 from consumer.history.history import Event, History
@@ -246,6 +247,48 @@ class _Agenda:
             for rename, begin in zip(renames, begins, strict=False)
             if rename.old_name is not None
         )
+
+
+class LaterName(NamedTuple):
+    """A name that a RENAME of `version` gives to a table."""
+
+    name: TableName
+    version: int
+
+
+class LaterNames:
+    """The names that tables will have once the `pending` RENAMEs have run, in their order."""
+
+    def __init__(self, history: History, pending: Sequence[Statement]) -> None:
+        self._history = history
+        self._renames = {(s.file.name, s.version) for s in pending if s.action in RENAME_ACTIONS and s.old_name}
+        self.now: dict[TableName, tuple[LaterName, ...]] = {}
+        """Those of tables that are there before, by their names."""
+        made: set[int] = set()
+        for statement in pending:
+            table = history.table_of(statement.file) if statement.creates is not None else None
+            if (
+                table is not None
+                and id(table) not in made
+                and (statement.file.name, statement.version) in self._renames
+            ):
+                self.now[statement.old_name or statement.file.name] = self._of(table, table.place(statement.file))
+            made.add(id(table))
+
+    def after(self, statement: Statement) -> Mapping[TableName, Sequence[LaterName]]:
+        """Those of the tables that a pending `statement` touches, by their names behind it."""
+        file, found = statement.file, {}
+        for name in {file.name, *statement.touches}:
+            own = name == file.name and statement.creates is not None
+            table = self._history.table_of(file) if own else self._history.at(name, file.version)
+            if table is not None:
+                found[name] = self._of(table, table.place(file) + 1 if own else bisect_right(table.since, file.version))
+        return {name: names for name, names in found.items() if names}
+
+    def _of(self, table: Incarnation, first: int) -> tuple[LaterName, ...]:
+        """Those of the table's names from that place on."""
+        names = zip(table.names[first:], table.since[first:], strict=True)
+        return tuple(LaterName(*pair) for pair in names if pair in self._renames)
 
 
 def _there(

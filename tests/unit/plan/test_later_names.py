@@ -7,9 +7,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.plan.catalog import Catalog
-from consumer.plan.later_names import LaterName, LaterNames
-from consumer.plan.statement import Statement
-from consumer.plan.timeline import build_timeline
+from consumer.plan.timeline import LaterName, LaterNames, Timeline, build_timeline
 from tests.support.build import schema_file
 
 A, B, C = (TableName("d", name) for name in "abc")
@@ -27,8 +25,8 @@ def test_only_the_table_that_has_the_name_then_is_renamed() -> None:
 
 
 def test_a_table_that_no_pending_statement_makes_has_later_names_now() -> None:
-    assert LaterNames(_pending([_rename("a", "b", 2)])).now == {A: (LaterName(B, 2),)}
-    assert LaterNames(_pending([schema_file("d.a", 1), _rename("a", "b", 2)])).now == {}
+    assert _names([_rename("a", "b", 2)]).now == {A: (LaterName(B, 2),)}
+    assert _names([schema_file("d.a", 1), _rename("a", "b", 2)]).now == {}
 
 
 def _rename(old: str, new: str, version: int) -> SchemaFile:
@@ -36,12 +34,17 @@ def _rename(old: str, new: str, version: int) -> SchemaFile:
     return schema_file(f"d.{new}", version, Action.RENAME_TABLE, query)
 
 
-def _pending(files: Sequence[SchemaFile]) -> tuple[Statement, ...]:
-    return build_timeline(Catalog.of(files), Progress(), 100, lambda name: True).pending
+def _timeline(files: Sequence[SchemaFile]) -> Timeline:
+    return build_timeline(Catalog.of(files), Progress(), 100, lambda name: True)
+
+
+def _names(files: Sequence[SchemaFile]) -> LaterNames:
+    timeline = _timeline(files)
+    return LaterNames(timeline.history, timeline.pending)
 
 
 def _after(files: Sequence[SchemaFile]) -> list[dict[TableName, Sequence[LaterName]]]:
     """The later names after each of the statements."""
-    pending = _pending(files)
-    names = LaterNames(pending)
-    return [dict(names.after(statement)) for statement in pending]
+    timeline = _timeline(files)
+    names = LaterNames(timeline.history, timeline.pending)
+    return [dict(names.after(statement)) for statement in timeline.pending]
