@@ -24,8 +24,8 @@ from consumer.plan.shaping import check_shaping, shaping_refusal
 from consumer.plan.shaping import recorded as recorded_rules
 from consumer.plan.starting import check_exchanged, starting
 from consumer.plan.statement import Statement
+from consumer.plan.survey import check_decided, check_protocol
 from consumer.plan.table_modes import keeping, recorded
-from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader
 
 _MOST_LISTINGS = 4

@@ -19,10 +19,9 @@ from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.model.times import tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
-from consumer.plan.forget import cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.late import Stretches, left_over, overdue_statements, seen_rows
-from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
+from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.rewrites import (
     Doubts,
     WrittenAnew,
@@ -34,8 +33,8 @@ from consumer.plan.rewrites import (
 )
 from consumer.plan.round import Round
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement
-from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline
+from consumer.plan.unread import TableState
 
 Accepts = Callable[[TableName], bool]
 """Whether missing files of a table are accepted."""

@@ -14,7 +14,7 @@ from consumer.model.progress import Progress, State
 from consumer.model.rules import NONE_NAMED, NamedTables
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from consumer.plan.partitioned import is_new_architecture, shares_partitions
+from consumer.plan.survey import is_new_architecture, shares_partitions
 from consumer.plan.unread import rewritten_files
 
 SHOWN = 3

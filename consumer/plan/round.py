@@ -20,11 +20,10 @@ from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.steps import Barrier, LoadRows, Window
 from consumer.model.times import MAX_TSO
-from consumer.plan.obstacles import Obstacles
-from consumer.plan.queue import Queue, passes
+from consumer.plan.queue import Obstacles, Queue, passes
 from consumer.plan.statement import Statement
-from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline
+from consumer.plan.unread import TableState
 from consumer.plan.windows import plan_load, plan_timeless_load
 
 

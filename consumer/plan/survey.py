@@ -1,18 +1,24 @@
-"""What paths and schema files of a storage show: its tables, and the options of its changefeed."""
+"""What paths and schema files of a storage show: its tables, the options of its changefeed, and which of these are
+missing or cannot be correct."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from consumer.codec import protocol_of_file
+from consumer.codec.protocol import Undecided
+from consumer.ddl.changes import changes_of
+from consumer.errors import BadConfig
 from consumer.layout.paths import date_level
 from consumer.layout.schema_file import is_table_id
-from consumer.model.columns import Family
+from consumer.model.actions import Action
+from consumer.model.columns import Column, Family
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from consumer.plan.partitioned import is_new_architecture, is_partitioned, tells_partitions
 from consumer.results import Detected, InspectedTable
 
 CLASSIC, NEW = "classic", "new"
@@ -114,3 +120,64 @@ def _architecture(catalog: Catalog, is_new: bool) -> str:
     labelless = any(column.type in (Family.ENUM.upper(), Family.SET.upper()) for column in columns)
     old = any(file.path.endswith("/schema.json") for file in catalog.files)
     return CLASSIC if labelless or old else ""
+
+
+def check_protocol(protocol: str, assembly: Assembly) -> None:
+    """Raises BadConfig where every file's name says that it holds another protocol's rows."""
+    others: dict[str, DataFile] = {}
+    for file in itertools.chain.from_iterable(assembly.files.values()):
+        found = protocol_of_file(file.path)
+        if found is not None and found.name == protocol:
+            return  # of the first file, as a rule: what the others are called is of no account
+        if found is not None:
+            others[found.name] = file
+    for other, file in others.items():
+        raise BadConfig(
+            f"the settings say protocol {protocol}, and {file.path} has the name of a {other} file, as all others have",
+            hint=f"give protocol={other} in --upstream-uri or in the file of --config; inspect prints what such a file"
+            " must hold",
+        )
+
+
+def check_decided(undecided: Sequence[Undecided], assembly: Assembly) -> None:
+    """Raises BadConfig where rows of a table cannot be read without an option of `undecided`."""
+    for option in undecided:
+        for table, column in itertools.islice(_columns(assembly, option.needs), 1):
+            message = option.message.format(column=f"{table}.{column}")
+            raise BadConfig(message, hint=option.hint, table=str(table))
+
+
+def _columns(assembly: Assembly, needs: Callable[[Column], bool]) -> Iterator[tuple[TableName, str]]:
+    """The columns of tables with files that `needs` says yes to."""
+    for name in assembly.files:
+        if assembly.wanted(name):
+            for schema in assembly.catalog.by_table.get(name, ()):
+                yield from ((name, column.name) for column in schema.columns if needs(column))
+
+
+def is_new_architecture(catalog: Catalog) -> bool:
+    """Whether the schema files can only be those of TiCDC's new architecture: it alone writes ENUM and SET labels."""
+    return any(column.elements for file in catalog.files for column in file.columns)
+
+
+def shares_partitions(history: Sequence[SchemaFile], files: Sequence[DataFile]) -> bool:
+    """Whether all partitions of the table write to one folder, with one counter each, in the classic architecture."""
+    marked = any(file.folder.partition or file.folder.dispatcher for file in files)
+    return bool(files) and not marked and is_partitioned(history)
+
+
+def is_partitioned(history: Sequence[SchemaFile]) -> bool:
+    """Whether the last statement that says so made it a partitioned table."""
+    partitioned = False
+    for file in history:
+        if file.type in (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING):
+            partitioned = "PARTITION" in file.query.upper() and changes_of(file).partitions.divides
+        elif file.type == Action.REMOVE_PARTITIONING:
+            partitioned = False
+    return partitioned
+
+
+def tells_partitions(history: Sequence[SchemaFile]) -> bool:
+    """Whether a statement among them says whether the table is partitioned."""
+    telling = (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING, Action.REMOVE_PARTITIONING)
+    return any(file.type in telling and file.query for file in history)

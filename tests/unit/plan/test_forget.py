@@ -9,7 +9,7 @@ import pytest
 from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.model.times import MAX_TSO
-from consumer.plan.forget import cleaned_up, forgotten_folders, without
+from consumer.plan.retention import cleaned_up, forgotten_folders, without
 
 DONE = FolderProgress(9, 1, "a", last_ts=7)
 

@@ -15,8 +15,7 @@ from consumer.model.files import Bounds, DataFile, Listing, SchemaFile
 from consumer.model.progress import Progress
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import ddl_step
-from consumer.plan.table_state import TableState
-from consumer.plan.unread import unread_files
+from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
 
 SMALL, LARGE = 100, 400

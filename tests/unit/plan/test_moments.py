@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State, TableProgress
-from consumer.plan.moments import Stretch, next_moment, reached
+from consumer.plan.windows import Stretch, next_moment, reached
 
 A, B = TableName("d", "a"), TableName("d", "b")
 

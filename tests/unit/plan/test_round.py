@@ -17,8 +17,7 @@ from consumer.model.progress import DdlRecord, DdlState, Progress
 from consumer.model.steps import Window, ddl_id
 from consumer.plan.assembly import Assembly
 from consumer.plan.round import Round
-from consumer.plan.table_state import TableState
-from consumer.plan.unread import unread_files
+from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
 
 Rows = Mapping[str, Sequence[int]]
