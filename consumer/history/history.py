@@ -78,6 +78,8 @@ class History:
         self._by_path: dict[str, Incarnation] = {}
         self._holders: defaultdict[TableName, list[_Held]] = defaultdict(list)
         self._told: dict[str, Told] = {}
+        self._replaced: dict[int, SchemaFile] = {}
+        """Tables of which no statement tells the end, and the one that gave their name to another table."""
         self._had: defaultdict[TableName, list[Incarnation]] = defaultdict(list)
         self._lost: dict[TableName, Told | None] = {}
         self._ends: dict[TableName, SchemaFile] = {}
@@ -185,11 +187,12 @@ class History:
         changed = {id(self._by_path[path]) for path in waiting if path in self._by_path}
         found: dict[TableName, Incarnation] = {}
         for table in self.incarnations:
-            if table.end is not None and table.end.path not in waiting:
+            end = table.end or self._replaced.get(id(table))
+            own = table if end is None and id(table) not in changed else table.without(waiting, end)
+            if own is None or own.end is not None:
                 continue
-            own = table.without(waiting) if table.end is not None or id(table) in changed else table
-            # Of tables that had the name one after the other, though none tells of an end, the last has it.
-            if own is not None and (own.name not in found or found[own.name].since[-1] <= own.since[-1]):
+            # Of tables that had the name one after the other, though nothing tells of an end, the last has it.
+            if own.name not in found or found[own.name].since[-1] <= own.since[-1]:
                 found[own.name] = own
         return found
 
@@ -228,7 +231,7 @@ class History:
         if table is None:
             table = self._new(Incarnation(None, [], []))
             # It was there all along, unless there was another one.
-            self._name(table, file.name, 0, file.version if file.name in self._holders else 0)
+            self._name(table, file, 0, file.version if file.name in self._holders else 0)
         return table
 
     def _created(self, event: Event, fate: Fate) -> Incarnation:
@@ -241,7 +244,7 @@ class History:
         else:
             told = Told(file, fate, collation="" if known is None else known.collation)
         table = self._new(Incarnation(file, [], [], told=told))
-        self._name(table, file.name, file.version)
+        self._name(table, file, file.version)
         return table
 
     def _renamed(self, event: Event) -> Incarnation:
@@ -249,11 +252,11 @@ class History:
         table = self.tables.move(old, file.name, file.version)
         if table is None:
             table = self._new(Incarnation(None, [], []) if old is None else Incarnation(None, [old], [0]))
-            if old is not None:
+            if old is not None and not self._beyond:
                 self._had[old].append(table)
         if old is not None and old not in self.tables:
             self._hold(old, file.version, None)
-        self._name(table, file.name, file.version)
+        self._name(table, file, file.version)
         return table
 
     def _ended(self, name: TableName, file: SchemaFile) -> Incarnation | None:
@@ -281,14 +284,19 @@ class History:
             self.incarnations.append(table)
         return table
 
-    def _name(self, table: Incarnation, name: TableName, version: int, held: int | None = None) -> None:
-        """The table has the name from `version` on."""
+    def _name(self, table: Incarnation, file: SchemaFile, version: int, held: int | None = None) -> None:
+        """The table has the file's name from `version` on."""
+        name, other = file.name, self.tables.get(file.name)
         self.tables.put(name, table)
         self._hold(name, version if held is None else held, table)
-        if not self._beyond:
-            table.names.append(name)
-            table.since.append(version)
-            self._had[name].append(table)
+        if self._beyond:
+            return
+        self._replaced.pop(id(table), None)  # it exchanged its name with the other one
+        if other is not None and other is not table:
+            self._replaced[id(other)] = file
+        table.names.append(name)
+        table.since.append(version)
+        self._had[name].append(table)
 
     def _hold(self, name: TableName, version: int, table: Incarnation | None) -> None:
         if not self._beyond:

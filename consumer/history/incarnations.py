@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.changes import Told, changes_of
-from consumer.model.actions import Action
+from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, same_name
@@ -86,19 +86,20 @@ class Incarnation:
         starts = ((progress.starts.get(name, -1), since, end) for name, since, end in times)
         return max((ts for ts, since, end in starts if since <= ts < end), default=0)
 
-    def without(self, waiting: Collection[str]) -> Incarnation | None:
-        """The table where statements, those with the paths `waiting`, have not run; None where one of them made it."""
+    def without(self, waiting: Collection[str], end: SchemaFile | None) -> Incarnation | None:
+        """The table where statements, those with the paths `waiting`, have not run; None where one of them made it, or
+        nothing else tells of it. `end` is what took its name away. What was done to it under a name that it does not
+        have yet does not count: of left-out names nothing waits."""
         if self.birth is not None and self.birth.path in waiting:
             return None
-        ran = [file for file in self.files if file.path not in waiting]
-        missing = {file.version for file in self.files if file.path in waiting}
-        named = [pair for pair in zip(self.names, self.since, strict=True) if pair[1] not in missing]
-        if not named:
+        rename = next((f for f in self.files if f.path in waiting and f.action in RENAME_ACTIONS), None)
+        place = len(self.names) if rename is None else self.place(rename)
+        files = self.files if rename is None else self.files[: self.files.index(rename)]
+        files = [file for file in files if file.path not in waiting]
+        if not (place and files):
             return None
-        end = None if self.end is not None and self.end.path in waiting else self.end
-        names, since = [name for name, _ in named], [version for _, version in named]
-        files = [file for file in ran if file.query or file.name in names]
-        return Incarnation(self.birth, names, since, files, end, self.columns, self.told)
+        end = None if rename is not None or (end is not None and end.path in waiting) else end
+        return Incarnation(self.birth, self.names[:place], self.since[:place], files, end, self.columns, self.told)
 
 
 class LiveTables:

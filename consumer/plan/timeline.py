@@ -281,8 +281,11 @@ class LaterNames:
         for name in {file.name, *statement.touches}:
             own = name == file.name and statement.creates is not None
             table = self._history.table_of(file) if own else self._history.at(name, file.version)
-            if table is not None:
-                found[name] = self._of(table, table.place(file) + 1 if own else bisect_right(table.since, file.version))
+            if table is None:
+                continue
+            first = table.place(file) + 1 if own else bisect_right(table.since, file.version)
+            if own or table.since[first - 1] < file.version:  # else it gets that name in the same statement, later
+                found[name] = self._of(table, first)
         return {name: names for name, names in found.items() if names}
 
     def _of(self, table: Incarnation, first: int) -> tuple[LaterName, ...]:

@@ -119,3 +119,17 @@ def test_files_above_the_checkpoint_change_no_table_and_tell_what_they_declare()
     assert (history.alive, table.names, table.end, len(table.files)) == ({A: table}, [A], None, 1)
     assert (history.at(A, 99), len(history.met)) == (table, 1)
     assert "v" in history.shape(later).columns
+
+
+def test_a_table_whose_end_nobody_tells_does_not_come_back_when_the_next_one_of_its_name_is_gone() -> None:
+    history = history_of(made("a", 10), made("a", 20), dropped("a", 30))
+    assert told(history.there(())) == {}
+    assert told(history.there([history.met[2].file.path])) == {A: (history.met[1].file, [A])}
+
+
+def test_a_table_that_waits_for_a_new_name_is_not_what_became_of_it_under_that() -> None:
+    """Of a name that the table rules leave out nothing waits."""
+    files = [made("a", 10), renamed("a", "b", 20), shown("b", 25), dropped("b", 30)]
+    found = history_of(*files).there([files[1].path])
+    assert told(found) == {A: (files[0], [A])}
+    assert (found[A].files, found[A].end) == (files[:1], None)
