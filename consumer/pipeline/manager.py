@@ -29,10 +29,10 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.waiting import Deferred, SideBySide
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
-from consumer.plan.moments import reached
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
+from consumer.plan.windows import reached
 from consumer.results import TableResult
 
 _LONGEST_LINGER = 0.2

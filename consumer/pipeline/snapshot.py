@@ -17,7 +17,6 @@ from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread, unread_files
 from consumer.plan.windows import Stretch, is_too_much, next_moment, reached, seen_versions
 from consumer.ports import StorageReader
