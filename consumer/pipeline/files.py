@@ -23,8 +23,7 @@ from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
 from consumer.plan.date_order import place
-from consumer.plan.unread import TableState
-from consumer.plan.unread import Unread
+from consumer.plan.unread import TableState, Unread
 from consumer.plan.windows import plan_load
 
 
