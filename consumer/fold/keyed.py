@@ -67,11 +67,16 @@ def split_by_bucket(
     """The rows of each bucket that has any (see `bucket_of`), by bucket, in their order."""
     if changes.num_rows == 0:
         return []
+    return cut(changes, bucket_of(changes, key, buckets, in_runs), buckets)
+
+
+def cut(rows: pa.Table, bucket: Ints, buckets: int) -> list[tuple[int, pa.Table]]:
+    """`rows` of each bucket that has any, by bucket, in their order; `bucket` says whose each row is."""
     # the smallest type that holds the numbers: sixteen bits and fewer are sorted in one pass
-    bucket = bucket_of(changes, key, buckets, in_runs).astype(np.min_scalar_type(buckets))
+    bucket = bucket.astype(np.min_scalar_type(buckets))
     sizes = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(sizes)
-    ordered = changes.take(pa.array(np.argsort(bucket, kind="stable")))
+    ordered = rows.take(pa.array(np.argsort(bucket, kind="stable")))
     return [
         (int(number), ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
         for number in np.flatnonzero(sizes)

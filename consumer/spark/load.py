@@ -1,4 +1,4 @@
-"""SparkLoader: loads as jobs of two shapes (`jobs`), chosen by bytes. Several jobs run at a time."""
+"""SparkLoader: loads as jobs of two shapes, chosen by bytes. Several jobs run at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -30,10 +30,10 @@ from consumer.spark.sizes import (
 from consumer.target import Comparer, Writer
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from consumer.spark.exchange import Exchange
-    from consumer.spark.jobs import Pickled
+    from consumer.spark.buckets import Exchange
     from consumer.spark.session import Session
     from consumer.spark.tasks import Result
 
@@ -70,8 +70,8 @@ class SparkLoader:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
             with self._job(session, moved, is_large(tasks[0])) as (tell, exchange):
-                for number, body in self._results(session.spark, tasks, writer, reader, tell, exchange):
-                    results[number].append(pickle.loads(body))
+                for number, of_task in self._results(session.spark, tasks, writer, reader, tell, exchange):
+                    results[number] += of_task
         except NoExecutors:
             raise
         except Exception as error:
@@ -93,27 +93,27 @@ class SparkLoader:
         found: Found = unheard,
     ) -> Counted:
         """A small table in this process, a large one as a job. Raises what `load` does."""
-        from consumer.spark.check_tasks import compare_alone
+        from consumer.spark.buckets import alone, shuffled
+        from consumer.spark.comparison import Comparison, counted
 
-        weight = sum(weight_of(era.task) for era in task.eras)
-        if is_small(weight) and comparer.ranges == 1:
-            return compare_alone(task, comparer, reader, moved=moved, found=found)
-        from consumer.spark.check import added, compared
-        from consumer.spark.meeting import Meeting
-
-        session = self._started()
         keyed = bool(task.target.key)
         groups = [
             (n, group)
             for n, era in enumerate(task.eras)
             for group in (groups_of(era.task) if keyed else [era.task.slices])
         ]
-        buckets = max(buckets_of(weight, 1), comparer.ranges, session.cores)
+        weight = sum(weight_of(era.task) for era in task.eras)
+        if is_small(weight) and comparer.ranges == 1:
+            return counted(alone(Comparison(task, comparer, reader, groups, moved=moved)), task, found)
+        session = self._started()
+        buckets, readers = (
+            max(buckets_of(weight, 1), comparer.ranges, session.cores),
+            max(1, min(at_a_time, comparer.ranges)),
+        )
         try:
             with self._job(session, moved) as (tell, exchange):
-                meeting = Meeting(task, comparer, buckets, exchange)
-                rows = compared(session.spark, meeting, groups, reader, at_a_time, tell)
-                return added(rows, task, found)
+                work = Comparison(task, comparer, reader, groups, readers, buckets, tell, exchange)
+                return counted(shuffled(session.spark, work, buckets, buckets, task.mending), task, found)
         except ConsumerError:
             raise
         except Exception as error:
@@ -188,19 +188,21 @@ class SparkLoader:
         reader: RangeReader,
         tell: Moved,
         exchange: Exchange,
-    ) -> Iterable[Pickled]:
-        from consumer.spark.exchange import SHUFFLED
-        from consumer.spark.jobs import packed
-        from consumer.spark.large import Large, in_two_jobs, shuffled
+    ) -> Iterator[tuple[int, list[Result]]]:
+        from consumer.spark.buckets import SHUFFLED, in_two_jobs, shuffled
+        from consumer.spark.tasks import Loading
 
         if not is_large(tasks[0]):
-            return packed(spark, tasks, writer, reader)
+            yield from _packed(spark, tasks, writer, reader)
+            return
         (task,) = tasks
         shares, buckets, most = shared_out(groups_of(task), self._cores()), self._buckets(task), self._partitions(task)
-        load = Large(task, shares, buckets, writer, reader, tell, exchange)
+        load = Loading(task, shares, buckets, writer, reader, tell, exchange)
         if exchange is SHUFFLED or len(shares) * buckets > MOST_PARTS:
-            return shuffled(spark, load, most)
-        return in_two_jobs(spark, load, min(most, self._cores()), most)
+            results = shuffled(spark, load, most, buckets)
+        else:
+            results = in_two_jobs(spark, load, min(most, self._cores()), most)
+        yield task.number, list(map(pickle.loads, results))
 
     def _buckets(self, task: LoadTask) -> int:
         return buckets_of(weight_of(task), min(self._cores(), self.connections))
@@ -221,8 +223,23 @@ def _with_executors(session: Session) -> AbstractContextManager[None]:
     return nullcontext() if context.master.startswith("local") else with_executors(context)
 
 
+def _packed(
+    spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader
+) -> Iterator[tuple[int, list[Result]]]:
+    """Many small tables: one Spark task takes them whole from files to target."""
+    from consumer.spark.buckets import bodies, numbers, results
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from consumer.spark.packed import load_share
+
+        for _ in batches:
+            yield from bodies(pickle.dumps(found) for found in load_share(tasks, writer, reader))
+
+    yield from map(pickle.loads, results(numbers(spark, 1), run))
+
+
 def _exchange(session: Session, large: bool) -> AbstractContextManager[Exchange]:
-    from consumer.spark.exchange import SHUFFLED, in_files
+    from consumer.spark.buckets import SHUFFLED, in_files
 
     return in_files() if session.one_machine and large else nullcontext(SHUFFLED)
 

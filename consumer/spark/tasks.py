@@ -1,6 +1,6 @@
 """What runs in the tasks of a large table: the halves of its load. Executor side: no pyspark, no driver code.
 
-Results go back as rows ``(task int, body binary)``; `body` is a pickled FileStat, Receipt or ConsumerError.
+A result is a pickled FileStat, Receipt or ConsumerError.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,21 +22,37 @@ from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadT
 from consumer.model.process import lacking, said
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import quarantine
-from consumer.spark.exchange import SHUFFLED, Exchange
+from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
 from consumer.spark.folding import Folding
+from consumer.spark.sizes import Group
 from consumer.target import Writer
 
-FAILED, STATS = -2, -1
-"""Instead of a bucket: they sort before every bucket."""
 Result = FileStat | Receipt | ConsumerError
 
 
-class Part(NamedTuple):
-    """Of a bucket, or what stands instead of one: what the exchange made of its rows, which take `size` bytes."""
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A large table's load, as `consumer.spark.buckets.Halves`. A source is the groups of slices that one task decodes,
+    one after the other."""
 
-    bucket: int
-    body: bytes
-    size: int = 0
+    task: LoadTask
+    shares: Sequence[Sequence[Group]]
+    buckets: int
+    writer: Writer
+    reader: RangeReader
+    moved: Moved = unheard
+    exchange: Exchange = SHUFFLED
+
+    @property
+    def sources(self) -> int:
+        return len(self.shares)
+
+    def parts(self, source: int) -> Iterator[Part]:
+        return decode_to_buckets(self.shares[source], self.task, self.reader, self.buckets, self.moved, self.exchange)
+
+    def results(self, rows: Iterator[tuple[int, pa.Buffer]], buckets: int) -> Iterator[bytes]:
+        size = (self.task.bytes - self.task.bytes // 2) // max(buckets, 1)
+        return write_buckets(rows, self.task, self.writer, self.moved, size, self.exchange)
 
 
 def decode_to_buckets(
@@ -47,14 +63,14 @@ def decode_to_buckets(
     moved: Moved = unheard,
     exchange: Exchange = SHUFFLED,
 ) -> Iterator[Part]:
-    """The first half of the keyed shape: parts of buckets, of ``STATS`` and of ``FAILED``. What is left of several
-    groups of slices goes together, where many of their changes are of the same keys."""
+    """The first half of the keyed shape: parts of buckets, the statistics of slices as results, and ``FAILED``. What is
+    left of several groups of slices goes together, where many of their changes are of the same keys."""
     folding = Folding(task)
 
     def parts() -> Iterator[Part]:
         stats, changes = folding.take()
         for stat in stats:
-            yield Part(STATS, pickle.dumps(stat))
+            yield Part(RESULT, pickle.dumps(stat))
         for bucket, rows in split_by_bucket(changes, task.source.key, buckets, task.source.in_runs):
             yield Part(bucket, exchange.put(rows), rows.nbytes)
 

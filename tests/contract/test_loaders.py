@@ -23,7 +23,7 @@ from consumer.sink.columnar.table import ColumnarTarget
 from consumer.sink.columnar.table import Held as HeldAs
 from consumer.sink.columnar.writer import ParquetWriter
 from consumer.spark import sizes
-from consumer.spark.exchange import SHUFFLED
+from consumer.spark.buckets import SHUFFLED
 from consumer.spark.load import SparkLoader
 from consumer.spark.mending import DELETE, INSERT, UPDATE
 from consumer.spark.settings import SparkSettings

@@ -10,10 +10,11 @@ from typing import Any
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.ports import Found, Moved, RangeReader, unheard
-from consumer.spark.check_tasks import compare_alone
+from consumer.spark.buckets import alone
+from consumer.spark.comparison import Comparison, counted
 from consumer.spark.load import outcome_of
 from consumer.spark.packed import load_share
-from consumer.spark.tasks import FAILED, Result, decode_to_buckets, write_buckets
+from consumer.spark.tasks import Loading, Result
 from consumer.target import Comparer, Writer
 
 
@@ -57,15 +58,8 @@ class InlineLoader:
         return [outcome_of(task, results[task.number]) for task in sent]
 
     def _keyed_shape(self, task: LoadTask, writer: Writer, reader: RangeReader) -> list[Result]:
-        import pyarrow as pa
-
-        rows = [
-            (part.bucket, part.body)
-            for part in decode_to_buckets([[piece] for piece in task.slices], task, reader, self._keyed)
-        ]
-        failed = [row for row in rows if row[0] == FAILED]
-        rows = sorted(failed or rows, key=lambda row: row[0])
-        return [pickle.loads(body) for body in write_buckets(((b, pa.py_buffer(x)) for b, x in rows), task, writer)]
+        shares = [[[piece] for piece in task.slices]]
+        return list(map(pickle.loads, alone(Loading(task, shares, self._keyed, writer, reader))))
 
     def compare(
         self,
@@ -76,7 +70,10 @@ class InlineLoader:
         moved: Moved = unheard,
         found: Found = unheard,
     ) -> Counted:
-        return compare_alone(pickle.loads(pickle.dumps(task)), comparer, reader, self._keyed or 1, moved, found)
+        task = pickle.loads(pickle.dumps(task))
+        groups = [(number, era.task.slices) for number, era in enumerate(task.eras)]
+        work = Comparison(task, comparer, reader, groups, buckets=self._keyed or 1, moved=moved)
+        return counted(alone(work), task, found)
 
     def abandon(self) -> None:
         pass

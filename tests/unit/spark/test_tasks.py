@@ -17,8 +17,8 @@ from consumer.errors import CorruptFile, LoadFailed
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadTarget, LoadTask, Receipt
 from consumer.model.steps import Window
-from consumer.spark.exchange import SHUFFLED
-from consumer.spark.tasks import FAILED, STATS, decode_to_buckets, of_table, write_buckets
+from consumer.spark.buckets import FAILED, RESULT, SHUFFLED
+from consumer.spark.tasks import decode_to_buckets, of_table, write_buckets
 from tests.support.canal_json import ALL, MemoryReader, join, row_line, target_of, whole
 from tests.support.decoding import ID, V
 
@@ -94,7 +94,7 @@ def test_what_is_left_of_several_groups_goes_together(
     tables = [SHUFFLED.get(pa.py_buffer(part.body)) for part in parts if part.bucket == 0]
     assert [table.column("ts").to_pylist() for table in tables] == left
     assert all(part.size > 0 for part in parts if part.bucket == 0)
-    assert [pickle.loads(part.body).rows for part in parts if part.bucket == STATS] == [2, 2]
+    assert [pickle.loads(part.body).rows for part in parts if part.bucket == RESULT] == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from consumer.errors import TargetUnavailable
-from consumer.spark.exchange import SHUFFLED, Exchange, in_files
+from consumer.spark.buckets import SHUFFLED, Exchange, in_files
 
 ROWS = pa.table({
     "ts": pa.array([1, 2, 3, 4], pa.int64()),
