@@ -3,7 +3,7 @@ checks every implementation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumer.errors import ConsumerError
@@ -102,6 +102,14 @@ class Loader(Protocol):
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
     ) -> Sequence[LoadOutcome]:
         """`moved` is called with parts that are done before the whole load is."""
+
+    def changes(
+        self, task: LoadTask, reader: RangeReader, rows: Collection[int] = (), moved: Moved = unheard
+    ) -> Iterator[ArrowTable]:
+        """Each change that the task's slices have inside their windows, once, in no order: change tables of
+        `LoadTask.source` that are not folded, with the number of each change's slice (see `codec.change_table`;
+        `codec.typed` has them under the columns' names and in their types). If there are any `rows`, their changes
+        alone (see `fold.identity.identities`). Tables come while others are read. Raises what its tasks met."""
 
     def compare(
         self,

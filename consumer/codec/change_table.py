@@ -9,6 +9,7 @@ rank    0 for rows with a commit-ts, else the place in the series, which is abov
         UPDATE
 c0..cN  the values, one column per ``LoadTarget.columns``: by position, so no column name can get in the way
 update  whether the change is an UPDATE, or one of its two halves; only of a target that wants `events`
+slice   which of the task's slices it stands in; only of changes that a loader gives back
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PUT = "put"
 SERIES = "series"
 RANK = "rank"
 UPDATE = "update"
+SLICE = "slice"
 META = 4
 """How many columns stand before the first value column."""
 

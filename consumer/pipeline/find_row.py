@@ -1,20 +1,17 @@
-"""Finds the lines of rows that the target has refused. It reads the files again, in bounded memory, however long that
-takes."""
+"""Finds the lines of rows that the target has refused. The loader gives back their changes; the line of the newest
+one is found by halving its slice."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import pyarrow as pa
-
 from consumer.codec import protocol_of
-from consumer.codec.change_table import are_puts
-from consumer.codec.decoder import decoded, decoder_for, packs
+from consumer.codec.change_table import SLICE, are_puts
+from consumer.codec.decoder import decoder_for
 from consumer.fold.identity import identities
 from consumer.model.load import FileSlice, LoadTask
-from consumer.ports import RangeReader, Stored
+from consumer.ports import Loader, RangeReader, Stored
 
 _WHOLE_BYTES = 256 << 20
 """Files that can only be read as a whole are looked through up to this size."""
@@ -35,7 +32,7 @@ class Found:
     raw: bytes = b""
 
 
-def find_rows(names: Collection[Name], task: LoadTask, reader: RangeReader) -> dict[Name, Found]:
+def find_rows(names: Collection[Name], task: LoadTask, loader: Loader, reader: RangeReader) -> dict[Name, Found]:
     """Of each row the newest change in the load's files; a row that is in none of them is left out. Raises what
     decoding raises."""
     if task.forming is not None:
@@ -43,54 +40,44 @@ def find_rows(names: Collection[Name], task: LoadTask, reader: RangeReader) -> d
     divisible = protocol_of(task.dialect).splittable(task.dialect)
     if not divisible and any(piece.length > _WHOLE_BYTES for piece in task.slices):
         return {}
-    search = _Search(task, _Kept(reader))
+    search = _Search(task, loader, _Kept(reader))
     found: dict[Name, Found] = {}
-    for pack, of_pack in search.newest(packs(task.slices, task), names):
-        for (piece,), of_piece in search.newest(([piece] for piece in pack), of_pack):
-            if divisible:
-                found |= search.lines(piece, of_piece)
-            else:
-                found |= dict.fromkeys(of_piece, Found(piece.path))
+    for piece, of_piece in search.newest(task.slices, names):
+        found |= search.lines(piece, of_piece) if divisible else dict.fromkeys(of_piece, Found(piece.path))
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Search:
-    def __init__(self, task: LoadTask, reader: RangeReader) -> None:
-        self._task, self._reader = task, reader
+    task: LoadTask
+    loader: Loader
+    reader: RangeReader
 
-    def newest(
-        self, groups: Iterable[Sequence[FileSlice]], names: Collection[Name]
-    ) -> Iterator[tuple[Sequence[FileSlice], list[Name]]]:
-        """The groups of slices in which the newest changes of rows stand, each with those rows."""
+    def newest(self, pieces: Sequence[FileSlice], names: Collection[Name]) -> Iterator[tuple[FileSlice, list[Name]]]:
+        """The slices in which the newest changes of rows stand, each with those rows."""
         newest: dict[Name, tuple[_Time, int]] = {}
-        looked: list[Sequence[FileSlice]] = []
-        for number, group in enumerate(groups):
-            looked.append(group)
-            for changes in decoded(self._reader, group, self._task, []):
-                for name, time in self._times(changes, names):
-                    if name not in newest or time > newest[name][0]:
-                        newest[name] = time, number
-        for number in sorted({number for _, number in newest.values()}):
-            yield looked[number], [name for name, (_, where) in newest.items() if where == number]
+        asked = replace(self.task, slices=tuple(pieces))
+        for changes in self.loader.changes(asked, self.reader, {row for row, _ in names}):
+            rows, puts = identities(changes, asked.source.key).tolist(), are_puts(changes).to_pylist()
+            times = zip(*(changes.column(name).to_pylist() for name in ("ts", "series", "rank")), strict=True)
+            for name, time, at in zip(
+                zip(rows, puts, strict=True), times, changes.column(SLICE).to_pylist(), strict=True
+            ):
+                if name in names and (name not in newest or (time, -at) > (newest[name][0], -newest[name][1])):
+                    newest[name] = time, at
+        for at in sorted({at for _, at in newest.values()}):
+            yield pieces[at], [name for name, (_, where) in newest.items() if where == at]
 
     def lines(self, piece: FileSlice, names: Collection[Name]) -> dict[Name, Found]:
         """The lines in a slice, found by halving it."""
         if piece.length == 1:
-            decoder = decoder_for(self._reader, piece, self._task)
+            decoder = decoder_for(self.reader, piece, self.task)
             line = Found(piece.path, decoder.line_at(piece.offset), piece.offset, decoder.first_line())
             return dict.fromkeys(names, line)
         found: dict[Name, Found] = {}
-        for (half,), of_half in self.newest(([half] for half in _halves(piece)), names):
+        for half, of_half in self.newest(_halves(piece), names):
             found |= self.lines(half, of_half)
         return found
-
-    def _times(self, changes: pa.Table, names: Collection[Name]) -> Iterator[tuple[Name, _Time]]:
-        rows, puts = identities(changes, self._task.target.key), are_puts(changes).to_numpy()
-        columns = [changes.column(name).to_numpy() for name in ("ts", "series", "rank")]
-        for n in np.flatnonzero(np.isin(rows, np.array([row for row, _ in names], np.uint64))).tolist():
-            if (name := (int(rows[n]), bool(puts[n]))) in names:
-                ts, series, rank = (int(column[n]) for column in columns)
-                yield name, (ts, series, rank)
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> Non
 def of_task(context: RoundContext, task: LoadTask, rows: Sequence[BadRow]) -> LoadOutcome:
     """An outcome of nothing but bad rows."""
     outcome = LoadOutcome(task, (), (Receipt(puts=0, deletes=0, quarantined=tuple(rows)),))
-    return placed(outcome, context.ports.reader.range_reader())
+    return placed(outcome, context.ports.loader, context.ports.reader.range_reader())
 
 
 def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:
@@ -73,7 +73,8 @@ def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> L
     refused = tuple(refused_row(reason, row, put, bool(target.key)) for row, put, reason in error.rows)
     receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, quarantined=refused))
     left_out = outcome.left_out | {row for row, _, _ in error.rows}
-    return placed(replace(outcome, receipts=receipts, left_out=left_out), context.ports.reader.range_reader())
+    left = replace(outcome, receipts=receipts, left_out=left_out)
+    return placed(left, context.ports.loader, context.ports.reader.range_reader())
 
 
 def tell(context: RoundContext, done: Sequence[LoadOutcome]) -> None:
@@ -92,11 +93,11 @@ def load_with_places(
     outcomes = loader.load(tasks, writer, reader, moved)
     for outcome in outcomes:
         if outcome.error is not None:
-            _tell_place(outcome.error, outcome.task, reader)
-    return [placed(outcome, reader) for outcome in outcomes]
+            _tell_place(outcome.error, outcome.task, loader, reader)
+    return [placed(outcome, loader, reader) for outcome in outcomes]
 
 
-def placed(outcome: LoadOutcome, reader: RangeReader) -> LoadOutcome:
+def placed(outcome: LoadOutcome, loader: Loader, reader: RangeReader) -> LoadOutcome:
     """`outcome` with the lines of the rows that were quarantined because the target refuses them."""
     names = {row.identity for row in outcome.quarantined.values() if row.identity is not None and not row.path}
     if not names:
@@ -104,7 +105,7 @@ def placed(outcome: LoadOutcome, reader: RangeReader) -> LoadOutcome:
     from consumer.pipeline.find_row import Found, find_rows  # brings pyarrow, which an idle round does not need
 
     try:
-        found = find_rows(names, outcome.task, reader)
+        found = find_rows(names, outcome.task, loader, reader)
     except ConsumerError:
         found = {}  # what keeps the files from being read again says nothing of the rows
 
@@ -135,21 +136,22 @@ def stop_with_place(context: RoundContext, task: LoadTask, error: ConsumerError)
             raise failure
         context.stop(task.target.table, error)
 
-    context.side.start("find a row", partial(_tell_place, error, task, context.ports.reader.range_reader()), told)
+    find = partial(_tell_place, error, task, context.ports.loader, context.ports.reader.range_reader())
+    context.side.start("find a row", find, told)
 
 
 def _wants_place(error: ConsumerError) -> TypeGuard[RowRefused]:
     return isinstance(error, RowRefused) and error.row is not None and not error.path
 
 
-def _tell_place(error: ConsumerError, task: LoadTask, reader: RangeReader) -> None:
+def _tell_place(error: ConsumerError, task: LoadTask, loader: Loader, reader: RangeReader) -> None:
     """Set `path` and `line` of a RowRefused where they can be found."""
     if not _wants_place(error):
         return
     from consumer.pipeline.find_row import find_rows  # brings pyarrow, which an idle round does not need
 
     try:
-        found = find_rows([(error.row, error.put)], task, reader) if error.row is not None else {}
+        found = find_rows([(error.row, error.put)], task, loader, reader) if error.row is not None else {}
     except ConsumerError:
         return  # what keeps the files from being read again says nothing of the row
     for line in found.values():

@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, JobBroken, NoExecutors
@@ -83,6 +84,24 @@ class SparkLoader:
             results = {task.number: [broken] for task in tasks}
         return [outcome_of(task, results[task.number]) for task in tasks]
 
+    def changes(
+        self, task: LoadTask, reader: RangeReader, rows: Collection[int] = (), moved: Moved = unheard
+    ) -> Iterator[pa.Table]:
+        """Little in this process, much as a job. Raises what `load` does."""
+        from consumer.spark.buckets import alone, shuffled
+        from consumer.spark.changes import Changes, tables
+
+        weight = weight_of(task)
+        if is_small(weight):
+            yield from tables(alone(Changes(task, [range(len(task.slices))], reader, rows, moved=moved)))
+            return
+        session = self._started()
+        ends = list(accumulate(map(len, groups_of(task)), initial=0))
+        ranges, buckets = [range(*pair) for pair in pairwise(ends)], max(buckets_of(weight, 1), session.cores)
+        with self._read(session, moved) as (tell, exchange):
+            work = Changes(task, ranges, reader, rows, buckets, tell, exchange)
+            yield from tables(shuffled(session.spark, work, buckets, buckets, lazily=True))
+
     def compare(
         self,
         task: CheckTask,
@@ -110,17 +129,9 @@ class SparkLoader:
             max(buckets_of(weight, 1), comparer.ranges, session.cores),
             max(1, min(at_a_time, comparer.ranges)),
         )
-        try:
-            with self._job(session, moved) as (tell, exchange):
-                work = Comparison(task, comparer, reader, groups, readers, buckets, tell, exchange)
-                return counted(shuffled(session.spark, work, buckets, buckets, task.mending), task, found)
-        except ConsumerError:
-            raise
-        except Exception as error:
-            try:
-                raise told(error, self._settings) from error
-            finally:
-                self._lose(session)
+        with self._read(session, moved) as (tell, exchange):
+            work = Comparison(task, comparer, reader, groups, readers, buckets, tell, exchange)
+            return counted(shuffled(session.spark, work, buckets, buckets, task.mending), task, found)
 
     def abandon(self) -> None:
         """Leave the jobs in hand, or Spark's start: writers are locked out by the next run. None begins any more: other
@@ -171,6 +182,20 @@ class SparkLoader:
         except NoExecutors:
             self._give_up(session)
             raise
+
+    @contextmanager
+    def _read(self, session: Session, moved: Moved) -> Iterator[tuple[Moved, Exchange]]:
+        """Around a job that writes nothing. Raises what Spark's own errors say."""
+        try:
+            with self._job(session, moved) as job:
+                yield job
+        except ConsumerError:
+            raise
+        except Exception as error:
+            try:
+                raise told(error, self._settings) from error
+            finally:
+                self._lose(session)
 
     def _give_up(self, session: Session) -> None:
         """A standalone master that was started anew knows nothing of the session, which waits for it without end. Those

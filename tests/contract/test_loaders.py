@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
+from consumer.codec.typed import typed
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
+from consumer.fold.identity import identities
 from consumer.model.check import CheckTask, Era, Modes
 from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
+from consumer.model.steps import Window
 from consumer.model.table_modes import ModeKind, TableMode
 from consumer.ports import Loader, Stored
 from consumer.sink.columnar.table import ColumnarTarget
@@ -184,6 +187,54 @@ def test_parts_that_are_told_are_parts_of_the_whole(loader: Loader, tmp_path: Pa
     assert outcome.error is None
     assert sum(part.bytes for part in told) <= outcome.task.bytes
     assert sum(part.rows for part in told) <= sum(receipt.puts + receipt.deletes for receipt in outcome.receipts)
+
+
+def back(loader: Loader, asked: LoadTask, files: Storage, rows: Collection[int] = ()) -> list[dict[str, Any]]:
+    found = [row for table in loader.changes(asked, files, rows) for row in typed(table, asked).to_pylist()]
+    return sorted(found, key=lambda row: (row["_commit_ts"], row["id"]))
+
+
+def change(op: str, commit_ts: int, file: str, row: int, name: str | None) -> dict[str, Any]:
+    return {"_op": op, "_commit_ts": commit_ts, "_path": file, "id": row, "name": name}
+
+
+def test_each_change_comes_back_once_with_its_time_and_its_file(loader: Loader) -> None:
+    files = storage()
+    again = Storage({**files.files, "0/1": files.files["0/1"] * 2})
+    assert back(loader, task(0, again), again) == [
+        *(change("put", 9 + row, "0/0", row, "0") for row in (1, 2, 3)),
+        change("put", 20, "0/1", 1, "0 again"),
+        change("delete", 21, "0/1", 2, "0"),
+    ]
+
+
+def test_changes_of_some_rows_in_a_window_come_back(loader: Loader) -> None:
+    files, window = storage(), Window(10, 20)
+    asked = task(0, files)
+    slices = tuple(replace(piece, exact=window, coarse=window) for piece in asked.slices)
+    key = pa.table({"c0": pa.array(["1"], pa.large_string())})
+    rows = identities(key, (0,)).tolist()
+    assert back(loader, asked, files, rows) == [
+        change("put", 10, "0/0", 1, "0"),
+        change("put", 20, "0/1", 1, "0 again"),
+    ]
+    later = replace(asked, slices=slices, window=window)
+    assert back(loader, later, files, rows) == [change("put", 20, "0/1", 1, "0 again")]
+    assert back(loader, later, files, [rows[0] + 1]) == []
+
+
+def test_each_change_of_a_table_with_no_key_comes_back(loader: Loader) -> None:
+    twice = content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10)
+    files = Storage({"0/0": twice, "0/1": twice})
+    found = back(loader, task(0, files, ()), files)
+    assert [(row["_commit_ts"], row["_op"]) for row in found] == [(10, "put"), (10, "put"), (11, "put"), (11, "put")]
+
+
+def test_changes_that_cannot_be_read_are_an_error(loader: Loader) -> None:
+    files = storage()
+    damaged = Storage({**files.files, "0/1": b"{}}\r\n"})
+    with pytest.raises(TableError):
+        list(loader.changes(task(0, damaged), damaged))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -11,6 +11,7 @@ from consumer.model.check import CheckTask, Counted
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.buckets import alone
+from consumer.spark.changes import Changes, tables
 from consumer.spark.comparison import Comparison, counted
 from consumer.spark.load import outcome_of
 from consumer.spark.packed import load_share
@@ -60,6 +61,13 @@ class InlineLoader:
     def _keyed_shape(self, task: LoadTask, writer: Writer, reader: RangeReader) -> list[Result]:
         shares = [[[piece] for piece in task.slices]]
         return list(map(pickle.loads, alone(Loading(task, shares, self._keyed, writer, reader))))
+
+    def changes(
+        self, task: LoadTask, reader: RangeReader, rows: Collection[int] = (), moved: Moved = unheard
+    ) -> Iterator[Any]:
+        task = pickle.loads(pickle.dumps(task))
+        ranges = [range(at, at + 1) for at in range(len(task.slices))]
+        return tables(alone(Changes(task, ranges, reader, rows, self._keyed or 1, moved)))
 
     def compare(
         self,
