@@ -1,4 +1,4 @@
-"""The statements of one table's life, as `verify` reads its rows between them: which ones change what rows are or have,
+"""The statements of one table, as `verify` reads its rows between them: which ones change what rows are or have,
 and the columns that the table has between two of them."""
 
 from __future__ import annotations
