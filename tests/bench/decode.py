@@ -11,7 +11,7 @@ import pyarrow.json
 
 from consumer.codec.csv.options import CsvFormat
 from consumer.codec.decoder import decoded
-from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTask
+from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
@@ -25,7 +25,10 @@ def decode_alone(storage: Path) -> int:
     """Decode every data file of `storage` in this thread; the rows."""
     csv = next(storage.rglob("CDC*.csv"), None) is not None
     target = LoadTarget(
-        TableName(generate.DATABASE, "t"), SYSBENCH.columns, tuple(column.name for column in SYSBENCH.columns), (0,)
+        TableLoad(TableName(generate.DATABASE, "t")),
+        SYSBENCH.columns,
+        tuple(column.name for column in SYSBENCH.columns),
+        (0,),
     )
     dialect = Dialect("csv", options=CsvFormat(include_commit_ts=True)) if csv else Dialect()
     all_time = Window(0, MAX_TSO - 1)

@@ -54,7 +54,7 @@ def test_new_rows_beside_a_delete_of_a_row_that_is_not_there(unlocked: bool, fre
     one, other = connect(settings_of(fresh_mariadb), "dml"), connect(settings_of(fresh_mariadb), "dml")
     with one, other, one.cursor() as first, other.cursor() as second:
         if unlocked:
-            begin_unlocked(first, mysql_target(target))
+            begin_unlocked(first, mysql_target(target).server)
         for statement in delete_statements(target, changes(target, deletes=_GONE)):
             first.execute(statement)
         second.execute("SET SESSION innodb_lock_wait_timeout = 1")
