@@ -27,7 +27,7 @@ def loaded_by(*names: str) -> set[str]:
 
 @pytest.mark.parametrize("writer", ["consumer.sink.mysql.rows.writer", "consumer.sink.columnar.writer"])
 def test_executors_stay_light(writer: str) -> None:
-    loaded = loaded_by("consumer.codec", "consumer.fold", writer)
+    loaded = loaded_by("consumer.codec", "consumer.changes", writer)
     assert "consumer" in loaded
     assert loaded & {"pyspark", "py4j", "typer", "fsspec", "botocore", "pydantic", "rich", "structlog"} == set()
 

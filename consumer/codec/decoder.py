@@ -6,18 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
 from consumer.codec import protocol_of
-from consumer.codec.change_table import Flags, Ints, Origin
+from consumer.codec.change_table import Ints, Origin
 from consumer.codec.lines import Block, SliceLines
 from consumer.codec.quarantine import Quarantining, first_line
-from consumer.codec.rows import BlockRows, RowFile, windowed
-from consumer.codec.shaped import shaped
+from consumer.codec.rows import BlockRows, ChangesOf, RowFile, all_changes, windowed
 from consumer.errors import TableError
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget, LoadTask
 from consumer.ports import RangeReader
@@ -40,10 +38,11 @@ class SliceDecoder:
         dialect: Dialect,
         layout: Layout = (),
         *,
+        changes: ChangesOf = all_changes,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
-        self._target, self._clock = target, dialect.clock
+        self._changes_of = changes
         self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
         self._most = target.load.quarantine
         """Of bad lines; None: none."""
@@ -51,7 +50,7 @@ class SliceDecoder:
         """What has been read so far: complete once `batches` is exhausted."""
 
     def batches(self) -> Iterator[pa.Table]:
-        """Change tables (see `codec.batches`) in file order, none of them empty.
+        """Change tables (see `codec.change_table`) in file order, none of them empty.
 
         Raises CorruptFile, SchemaDrift, CannotBeExact, StorageUnavailable.
         """
@@ -84,7 +83,7 @@ class SliceDecoder:
         count = len(rows.ts)
         inside, (stat,) = windowed([self._piece], rows, np.array([count]))
         origin = Origin.of(self._piece, self.stat.rows, count)
-        return self._shaped(rows, inside, origin), stat
+        return self._changes_of(rows, inside, origin), stat
 
     def line_at(self, offset: int) -> int:
         """The number, from 1, of the line that begins at `offset`. Reads the file up to there."""
@@ -107,10 +106,7 @@ class SliceDecoder:
     def _quarantined(self) -> Quarantining | None:
         if self._most is None:
             return None
-        return Quarantining(self._most, self._piece, self._file, self.line_at, self._shaped)
-
-    def _shaped(self, rows: BlockRows, inside: Flags, origin: Origin) -> pa.Table:
-        return shaped(rows, inside, origin, self._target, self._clock)
+        return Quarantining(self._most, self._piece, self._file, self.line_at, self._changes_of)
 
     @cached_property
     def _file(self) -> RowFile:
@@ -120,55 +116,6 @@ class SliceDecoder:
     def _lines(self) -> SliceLines:
         file = self._file
         return SliceLines(self._reader, self._piece, file.ends, file.place, self._block_bytes, file.header)
-
-
-def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
-    """The decoder of one of the task's slices. Where rules follow on what `shaped` tells of late deletes, a block has
-    all rows of a file that has no commit-ts. Raises StorageUnavailable."""
-    at_once = task.source.load.shaping is not None and piece.length > BLOCK_BYTES and _is_timeless(reader, piece, task)
-    size = piece.length if at_once else BLOCK_BYTES
-    return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece), block_bytes=size)
-
-
-def in_whole_files(
-    reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, timeless: dict[str, bool]
-) -> list[FileSlice]:
-    """`pieces`, but of a file whose rows have no commit-ts all for its first slice, and none for another: whose row a
-    DELETE is of can be said by any line in front of it (see `fold.late_deletes`). `timeless` says it of files by path,
-    and learns it of others. Raises StorageUnavailable."""
-    found: list[FileSlice] = []
-    for piece in pieces:
-        whole = piece.length == piece.size
-        if not whole and piece.path not in timeless:
-            timeless[piece.path] = _is_timeless(reader, piece, task)
-        if whole or not timeless[piece.path]:
-            found.append(piece)
-        elif not piece.offset:
-            found.append(replace(piece, length=piece.size))
-    return found
-
-
-def _is_timeless(reader: RangeReader, piece: FileSlice, task: LoadTask) -> bool:
-    begin = replace(piece, offset=0, length=1)
-    return task.dialect.timeless or not decoder_for(reader, begin, task).has_commit_ts()
-
-
-def decoded(
-    reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, stats: list[FileStat]
-) -> Iterator[pa.Table]:
-    """The change tables of slices one after the other, small files in packs; each slice's statistics go to `stats`."""
-    for pack in packs(pieces, task):
-        packed = decode_pack(reader, pack, task) if len(pack) > 1 else None
-        if packed is not None:
-            changes, found = packed
-            stats += found
-            if changes.num_rows:
-                yield changes
-            continue
-        for piece in pack:
-            decoder = decoder_for(reader, piece, task)
-            yield from decoder.batches()
-            stats.append(decoder.stat)
 
 
 SMALL_BYTES = 256 << 10
@@ -198,7 +145,7 @@ def packs(pieces: Sequence[FileSlice], task: LoadTask) -> Iterator[list[FileSlic
 
 
 def decode_pack(
-    reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask
+    reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, changes_of: ChangesOf = all_changes
 ) -> tuple[pa.Table, list[FileStat]] | None:
     """The changes of a pack, in file order, and each file's statistics.
 
@@ -217,7 +164,7 @@ def decode_pack(
             return None
         counts = rows.counts(np.array([len(text) for text in texts]))
         inside, stats = windowed(pieces, rows, counts)
-        changes = shaped(rows, inside, _origin(pieces, counts), task.source, dialect.clock)
+        changes = changes_of(rows, inside, _origin(pieces, counts))
     except (ValueError, TableError):
         return None
     return changes, stats

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from consumer.codec.change_table import Flags, Origin
 from consumer.codec.lines import Block
-from consumer.codec.rows import BlockRows, RowFile, windowed
+from consumer.codec.rows import BlockRows, ChangesOf, RowFile, windowed
 from consumer.errors import RowsVary, TableError
 from consumer.model.bad_rows import BadRow, Quarantine, too_many
 from consumer.model.load import FileSlice, FileStat
@@ -24,7 +24,6 @@ MOST_BYTES = 64 << 20
 _FIRST = 1 << 40
 """Where errors count the lines of a block from: what has a smaller number, or none, is not about a line."""
 _YEAR = (366 * 86_400_000) << 18
-Changes = Callable[[BlockRows, Flags, Origin], pa.Table]
 
 
 def first_line(_offset: int) -> int:
@@ -63,15 +62,15 @@ class Quarantining:
     those of some rows of a block."""
 
     def __init__(
-        self, quarantined: Quarantine, piece: FileSlice, file: RowFile, line_at: Callable[[int], int], changes: Changes
+        self,
+        quarantined: Quarantine,
+        piece: FileSlice,
+        file: RowFile,
+        line_at: Callable[[int], int],
+        changes: ChangesOf,
     ) -> None:
-        self._quarantined, self._piece, self._file, self._line_at, self._changes = (
-            quarantined,
-            piece,
-            file,
-            line_at,
-            changes,
-        )
+        self._quarantined, self._piece, self._file = quarantined, piece, file
+        self._line_at, self._changes = line_at, changes
         self._line = 0
         """The number of the next block's first line, 0 while nobody wants it."""
         self._latest: int | None = None

@@ -31,7 +31,7 @@ class BlockRows:
     the columns at these positions: CannotBeExact where a DELETE has only its key. `old_images` is what UPDATEs found.
 
     `counts` takes the sizes of files that make up the block, and gives how many of the rows each has: ValueError where
-    one is not wholly in one file. `changes` makes the change table (see `codec.batches`) of some of them, in file
+    one is not wholly in one file. `changes` makes the change table (see `codec.change_table`) of some of them, in file
     order: raises CorruptFile, SchemaDrift, CannotBeExact.
     """
 
@@ -42,6 +42,15 @@ class BlockRows:
     kinds: Callable[[], tuple[Flags, Flags]]
     images: Callable[[Flags, Sequence[int]], pa.Table]
     old_images: Callable[[Flags], pa.Table]
+
+
+ChangesOf = Callable[[BlockRows, Flags, Origin], pa.Table]
+"""Makes the change table of some rows of a block: all changes, or those that rules leave. Raises as they do."""
+
+
+def all_changes(rows: BlockRows, inside: Flags, origin: Origin) -> pa.Table:
+    """A `ChangesOf` without rules."""
+    return rows.changes(inside, origin)
 
 
 class Time(NamedTuple):

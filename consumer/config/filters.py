@@ -71,7 +71,7 @@ KINDS_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def _condition(text: str) -> str:
-    from consumer.shaping.expressions import is_condition, parsed  # the parser is loaded only where there are rules
+    from consumer.changes.expressions import is_condition, parsed  # the parser is loaded only where there are rules
 
     if not is_condition(parsed(text.strip())):
         raise ValueError(f"{text!r} is a value and not a condition; write {text.strip()} <> 0")
@@ -79,7 +79,7 @@ def _condition(text: str) -> str:
 
 
 def _collation(name: str) -> str:
-    from consumer.shaping.collations import Collation
+    from consumer.changes.operands import Collation
 
     if name:
         Collation.of(name.lower())

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from consumer.changes.folding import decoder_for
+from consumer.changes.identity import identities
 from consumer.codec import protocol_of
 from consumer.codec.change_table import SLICE, are_puts
-from consumer.codec.decoder import decoder_for
-from consumer.fold.identity import identities
 from consumer.model.load import FileSlice, LoadTask
 from consumer.ports import Loader, RangeReader, Stored
 

@@ -122,7 +122,7 @@ class RoundOptions:
                     hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
                     table=str(target.table),
                 )
-            from consumer.shaping.rules import check_rules  # Arrow is loaded only where there are rules
+            from consumer.changes.rules import check_rules  # Arrow is loaded only where there are rules
 
             check_rules(target, self.files.dialect, keys, had)
 

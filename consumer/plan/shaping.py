@@ -101,7 +101,7 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
 
 def named(where: str) -> frozenset[str]:
     """The columns, in lower case, by which a row filter chooses."""
-    from consumer.shaping.expressions import columns_of  # its parser is loaded only where there are rules
+    from consumer.changes.expressions import columns_of  # its parser is loaded only where there are rules
 
     return columns_of(where)
 
@@ -146,7 +146,7 @@ def masked_misfit(shaping: Shaping, file: SchemaFile) -> str:
     there. What a new table cannot have masked is told by its first load."""
     if not statement_of(file.query).is_alter:
         return ""
-    from consumer.shaping.masks import fault_of  # Arrow is loaded only where there are masks
+    from consumer.changes.masks import fault_of  # Arrow is loaded only where there are masks
 
     why = fault_of(shaping, file.columns or (), (), ())
     return f"columns are masked, and their values would not fit: {why}" if why else ""

@@ -7,10 +7,10 @@ from itertools import islice
 
 import pyarrow as pa
 
+from consumer.changes.identity import identities
 from consumer.codec.change_table import are_puts
 from consumer.codec.rows import Values, every_refused, first_refused
 from consumer.errors import RowRefused, TableError
-from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
 
 

@@ -10,11 +10,12 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from consumer.changes.folding import decoded
+from consumer.changes.identity import first_of_equal, identities, row_codes
+from consumer.changes.keyed import cut
 from consumer.codec.change_table import SLICE
-from consumer.codec.decoder import decoded, packs
+from consumer.codec.decoder import packs
 from consumer.errors import ConsumerError
-from consumer.fold.identity import first_of_equal, identities, row_codes
-from consumer.fold.keyed import cut
 from consumer.model.load import FileSlice, LoadPart, LoadTask
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark.buckets import FAILED, SHUFFLED, Exchange, Part

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from consumer.changes.identity import key_codes
+from consumer.changes.table_modes import added, next_changes, times, versions
 from consumer.codec.change_table import META, Ints, change_schema
-from consumer.fold.identity import key_codes
-from consumer.fold.table_modes import added, next_changes, times, versions
 from consumer.model.check import CheckTask, Modes
 from consumer.model.table_modes import ModeKind
 from consumer.model.times import MAX_TSO

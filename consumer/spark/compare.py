@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.changes.identity import key_codes, row_codes
 from consumer.codec.change_table import Flags, Ints
 from consumer.errors import CannotBeExact
-from consumer.fold.identity import key_codes, row_codes
 from consumer.model.check import CheckTask, Counted, Difference
 from consumer.spark.mending import ANEW, DELETE, INSERT, UPDATE, copies_to_mend, rows_to_mend
 

@@ -11,12 +11,12 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from consumer.changes.folding import decode_files, decode_folded, net_changes
+from consumer.changes.identity import identities
+from consumer.changes.keyed import cut
+from consumer.changes.table_modes import folded
 from consumer.codec.change_table import META, change_schema
-from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError
-from consumer.fold.identity import identities
-from consumer.fold.keyed import cut
-from consumer.fold.table_modes import folded, net_rows
 from consumer.model.check import CheckTask, Counted, Era
 from consumer.model.load import FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, unheard
@@ -24,7 +24,6 @@ from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
 from consumer.spark.check_modes import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.failures import first_error
-from consumer.spark.folding import decode_files, decode_folded
 from consumer.spark.sizes import Group
 from consumer.spark.tasks import of_table
 from consumer.target import Comparer
@@ -82,7 +81,11 @@ class Comparison:
     def _expected(self, number: int, pieces: Group) -> Iterator[Part]:
         """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
         task, era = self.task, self.task.eras[number]
-        stats, rows = decode_folded(pieces, era.task, self.reader) if task.target.key else _net(era, self.reader)
+        if task.target.key:
+            stats, rows = decode_folded(pieces, era.task, self.reader)
+        else:
+            files, stats = decode_files(era.task, self.reader)
+            rows = net_changes(files, era.task)
         if era.task.target.load.quarantine is not None:
             yield Part(RESULT, pickle.dumps((_quarantined(stats, last=number == len(task.eras) - 1), None)))
         now = _as_now(rows, era, task)
@@ -139,16 +142,6 @@ def _quarantined(stats: Sequence[FileStat], last: bool) -> Counted:
     """`last`: the era ends at the table's watermark."""
     later = frozenset(stat.path for stat in stats if stat.next_ts) if last else frozenset()
     return Counted(quarantined=tuple(row for stat in stats for row in stat.quarantined), later=later)
-
-
-def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
-    """The net rows of a table with no key: column ``n``, then ``c0 .. cN``."""
-    files, stats = decode_files(era.task, reader)
-    if not files:
-        values = change_schema(era.task.target).empty_table().select(range(META, META + len(era.task.target.columns)))
-        return stats, values.add_column(0, "n", pa.array([], pa.int64()))
-    net = net_rows(files, era.task)
-    return stats, fitting(net, era.task.target, era.task.dialect.clock)
 
 
 def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:

@@ -13,14 +13,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from consumer.changes.folding import decode_files, decode_folded, net_changes
 from consumer.codec.rows import refuse_late
-from consumer.codec.shaped import fitting
-from consumer.codec.unproven import with_unproven
-from consumer.fold.table_modes import formed, net_rows
 from consumer.model.load import LoadTarget, LoadTask, Receipt
 from consumer.ports import RangeReader
 from consumer.spark import quarantine
-from consumer.spark.folding import decode_files, decode_folded
 from consumer.spark.tasks import Result, of_table
 from consumer.target import Writer, WriteSession
 
@@ -87,8 +84,7 @@ def _read(task: LoadTask, reader: RangeReader) -> _Table:
     try:
         if not task.target.key:
             return _Table(task, [], keyless=True)
-        stats, changes = decode_folded(task.slices, task, reader, final=True)
-        folded = formed(changes, task)
+        stats, folded = decode_folded(task.slices, task, reader, final=True)
         refuse_late(stats, task)
         return _Table(task, [*stats], folded, folded.nbytes) if folded.num_rows else _Table(task, [*stats])
     except Exception as error:
@@ -138,10 +134,8 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     refuse_late(stats, task)
     if task.target.load.quarantine is not None:
         task.target.load.quarantine.check_kept([row for stat in stats for row in stat.quarantined])
-    written = pa.concat_tables([table for _, _, table in files])
-    results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
-    net = net_rows(files, task)
-    net = fitting(net, task.target, task.dialect.clock)
+    results: list[Result] = [*stats]
+    net = net_changes(files, task)
     if net.num_rows:
         results += quarantine.write_multiset(session, task.target, net, task.window)
     return results

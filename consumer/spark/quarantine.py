@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.changes.identity import identities
 from consumer.codec.change_table import are_puts
 from consumer.errors import RowRefused
-from consumer.fold.identity import identities
 from consumer.model.bad_rows import BadRow, refused_row, too_many
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from consumer.changes.folding import Folding
+from consumer.changes.keyed import split_by_bucket
+from consumer.changes.table_modes import to_write
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.fold.keyed import split_by_bucket
-from consumer.fold.table_modes import fold, formed
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.model.process import lacking, said
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import quarantine
 from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
-from consumer.spark.folding import Folding
 from consumer.spark.sizes import Group
 from consumer.target import Writer
 
@@ -108,7 +108,7 @@ def write_buckets(
                         return
                     continue
                 tables = [exchange.get(body) for _, body in group]
-                folded = formed(fold(pa.concat_tables(tables), task, final=True), task)
+                folded = to_write(pa.concat_tables(tables), task)
                 del tables
                 for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
+from consumer.changes.folding import decoded
 from consumer.codec.csv.options import CsvFormat
-from consumer.codec.decoder import decoded
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import Window

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
+from consumer.changes.identity import identities
 from consumer.codec.typed import typed
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
-from consumer.fold.identity import identities
 from consumer.model.check import CheckTask, Era, Modes
 from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName

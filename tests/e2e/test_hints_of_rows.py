@@ -82,16 +82,16 @@ CASES = {
         (json_row("INSERT", {"id": "1"}, 10) + json_row("INSERT", {"id": "2", "v": "1"}, 11),),
         *(KEYED, (ID, VALUE), PK),
     ),
-    "fold/keyless.py:_written_again": Case(
+    "changes/keyless.py:_written_again": Case(
         "give the table a primary key",
         (json_row("INSERT", {"v": "1"}, 10) + json_row("INSERT", {"v": "2"}, 10), json_row("INSERT", {"v": "1"}, 10)),
     ),
-    "fold/keyless.py:_refuse_shared": Case(
+    "changes/keyless.py:_refuse_shared": Case(
         "else give the table a primary key",
         (json_row("INSERT", {"v": "1"}, 10), json_row("INSERT", {"v": "1"}, 10)),
         series=True,
     ),
-    "fold/side_by_side.py:_compare": Case(
+    "changes/keyless.py:_compare": Case(
         "take it out of never-split",
         (
             json_row("INSERT", {"v": "1"}, 10) + json_row("INSERT", {"v": "2"}, 13),
@@ -100,7 +100,7 @@ CASES = {
         said={"never_split": "d.t"},
         series=True,
     ),
-    "fold/keyed.py:_refuse_given_away": Case(
+    "changes/keyed.py:_refuse_given_away": Case(
         "set enable-tidb-extension=true",
         (
             json_row("INSERT", {"id": "1", "v": "1"}, es=MS, pkNames=["id"])
@@ -109,14 +109,14 @@ CASES = {
         *(KEYED, (ID, VALUE), PK),
         anew={},
     ),
-    "fold/keyed.py:_refuse_unordered": Case(
+    "changes/keyed.py:_refuse_unordered": Case(
         "set enable-tidb-extension=true",
         tuple(json_row("INSERT", {"id": "1", "v": v}, es=MS, pkNames=["id"]) for v in "12"),
         *(KEYED, (ID, VALUE), PK),
         series=True,
         anew={},
     ),
-    "fold/keyed.py:_refuse_timeless": Case(
+    "changes/keyed.py:_refuse_timeless": Case(
         "set include-commit-ts=true",
         (csv_row("I,1,1"), csv_row("I,1,2")),
         *(KEYED, (ID, VALUE), csv_row("I,@30,7,7")),

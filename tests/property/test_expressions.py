@@ -9,10 +9,10 @@ import pyarrow as pa
 import pymysql
 import pytest
 
+from consumer.changes.conditions import compiled
 from consumer.codec.change_table import arrow_type
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
-from consumer.shaping.compiler import compiled
 from tests.servers import MariaDb
 
 COLUMNS = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.changes.keyed import fold_keyed
 from consumer.errors import CannotBeExact
-from consumer.fold import fold_keyed
 from consumer.model.times import LOGICAL_BITS
 from tests.property.histories import (
     SEEDS,

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from consumer.changes.keyless import FileChanges, fold_keyless
 from consumer.errors import CannotBeExact
-from consumer.fold import FileChanges, fold_keyless
 from consumer.model.names import TableName
 from tests.property.histories import SEEDS, cut, restarted
 from tests.support.examples import examples

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.changes.table_modes import fold, in_mode
 from consumer.codec.change_table import change_schema
-from consumer.fold.table_modes import fold, formed
 from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask, TableLoad
 from consumer.model.steps import Window
 from consumer.model.table_modes import ModeKind, TableMode
@@ -111,7 +111,7 @@ def rows_of(parts: Sequence[Sequence[_Row]], kind: ModeKind) -> list[tuple[str |
         arrays = [columns[0], columns[1], zeros, zeros, columns[2], columns[3], columns[4]]
         table = pa.Table.from_arrays([pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
         folded.append(fold(table, task, final=False))
-    found = formed(fold(pa.concat_tables(folded), task, final=True), task)
+    found = in_mode(fold(pa.concat_tables(folded), task, final=True), task)
     assert all(found.column("put").to_pylist())
     assert found.schema == change_schema(task.target)
     rows = [tuple(row[f"c{n}"] for n in range(len(task.target.columns))) for row in found.to_pylist()]

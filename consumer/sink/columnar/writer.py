@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
 from consumer.errors import RowRefused
-from consumer.fold.identity import identities
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from consumer.changes.folding import decoded, decoder_for
 from consumer.codec.csv.options import CsvFormat
-from consumer.codec.decoder import PACK_BYTES, SMALL_BYTES, decode_pack, decoded, decoder_for, packs
+from consumer.codec.decoder import PACK_BYTES, SMALL_BYTES, decode_pack, packs
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTask

@@ -82,7 +82,7 @@ def test_what_is_left_of_several_groups_goes_together(
     most: int, left: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Key 2 is in both groups: `left` are the commit-ts that remain."""
-    monkeypatch.setattr("consumer.spark.folding.FOLD_BYTES", most)
+    monkeypatch.setattr("consumer.changes.folding.FOLD_BYTES", most)
     lines = [
         row_line("INSERT", {"id": str(key), "v": "x"}, commit_ts=ts) for ts, key in ((1, 1), (2, 2), (3, 2), (4, 3))
     ]

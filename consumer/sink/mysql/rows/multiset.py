@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
+from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
 from consumer.errors import CannotBeExact, RowRefused
-from consumer.fold.identity import identities
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName, quote

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pymysql
 
+from consumer.changes.identity import identities
 from consumer.errors import LoadFailed
-from consumer.fold.identity import identities
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange

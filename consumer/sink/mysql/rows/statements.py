@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
+from consumer.changes.identity import identities
 from consumer.errors import RowRefused
-from consumer.fold.identity import identities
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from consumer.changes.folding import decode_folded
 from consumer.codec import decoder
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTask
 from consumer.model.rules import Mask, MaskKind, Shaping
-from consumer.spark.folding import decode_folded
 from tests.support.build import ID
 from tests.support.canal_json import ALL, MemoryReader, row_line, target_of, whole, with_load
 

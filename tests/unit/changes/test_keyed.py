@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from consumer.changes import identity
+from consumer.changes.keyed import bucket_of, fold_keyed, split_by_bucket
 from consumer.errors import CannotBeExact
-from consumer.fold import bucket_of, fold_keyed, identity, split_by_bucket
 
 Row = tuple[int, bool, int, int, str, str | None]
 SCHEMA = pa.schema(

@@ -1,4 +1,4 @@
-"""An expression and a table's columns -> Arrow kernels over its change tables."""
+"""An expression and a table's columns -> Arrow kernels over its change tables, which compare as MySQL does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from consumer.changes.expressions import columns_of, parsed
+from consumer.changes.operands import (
+    TEXT_TYPE,
+    Cells,
+    Collation,
+    Kind,
+    Operand,
+    Read,
+    Values,
+    absolute,
+    alike,
+    alike_all,
+    as_double,
+    column_operand,
+    computed,
+    like,
+    moment_of,
+    negated,
+    number_literal,
+    numeric,
+    zero_of,
+)
 from consumer.codec.change_table import Flags, arrow_type
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.names import same_name
 from consumer.model.times import Clock
-from consumer.shaping import arithmetic
-from consumer.shaping.collations import like
-from consumer.shaping.compare import collation_of, comparable, compared, nothing, null_safe, truth
-from consumer.shaping.expressions import columns_of, parsed
-from consumer.shaping.operands import TEXT_TYPE, Cells, Kind, Operand, Read, Values, column_operand
 
 _COMPARISONS: dict[type[exp.Expr], Callable[[Values, Values], Values]] = {
     exp.EQ: pc.equal,
@@ -100,7 +117,7 @@ class _Compiler:
             case exp.Column():
                 return self._column(node)
             case exp.Literal():
-                return _text(node.this) if node.is_string else arithmetic.number_literal(node.this)
+                return _text(node.this) if node.is_string else number_literal(node.this)
             case exp.HexString():
                 return Operand(Kind.BYTES, _always(pa.scalar(bytes.fromhex(node.this), pa.large_binary())))
             case exp.Null():
@@ -112,11 +129,11 @@ class _Compiler:
             case exp.Collate():
                 return self._collated(node)
             case exp.Neg():
-                return arithmetic.negated(self._number(node.this))
+                return negated(self._number(node.this))
             case exp.Abs():
-                return arithmetic.absolute(self._number(node.this))
+                return absolute(self._number(node.this))
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.IntDiv() | exp.Mod():
-                return arithmetic.computed(node, self._number(node.this), self._number(node.expression))
+                return computed(node, self._number(node.this), self._number(node.expression))
             case exp.Length():
                 return self._length(node)
             case exp.Coalesce():
@@ -160,7 +177,7 @@ class _Compiler:
 
     def _number(self, node: exp.Expr) -> Operand:
         operand = self.operand(node)
-        found = arithmetic.numeric(operand)
+        found = numeric(operand)
         if found is None:
             raise ValueError(f"'{node.sql(dialect='mysql')}' is {operand.kind}, and not a number to compute with")
         return found
@@ -193,7 +210,7 @@ class _Compiler:
         def read(cells: Cells) -> Values:
             values = [part.read(cells) for part in parts]
             if parts[0].kind is Kind.NUMBER:
-                values = arithmetic.alike_all(values)
+                values = alike_all(values)
             return pc.coalesce(*values)
 
         named = next((part.name for part in parts if part.name), "")
@@ -263,3 +280,111 @@ def _always(value: pa.Scalar) -> Read:
 
 def _applied(kernel: Callable[[Values], Values], read: Read) -> Read:
     return lambda cells: kernel(read(cells))
+
+
+Pair = tuple[Values, Values]
+PairRead = Callable[[Cells], Pair]
+_UNKNOWN = pa.scalar(None, pa.bool_())
+
+
+def comparable(left: Operand, right: Operand, collation: str, clock: Clock) -> PairRead | None:
+    """Reads both in a form whose values compare as the operands do; None: one is NULL. Raises ValueError."""
+    if Kind.NOTHING in (left.kind, right.kind):
+        return None
+    if Kind.MOMENT in (left.kind, right.kind):
+        return _moments(left, right, clock)
+    kinds = {left.kind, right.kind}
+    if Kind.OPAQUE in kinds:
+        named = next(o.name for o in (left, right) if o.kind is Kind.OPAQUE)
+        raise ValueError(f"column {named} is of a type that only IS NULL can ask about")
+    if kinds <= {Kind.TEXT, Kind.LABEL}:
+        return _texts(left, right, collation)
+    if kinds <= {Kind.TEXT, Kind.BYTES}:
+        first, second = _bytes(left), _bytes(right)
+        return lambda cells: (first(cells), second(cells))
+    numbers = numeric(left), numeric(right)
+    if numbers[0] is None or numbers[1] is None:
+        raise ValueError(f"{left.kind} is not compared with {right.kind}; write both in the same way")
+    return _numbers(numbers[0], numbers[1])
+
+
+def _numbers(left: Operand, right: Operand) -> PairRead:
+    if Kind.DOUBLE in (left.kind, right.kind):
+        first, second = as_double(left), as_double(right)
+        return lambda cells: (first(cells), second(cells))
+    return lambda cells: alike(left.read(cells), right.read(cells))
+
+
+def _moments(left: Operand, right: Operand, clock: Clock) -> PairRead:
+    if left.kind is right.kind:
+        if left.utc != right.utc:
+            raise ValueError("a TIMESTAMP is compared with times by the changefeed's clock, so not with a DATETIME")
+        return lambda cells: (left.read(cells), right.read(cells))
+    moment, other = (left, right) if left.kind is Kind.MOMENT else (right, left)
+    if other.kind is not Kind.TEXT or not isinstance(other.literal, str):
+        raise ValueError(f"{moment.kind} is compared with a text such as '2024-12-31 23:59:59' only")
+    value = moment_of(other.literal, moment.utc, clock)
+    if moment is left:
+        return lambda cells: (left.read(cells), value)
+    return lambda cells: (value, right.read(cells))
+
+
+def _texts(left: Operand, right: Operand, collation: str) -> PairRead:
+    way = collation_of((left, right), collation)
+    what = _named(left, right)
+    return lambda cells: (way.key(left.read(cells), what), way.key(right.read(cells), what))
+
+
+def collation_of(operands: Sequence[Operand], collation: str) -> Collation:
+    """The one that COLLATE says, else `collation`. Raises ValueError."""
+    said = {operand.collation for operand in operands if operand.collation}
+    if len(said) > 1:
+        raise ValueError("it compares texts by two collations")
+    if not (name := next(iter(said), collation)):
+        raise ValueError(
+            f"nothing says by which collation {_named(*operands)} is compared; set collation in the rule, for example"
+            ' collation = "utf8mb4_bin", which is the default of TiDB, or write COLLATE behind the column'
+        )
+    return Collation.of(name)
+
+
+def _named(*operands: Operand) -> str:
+    return next((f"column {operand.name}" for operand in operands if operand.name), "a text")
+
+
+def _bytes(operand: Operand) -> Read:
+    return lambda cells: operand.read(cells).cast(pa.large_binary())
+
+
+def compared(kernel: Callable[[Values, Values], Values], pair: PairRead | None) -> Read:
+    return (lambda _: _UNKNOWN) if pair is None else (lambda cells: kernel(*pair(cells)))
+
+
+def null_safe(left: Operand, right: Operand, pair: PairRead | None) -> Read:
+    """``<=>``"""
+
+    def read(cells: Cells) -> Values:
+        first, second = left.read(cells), right.read(cells)
+        both = pc.and_(pc.is_null(first), pc.is_null(second))
+        same = _UNKNOWN if pair is None else pc.equal(*pair(cells))
+        return pc.or_(both, pc.fill_null(same, pa.scalar(False)))
+
+    return read
+
+
+def truth(operand: Operand) -> Read:
+    """It as a condition: a number is TRUE where it is not 0. Raises ValueError."""
+    if operand.kind in (Kind.TRUTH, Kind.NOTHING):
+        return operand.read if operand.kind is Kind.TRUTH else lambda _: _UNKNOWN
+    if operand.kind not in (Kind.NUMBER, Kind.DOUBLE):
+        raise ValueError(f"{operand.kind} is no condition")
+
+    def read(cells: Cells) -> Values:
+        values = operand.read(cells)
+        return pc.not_equal(values, zero_of(values))
+
+    return read
+
+
+def nothing() -> Operand:
+    return Operand(Kind.NOTHING, lambda _: pa.scalar(None, TEXT_TYPE))

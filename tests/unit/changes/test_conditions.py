@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from consumer.changes.conditions import compiled
 from consumer.codec.change_table import Flags
 from consumer.config.clocks import clock_of
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
-from consumer.shaping.compiler import compiled
 
 COLUMNS = (
     Column("A", "INT"),

@@ -7,9 +7,8 @@ from itertools import permutations
 import pyarrow as pa
 import pytest
 
+from consumer.changes.keyed import fold_keyed, without_late_deletes
 from consumer.errors import CannotBeExact
-from consumer.fold import fold_keyed
-from consumer.fold.late_deletes import without_late_deletes
 from consumer.model.load import POSITION_BITS
 
 Line = tuple[str, str, str | None, str | None]

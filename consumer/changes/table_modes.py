@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.changes.identity import first_of_equal, key_codes, last_of, row_codes
+from consumer.changes.keyed import fold_keyed
 from consumer.codec import protocol_of
 from consumer.codec.change_table import Flags, Ints, change_schema
-from consumer.fold.identity import first_of_equal, key_codes, last_of, row_codes
-from consumer.fold.keyed import fold_keyed
-from consumer.fold.keyless import FileChanges, fold_keyless
 from consumer.model.load import Forming, LoadTask
 from consumer.model.table_modes import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, ModeKind, source_of
 from consumer.model.times import LOGICAL_BITS, MAX_TSO
@@ -38,13 +37,12 @@ def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = 
     return fold_keyed(changes, key, final, task.parts, protocol_of(task.dialect).commit_ts)
 
 
-def net_rows(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
-    """The rows of a table with no key, as `fold_keyless` has them. Raises CannotBeExact."""
-    parts = task.parts if task.never_split else ()
-    return fold_keyless(files, task.target.table, parts, protocol_of(task.dialect).commit_ts, task.writers)
+def to_write(changes: pa.Table, task: LoadTask) -> pa.Table:
+    """The changes of the target that all changes of some keys of upstream come to. Raises CannotBeExact."""
+    return in_mode(fold(changes, task, final=True), task)
 
 
-def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
+def in_mode(changes: pa.Table, task: LoadTask) -> pa.Table:
     """Finally folded `changes` as puts and deletes of the target."""
     forming = task.forming
     if forming is None:

@@ -5,8 +5,8 @@ from itertools import permutations
 import pyarrow as pa
 import pytest
 
+from consumer.changes.keyless import fold_keyless
 from consumer.errors import CannotBeExact
-from consumer.fold import fold_keyless
 from consumer.model.names import TableName
 
 T = TableName("shop", "lo`g")
