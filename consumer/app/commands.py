@@ -33,6 +33,7 @@ from consumer.model.texts import count_text
 from consumer.model.times import now
 from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
+from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
 from consumer.pipeline.resync import check_name, start_over
@@ -188,7 +189,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
-        assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
+        assembly = assembly_of(parts.reader, listing, manager.ledger.progress, parts.options)
         check_name(table, assembly)
         others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.rules.naming)
         if (owned := others.owned([table]).get(table)) is not None:

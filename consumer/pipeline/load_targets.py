@@ -64,11 +64,9 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
             load,
             context.assembly.catalog,
             options.files.dialect,
-            options.rules.never_split(load.table),
+            options.rules,
             context.seen(load),
-            options.rules.naming,
             {row.path for row in context.progress.bad_rows.get(load.table, {}).values()},
-            options.rules.shaping_of(load.table),
         )
         lessons.absent.begin(load.table, version.made)
         try:
@@ -86,7 +84,7 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
     if not target.key and load.window.end == MAX_TSO:
         return keyless_without_checkpoint(load.table)
     try:
-        context.options.check_rules(version.source(target), version.keys, version.had)
+        version.check_rules(version.source(target))
     except CannotBeExact as error:
         return error
     column = _ambiguous(context, target)

@@ -21,6 +21,7 @@ from consumer.pipeline.gone import all_gone
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.loads import LoadRunner
+from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.snapshot import check_times, next_end, part_of
@@ -88,7 +89,7 @@ class ConsumerManager:
                 self._begin_tables(listing)  # `now` is the checkpoint of the whole round
         while True:
             progress = self.ledger.confirmed()
-            assembly = self._options.assembly(self.ports.reader, listing, progress)
+            assembly = assembly_of(self.ports.reader, listing, progress, self._options)
             end = next_end(self.ports.reader, assembly, progress, self._options, self._lessons.bounds)
             whole = end >= listing.checkpoint
             if end > (after := reached(progress)) or whole:
@@ -209,10 +210,10 @@ class ConsumerManager:
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self._options, self.ledger, self.ports.reader
         assembly = self._begin_tables(listing)
-        if (change := options.opening(assembly, ledger.progress)) is not None:
+        if (change := opens_round(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             ledger.empty_marked()
-            assembly = options.assembly(reader, listing, ledger.progress)
+            assembly = assembly_of(reader, listing, ledger.progress, options)
         return assembly
 
     def _begin_tables(self, listing: Listing) -> Assembly:
@@ -220,13 +221,13 @@ class ConsumerManager:
         options, ledger, reader = self._options, self.ledger, self.ports.reader
         check_routes(options.rules.naming, ledger.progress, ledger.marked)
         ledger.empty_marked()
-        assembly = options.assembly(reader, listing, ledger.progress)
-        if (change := options.starting(assembly, ledger.progress)) is not None:
+        assembly = assembly_of(reader, listing, ledger.progress, options)
+        if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             for note in start_notes(change):
                 self.ports.observer.tell(note)
             ledger.empty_marked()
-            assembly = options.assembly(reader, listing, ledger.progress)
+            assembly = assembly_of(reader, listing, ledger.progress, options)
         return assembly
 
     def _consumer(self, name: TableName, assembly: Assembly) -> TableConsumer:

@@ -18,9 +18,11 @@ from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
 from consumer.pipeline.ledger import spared
+from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
+from consumer.pipeline.statements import refusal_of
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -43,18 +45,19 @@ def preview(
 
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
-    assembly = options.assembly(reader, listing, progress)
+    assembly = assembly_of(reader, listing, progress, options)
     begun: list[Note] = []
-    for opening in (options.starting, options.opening):
-        if (change := opening(assembly, progress)) is not None:
+    for opening in (begins_tables, opens_round):
+        if (change := opening(assembly, progress, options.rules)) is not None:
             begun += start_notes(change)
             progress = progress.after(change)
-            assembly = options.assembly(reader, listing, progress)
+            assembly = assembly_of(reader, listing, progress, options)
     if (stays := spared(sink, progress, options.rules.naming)) is not None:
         progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
-    executed = [s for _, s in planned if s and s.executed and options.refusal(s) is None and not found.others.leaves(s)]
+    run = (s for _, s in planned if s and s.executed and refusal_of(s, options.rules) is None)
+    executed = [s for s in run if not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([ddl_step(s) for s in executed]), strict=True))
     other, mode = options.rules.naming.other, options.rules.naming.mode
     steps = []
@@ -151,7 +154,7 @@ class _Preview:
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
             for statement in ready:
-                error = self._options.refusal(statement) or self.others.refusal(statement)
+                error = refusal_of(statement, self._options.rules) or self.others.refusal(statement)
                 if error is not None:
                     self._round.refused(statement, error)
                     for name in statement.touches:
@@ -190,8 +193,7 @@ class _Preview:
                 load,
                 self.assembly.catalog,
                 self._dialect,
-                naming=self._options.rules.naming,
-                shaping=self._options.rules.shaping_of(load.table),
+                self._options.rules,
             )
             try:
                 version.check_schemas()
@@ -205,7 +207,7 @@ class _Preview:
             name = request.table
             if isinstance(answer, LoadTarget):
                 try:
-                    self._options.check_rules(version.source(answer), version.keys, version.had)
+                    version.check_rules(version.source(answer))
                 except CannotBeExact as error:
                     self._stop(name, error)
             else:

@@ -15,6 +15,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
+from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly
@@ -58,7 +59,7 @@ def start_over(
     if not options.rules.accept_gap(table):
         files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
         gone = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds) > birth.version
-        again = options.assembly(reader, assembly.listing, progress.after(change))
+        again = assembly_of(reader, assembly.listing, progress.after(change), options)
         _check_files(table, gone, again, progress.after(change), birth.version)
     return change
 

@@ -14,11 +14,13 @@ from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded,
 from consumer.model.hints import skip_ddl_command
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
+from consumer.model.table_rules import TableRules
 from consumer.model.texts import one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
-from consumer.plan.ddl_step import ddl_step
+from consumer.plan.ddl_step import ddl_step, refusal
+from consumer.plan.shaping import shaping_refusal
 from consumer.plan.statement import Statement
 from consumer.target import DdlOutcome
 
@@ -130,7 +132,7 @@ class StatementRunner:
 
     def _check(self, statement: Statement) -> None:
         """Raises DdlRefused for a statement that is not to run."""
-        refused = self._context.options.refusal(statement) or self._context.others.refusal(statement)
+        refused = refusal_of(statement, self._context.options.rules) or self._context.others.refusal(statement)
         if refused is not None:
             raise refused
 
@@ -257,3 +259,8 @@ class StatementRunner:
         self._context.round.refused(statement, error)
         for name in statement.touches:
             self._context.stop(name, error)
+
+
+def refusal_of(statement: Statement, rules: TableRules) -> DdlRefused | None:
+    """Why `statement` is not to run, as far as it shows without the target."""
+    return refusal(statement) or shaping_refusal(statement, rules.shaping_of)

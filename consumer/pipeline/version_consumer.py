@@ -16,11 +16,10 @@ from consumer.model.files import Folder, SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import POSITION_BITS, Dialect, FileSlice, Forming, LoadTarget, LoadTask, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
-from consumer.model.naming import SAME, Naming
-from consumer.model.rules import Shaping
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.table_definition import KeyColumns
 from consumer.model.table_modes import Chosen, TableMode
+from consumer.model.table_rules import TableRules
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
 from consumer.plan.table_modes import form_columns, stored_columns
@@ -45,12 +44,9 @@ class TableVersionConsumer:
     load: LoadRows
     catalog: Catalog
     dialect: Dialect
-    never_split: bool = False
-    """Whether the operator says that no two writers of the changefeed share the table (a partition of it)."""
+    rules: TableRules
     seen: Mapping[str, Stretches] = field(default_factory=dict)
-    naming: Naming = SAME
     with_bad: Collection[str] = ()
-    shaping: Shaping | None = None
 
     def request(
         self, absent: tuple[str, ...] = (), purpose: Purpose | None = None, quarantine: Quarantine | None = None
@@ -63,10 +59,10 @@ class TableVersionConsumer:
         load = TableLoad(
             self.load.table,
             self._routed,
-            self.naming.mode(self.load.table),
+            self.rules.naming.mode(self.load.table),
             purpose or (Purpose.LOAD_AT_ONCE if self.load.bytes <= AT_ONCE_BYTES else Purpose.LOAD_IN_PARTS),
             absent,
-            self.shaping,
+            self.rules.shaping_of(self.load.table),
             quarantine,
         )
         labels = self._labels(columns, shape)
@@ -128,7 +124,7 @@ class TableVersionConsumer:
 
     @property
     def _routed(self) -> TableName | None:
-        there = self.naming.target(self.load.table)
+        there = self.rules.naming.target(self.load.table)
         return None if there == self.load.table else there
 
     @property
@@ -179,7 +175,7 @@ class TableVersionConsumer:
             layouts,
             self._parts(),
             self._writers(),
-            self.never_split,
+            self.rules.never_split(self.load.table),
             forming,
         )
 
@@ -230,6 +226,27 @@ class TableVersionConsumer:
                 known = replace(target.columns[position], name=column.name)
                 found.append((position, known, own[position]))
         return found
+
+    def check_rules(self, target: LoadTarget) -> None:
+        """Raises CannotBeExact where the rules about the changes of the table cannot be followed for a load into
+        `target`."""
+        if target.load.shaping is None:
+            return
+        if self.rules.naming.merges(target.table):
+            raise CannotBeExact(
+                "a route merges it with others, and it has filters or masks, which are for mirrors only",
+                hint="leave the table out of the route, or out of the filters and masks",
+                table=str(target.table),
+            )
+        if (mode := self.rules.naming.mode(target.table)) is not None and mode.keeps_ended:
+            raise CannotBeExact(
+                f"it has the table mode {mode}, and filters or masks, which are for mirrors only",
+                hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
+                table=str(target.table),
+            )
+        from consumer.shaping.rules import check_rules  # Arrow is loaded only where there are rules
+
+        check_rules(target, self.dialect, self.keys, self.had)
 
     def source(self, target: LoadTarget) -> LoadTarget:
         """What rows are decoded for, which the rules about changes are about: upstream's columns."""

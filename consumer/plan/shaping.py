@@ -26,12 +26,16 @@ _ROW_ACTIONS = RENAME_ACTIONS | {Action.EXCHANGE_PARTITION}
 
 def recorded(shaping_of: ShapingOf, tables: Iterable[TableName]) -> str:
     """What the progress keeps: the rules of each table that has some, "" for none."""
+    if shaping_of is unshaped:
+        return ""
     found = {json.dumps(name): rules.record for name in tables if name.table and (rules := shaping_of(name))}
     return json.dumps(dict(sorted(found.items()))) if found else ""
 
 
 def check_shaping(shaping_of: ShapingOf, progress: Progress, catalog: Catalog) -> None:
     """Raises BadConfig where a table that has rows has other rules now."""
+    if shaping_of is unshaped and not progress.filters:
+        return
     before: Mapping[str, str] = json.loads(progress.filters) if progress.filters else {}
     for name in dict.fromkeys(_with_rows(progress, catalog)):
         rules, had = shaping_of(name) if name.table else None, before.get(json.dumps(name), "")

@@ -210,10 +210,8 @@ class TableHistory:
             events=self.mode is not None and self.mode.keeps_ended,
         )
         load = self._load(span, bounds)
-        version = TableVersionConsumer(
-            load, self.assembly.catalog, self.options.files.dialect, self.options.rules.never_split(self.name)
-        )
-        self.options.check_rules(own, version.keys, version.had)
+        version = TableVersionConsumer(load, self.assembly.catalog, self.options.files.dialect, self.options.rules)
+        version.check_rules(own)
         version.check_schemas()
         forming = None if self.mode is None else Forming(own, places, version.versions)
         return Era(version.task(number, own, forming), places, known, span.known.added, span.kept)

@@ -35,6 +35,7 @@ from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
+from consumer.plan.shaping import check_shaping
 from consumer.ports import Loader, Observer, StorageReader
 from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
@@ -68,7 +69,7 @@ class Verifier:
             raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
         assembly = Assembly.of(listing, progress, self.options.rules.wanted, retention=self.options.files.retention)
         check_begun(self.options.rules.naming, assembly, progress)
-        self.options.check_shaping(assembly, progress)
+        check_shaping(self.options.rules.shaping_of, progress, assembly.catalog)
         foreign = self._foreign(assembly, progress)
         histories = self._histories(assembly, progress, foreign)
         found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
@@ -209,7 +210,7 @@ class Verifier:
 
     def _version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
-        return TableVersionConsumer(load, catalog, self.options.files.dialect, naming=self.options.rules.naming)
+        return TableVersionConsumer(load, catalog, self.options.files.dialect, self.options.rules)
 
     def _task(
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None

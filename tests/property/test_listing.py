@@ -16,6 +16,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.model.table_rules import Batches, TableRules
+from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.unread import Unread, folder_after, unread_files
@@ -32,7 +33,7 @@ OPTIONS = RoundOptions(FilesKnown(Dialect()), TableRules(lambda name: True), Bat
 
 def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str, object]:
     """All that a round takes from a listing."""
-    assembly = OPTIONS.assembly(reader, listing, progress)
+    assembly = assembly_of(reader, listing, progress, OPTIONS)
     faults: list[tuple[TableName, ConsumerError]] = list(assembly.errors(progress, accept_gap=lambda _: False))
     return {
         "schemas": listing.schemas,
@@ -85,7 +86,7 @@ def test_a_round_is_the_same_as_with_a_full_listing(seed: int) -> None:
         checkpoint = max(history.tso - (rnd.choice((0, 1000, 3_600_000, 90_000_000)) << 18), progress.applied_ts)
         full, listing = reader.listing(checkpoint), reader.listing(checkpoint, progress)
         assert look(reader, listing, progress) == look(reader, full, progress)
-        assemblies = [OPTIONS.assembly(reader, each, progress) for each in (full, listing)]
+        assemblies = [assembly_of(reader, each, progress, OPTIONS) for each in (full, listing)]
         names = sorted(assemblies[0].files)
         stopped = {name for name in names if rnd.random() < (0.7 if name in stopped else 0.2)}
         folders = [after(history, assembly, progress, stopped) for assembly in assemblies]
@@ -113,7 +114,7 @@ def test_the_listing_does_leave_things_out() -> None:
             history.grow()
             full, listing = reader.listing(history.tso), reader.listing(history.tso, progress)
             left_out += sum(map(len, full.files.values())) - sum(map(len, listing.files.values()))
-            folders = after(history, OPTIONS.assembly(reader, full, progress), progress, set())
+            folders = after(history, assembly_of(reader, full, progress, OPTIONS), progress, set())
             progress = replace(progress, applied_ts=history.tso, folders=folders)
     assert left_out > 1000
     assert progress.table(TableName("d", "t1")) == TableProgress(history.tso)

@@ -11,6 +11,7 @@ from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.load import Dialect, LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.model.table_rules import TableRules
 from consumer.pipeline.version_consumer import SLICE_BYTES, TableVersionConsumer
 from tests.support.catalogs import catalog_of
 
@@ -20,6 +21,7 @@ REORDERED = (COLUMNS[0], COLUMNS[2], COLUMNS[1])
 CSV = CsvFormat(include_commit_ts=True)
 HEADED = CsvFormat(include_commit_ts=True, output_field_header=True)
 WINDOW = Window(10, 90)
+RULES = TableRules(lambda name: True)
 
 
 def schema(version: int, columns: tuple[Column, ...], query: str, action: Action) -> SchemaFile:
@@ -40,7 +42,7 @@ def windows(dialect: Dialect, query: str = "ALTER TABLE t MODIFY b INT AFTER id"
     files = [DataFile(Folder("d/t", version), 1, f"d/t/{version}/CDC1.csv", 9, "") for version in (5, 50)]
     load = LoadRows(TABLE, WINDOW, tuple(PlannedFile(file, 0, n, WINDOW, WINDOW) for n, file in enumerate(files)))
     target = LoadTarget(TableLoad(TABLE), REORDERED, tuple(column.name for column in REORDERED), (0,))
-    return [piece.exact for piece in TableVersionConsumer(load, catalog, dialect).task(0, target, None).slices]
+    return [piece.exact for piece in TableVersionConsumer(load, catalog, dialect, RULES).task(0, target, None).slices]
 
 
 def test_rows_older_than_their_folders_statement_are_not_read_by_position() -> None:
@@ -74,7 +76,7 @@ def test_a_file_is_cut_into_equal_slices(size: int, count: int) -> None:
     file = DataFile(Folder("d/t", 5), 1, "d/t/5/CDC1.json", size, "")
     load = LoadRows(TABLE, WINDOW, (PlannedFile(file, 0, 1, WINDOW, WINDOW),))
     target = LoadTarget(TableLoad(TABLE), COLUMNS, tuple(column.name for column in COLUMNS), (0,))
-    slices = TableVersionConsumer(load, catalog_of([created]), Dialect()).task(0, target, None).slices
+    slices = TableVersionConsumer(load, catalog_of([created]), Dialect(), RULES).task(0, target, None).slices
     lengths = [piece.length for piece in slices]
     assert [piece.offset for piece in slices] == [sum(lengths[:number]) for number in range(len(slices))]
     assert sum(lengths) == size
