@@ -67,6 +67,20 @@ class StorageReader(Protocol):
 
     def range_reader(self) -> RangeReader: ...
 
+    @property
+    def own(self) -> StorageReader:
+        """The storage up to its own checkpoint, whatever upstreams it goes together with: for who moves nothing
+        further."""
+
+    @property
+    def holds(self) -> Sequence[str]:
+        """Which of the upstreams that it goes together with holds up this one, by how much, and which are not waited
+        for, as of the last look at their checkpoints."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What of `holds` is worth a warning, in the same words while it lasts."""
+
 
 Moved = Callable[[LoadPart], None]
 """Called with each part of a load that is done, on any thread. Never raises."""

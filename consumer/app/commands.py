@@ -16,11 +16,12 @@ from consumer.app.parts import (
     listing_of,
     manager_of,
     one_round,
-    open_parts,
+    open_ports,
     other_upstream,
     result_of,
     sink_of,
     start_of,
+    warn_of_others,
 )
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, Retryable
@@ -58,42 +59,44 @@ _BACK_AND_FORTH = Note(
 def once(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
     """Apply everything up to the checkpoint that is read at the start."""
     started = now()
-    with open_parts(settings, loader) as parts:
+    options = settings.round_options
+    with open_ports(settings, observer, loader) as ports:
         observer.tell(NowDoing(READS_CHECKPOINT))
-        checkpoint = checkpoint_of(settings, parts.reader)
-        manager = manager_of(settings, parts, observer)
+        checkpoint = checkpoint_of(settings, ports.reader)
+        manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for new files"))
-        listing = listed(settings, parts.reader, checkpoint, manager.ledger.progress)
-        parts.tell_together(observer)
-        return one_round(parts, manager, listing, started)
+        listing = listed(settings, ports.reader, checkpoint, manager.ledger.progress)
+        warn_of_others(ports)
+        return one_round(manager, listing, started)
 
 
 def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
     """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
     started = now()
-    with open_parts(settings, loader) as parts:
+    options = settings.round_options
+    with open_ports(settings, observer, loader) as ports:
         observer.tell(NowDoing(READS_CHECKPOINT))
-        checkpoint = checkpoint_of(settings, parts.reader)
-        progress = patiently("reach the target", parts.sink.progress, observer, settings.max_wait)
+        checkpoint = checkpoint_of(settings, ports.reader)
+        progress = patiently("reach the target", ports.sink.progress, observer, settings.max_wait)
         if not progress.is_empty:
             raise BadConfig(
                 f"the target already has progress under the name {settings.name!r}",
                 hint="go on with `once`, or choose another --name and an empty target",
             )
-        manager = manager_of(settings, parts, observer)
+        manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for files"))
-        listing = listed(settings, parts.reader, checkpoint)
-        parts.tell_together(observer)
-        known = Assembly.of(listing, manager.ledger.progress, parts.options.rules.wanted).tables
-        tables = [name for name in known if parts.options.rules.starts.of(name) is None]
-        full = [] if settings.start_ts.whole else parts.sink.has_rows(parts.options.rules.naming.targets(tables))
+        listing = listed(settings, ports.reader, checkpoint)
+        warn_of_others(ports)
+        known = Assembly.of(listing, manager.ledger.progress, options.rules.wanted).tables
+        tables = [name for name in known if options.rules.starts.of(name) is None]
+        full = [] if settings.start_ts.whole else ports.sink.has_rows(options.rules.naming.targets(tables))
         if full:
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"
                 + (f" (and {len(full) - 1} more tables)" if len(full) > 1 else ""),
                 hint="empty the target, or use `once` to apply on top of what is there",
             )
-        return one_round(parts, manager, listing, started)
+        return one_round(manager, listing, started)
 
 
 def run(
@@ -106,23 +109,22 @@ def run(
     """Round after round until `stop` is set. Retryable errors are waited for. `turns`: others take the same target, one
     of them at a time; it is given back after each round."""
     started = now()
-    with open_parts(settings, loader) as parts:
-        batches = parts.options.batches
-        small = replace(batches, round_bytes=min(batches.round_bytes, LIVE_BYTES))
-        parts = replace(parts, options=replace(parts.options, batches=small))
+    small = settings.model_copy(update={"round_bytes": min(settings.round_bytes, LIVE_BYTES)})
+    options = small.round_options
+    with open_ports(settings, observer, loader) as ports:
         manager: ConsumerManager | None = None
         rounds, checkpoint, backwards, whole = 0, 0, 0, True
         try:
             while not stop.is_set():
                 try:
-                    with _turn(turns, parts.sink):
+                    with _turn(turns, ports.sink):
                         if manager is None or turns is not None:
-                            manager = manager_of(settings, parts, observer, 0.0, manager)
+                            manager = manager_of(settings, ports, options, 0.0, manager)
                         began = now()
                         observer.tell(NowDoing("looks for new files"))
-                        listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
-                        parts.tell_together(observer)
-                        backwards += listing.checkpoint < checkpoint and parts.together is None
+                        listing = listing_of(settings, ports.reader, manager.ledger.confirmed())
+                        warn_of_others(ports)
+                        backwards += listing.checkpoint < checkpoint and not settings.peers
                         checkpoint = listing.checkpoint
                         if backwards > 1:
                             observer.tell(_BACK_AND_FORTH)
@@ -141,11 +143,11 @@ def run(
         except KeyboardInterrupt:
             if manager is None:
                 raise
-            return left_behind(manager, parts, checkpoint, rounds, started)
+            return left_behind(manager, checkpoint, rounds, started)
         if manager is None:
             return RunResult(seconds=now() - started, unfinished=True)
-        with _turn(turns, parts.sink):
-            result = result_of(manager, parts, checkpoint, rounds, started)
+        with _turn(turns, ports.sink):
+            result = result_of(manager, checkpoint, rounds, started)
             return result.model_copy(update={"unfinished": not whole})
 
 
@@ -165,15 +167,16 @@ def _turn(turns: threading.Lock | None, sink: Sink) -> Iterator[None]:
 
 def plan(settings: Settings, observer: Observer) -> PlanResult:
     """What `once` would do now. Changes nothing, starts no Spark."""
-    with open_parts(settings, None) as parts:
+    options = settings.round_options
+    with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
-        progress = parts.sink.progress()
-        if (change := start_of(settings, parts.options.files.dialect, progress)) is not None:
+        progress = ports.sink.progress()
+        if (change := start_of(settings, progress)) is not None:
             progress = progress.after(change)
         observer.tell(NowDoing("looks for new files"))
-        listing = listing_of(settings, parts.reader, progress)
-        found = preview(parts.reader, parts.sink, listing, progress, parts.options)
-        told = (*other_upstream(settings, parts.reader, progress), *parts.waits())
+        listing = listing_of(settings, ports.reader, progress)
+        found = preview(ports.reader, ports.sink, listing, progress, options)
+        told = (*other_upstream(settings, ports.reader, progress), *ports.reader.holds)
         return found.model_copy(update={"notes": (*told, *found.notes)})
 
 
@@ -185,29 +188,31 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
             f"{settings.name} is the name of a replay: its tables cannot be loaded again from their beginning",
             hint="replay the range again, into an empty target under another --name",
         )
-    with open_parts(settings, loader) as parts:
-        manager = manager_of(settings, parts, observer)
+    options = settings.round_options
+    with open_ports(settings, observer, loader) as ports:
+        manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for files"))
-        listing = listing_of(settings, parts.reader)
-        assembly = assembly_of(parts.reader, listing, manager.ledger.progress, parts.options)
+        listing = listing_of(settings, ports.reader)
+        assembly = assembly_of(ports.reader, listing, manager.ledger.progress, options)
         check_name(table, assembly)
-        others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.rules.naming)
+        others = Others(ports.sink.of_others, assembly, lambda: manager.ledger.progress, options.rules.naming)
         if (owned := others.owned([table]).get(table)) is not None:
             raise owned
-        change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
+        change = start_over(table, assembly, manager.ledger.progress, options, ports.reader, ports.sink)
         manager.ledger.empty(table, change)
-        return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
+        return one_round(manager, listing, started, again=False)  # what was lost may be that it was emptied
 
 
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> SkipDdlResult:
     """Record a pending statement as done."""
-    with open_parts(settings, None) as parts:
+    options = settings.round_options
+    with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
-        progress = parts.sink.acquire(parts.reader.identity)
+        progress = ports.sink.acquire(ports.reader.identity)
         observer.tell(NowDoing("looks for files"))
-        assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.rules.wanted)
-        check_begun(parts.options.rules.naming, assembly, progress)
-        parts.sink.record(parts.options.rules.naming.by_hand(_as_done(table, version, reason, assembly, progress)))
+        assembly = Assembly.of(listing_of(settings, ports.reader, progress), progress, options.rules.wanted)
+        check_begun(options.rules.naming, assembly, progress)
+        ports.sink.record(options.rules.naming.by_hand(_as_done(table, version, reason, assembly, progress)))
         told = f"statement {version} of {table} is recorded as done: {reason}"
         return SkipDdlResult(table=table, version=version, skipped=told)
 

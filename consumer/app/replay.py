@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_parts
+from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_ports
 from consumer.codec import protocol_of
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
@@ -42,27 +42,28 @@ def replay(
     last = settings.tso("--to-ts", end) if end is not None else None
     _check(settings, first, last)
     named = settings.model_copy(update={"name": _name(settings, first, last), "syncpoints": 0})
-    with open_parts(named, loader) as parts:
-        _check_dialect(parts.options.files.dialect, bounded=after is not None or end is not None)
+    options = named.round_options
+    with open_ports(named, observer, loader) as ports:
+        _check_dialect(options.files.dialect, bounded=after is not None or end is not None)
         observer.tell(NowDoing(READS_CHECKPOINT))
-        checkpoint = checkpoint_of(settings, parts.reader)
+        checkpoint = checkpoint_of(settings, ports.reader)
         last = checkpoint if last is None else last
         if last > checkpoint:
             raise CheckpointBehind(
                 f"--to-ts is {last}, but the changefeed is complete only up to {checkpoint}",
                 hint="try again once it is past --to-ts, or leave --to-ts out to replay what is there",
             )
-        manager = manager_of(named, parts, observer)
+        manager = manager_of(named, ports, options)
         observer.tell(NowDoing("looks for files"))
-        listing = parts.reader.listing(last, manager.ledger.progress)
-        if _only_milliseconds(parts.reader, listing):
+        listing = ports.reader.listing(last, manager.ledger.progress)
+        if _only_milliseconds(ports.reader, listing):
             observer.tell(Note(NoteKind.COMMIT_TS, WHOLE_MILLISECONDS))
             first, last = _end_of_millisecond(first), min(_end_of_millisecond(last), checkpoint)
         start = ProgressChange(applied_ts=first, start_ts=first)
         manager.ledger.begin(lambda progress: start if progress.is_empty and first else None)
         settled = last < checkpoint != MAX_TSO
         listing = replace(listing, checkpoint=last, settled=settled, reached=checkpoint)
-        return _of_a_replay(one_round(parts, manager, listing, started), named.name)
+        return _of_a_replay(one_round(manager, listing, started), named.name)
 
 
 def _of_a_replay(result: RunResult, name: str) -> RunResult:

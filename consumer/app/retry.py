@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.app.parts import READS_CHECKPOINT, Parts, acquired, listing_of, open_parts
+from consumer.app.parts import READS_CHECKPOINT, acquired, listing_of, open_ports
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, StorageUnavailable
 from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
@@ -16,6 +16,8 @@ from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.times import now
+from consumer.pipeline.context import Ports
+from consumer.pipeline.options import RoundOptions
 from consumer.ports import Loader, Observer
 from consumer.results import RetryResult, TableRetry
 
@@ -28,10 +30,11 @@ def retry(
     """Make the `wanted` tables that lack rows what the storage says at their watermarks, and count no longer those rows
     that are there then. Raises LeaseHeld while the consumer runs, BadConfig where only other tables lack rows."""
     started = now()
-    with open_parts(settings, loader) as all_parts:
-        parts = all_parts.alone
-        progress = acquired(parts, observer, settings.max_wait)
-        parts.sink.rest()
+    options = settings.round_options
+    with open_ports(settings, observer, loader) as opened:
+        ports = replace(opened, reader=opened.reader.own)
+        progress = acquired(ports, settings.max_wait)
+        ports.sink.rest()
         tables = [name for name in progress.lacking if wanted(name)]
         if progress.lacking and not tables:
             raise BadConfig(
@@ -42,12 +45,12 @@ def retry(
         found: dict[TableName, _Settled] = {}
         if tables:
             observer.tell(NowDoing(READS_CHECKPOINT))
-            listing = listing_of(settings, parts.reader)
-            checks = _made_right(observer, parts, progress, tables, listing)
+            listing = listing_of(settings, ports.reader)
+            checks = _made_right(ports, options, progress, tables, listing)
             found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
-            _record(parts, found, progress, listing)
+            _record(ports, found, progress, listing)
         told = tuple(_told(name, one, progress) for name, one in found.items())
-        return RetryResult(tables=told, seconds=now() - started, spark_seconds=parts.spark_seconds)
+        return RetryResult(tables=told, seconds=now() - started, spark_seconds=ports.spark_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +64,21 @@ class _Settled:
 
 
 def _made_right(
-    observer: Observer, parts: Parts, progress: Progress, tables: list[TableName], listing: Listing
+    ports: Ports, options: RoundOptions, progress: Progress, tables: list[TableName], listing: Listing
 ) -> dict[TableName, TableCheck]:
     from consumer.verify.mend import Repair  # brings Arrow
     from consumer.verify.verify import Verifier
 
     verifier = Verifier(
-        parts.reader,
-        parts.sink,
-        parts.loader,
-        observer,
-        parts.options,
+        ports.reader,
+        ports.sink,
+        ports.loader,
+        ports.observer,
+        options,
         chosen=lambda name: name in tables,
         show=0,
         at_a_time=2,
-        mender=Repair(parts.sink, parts.options.files.dialect),
+        mender=Repair(ports.sink, options.files.dialect),
     )
     checks, _ = verifier.tables(listing, progress)
     return {check.table: check for check in checks}
@@ -122,38 +125,38 @@ def _doubt(check: TableCheck, refused: int) -> str:
     return ""
 
 
-def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing) -> None:
+def _record(ports: Ports, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing) -> None:
     """The letters of rows that were refused in another way are written first, those of rows that are there are marked
     last: what counts is the progress."""
     new: dict[TableName, dict[str, BadRow]] = {}
     for name, one in found.items():
         rows = [row for key, row in one.left.items() if key not in progress.bad_rows[name]]
-        if rows and parts.letters is not None:
-            rows = [replace(row, letter=parts.letters.path(name, row)) for row in rows]
-            parts.letters.put(name, rows)
+        if rows and ports.letters is not None:
+            rows = [replace(row, letter=ports.letters.path(name, row)) for row in rows]
+            ports.letters.put(name, rows)
         new[name] = {row.id: row for row in rows}
     done = {name: list(one.done) for name, one in found.items() if one.done}
     change = ProgressChange(
         quarantined={name: rows for name, rows in new.items() if rows},
         taken_in=done,
-        folders=_read_again(parts, found, progress, listing),
+        folders=_read_again(ports, found, progress, listing),
     )
     if change != ProgressChange():
-        parts.sink.record(change)
+        ports.sink.record(change)
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name in done:
-        if parts.letters is not None:
-            parts.letters.taken_in(list(found[name].done.values()), moment)
+        if ports.letters is not None:
+            ports.letters.taken_in(list(found[name].done.values()), moment)
 
 
 def _read_again(
-    parts: Parts, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing
+    ports: Ports, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing
 ) -> dict[Folder, FolderProgress]:
     """The folders of lines that are mended: only now it is known which times rows of them have. Raises
     StorageUnavailable."""
     paths = {row.path: progress.table(name).applied_ts for name, one in found.items() for row in one.done.values()}
     files = [file for of_root in listing.files.values() for file in of_root if file.path in paths]
-    bounds = parts.reader.bounds([file for file in files if file.folder in progress.folders])
+    bounds = ports.reader.bounds([file for file in files if file.folder in progress.folders])
     folders: dict[Folder, FolderProgress] = {}
     for file in files:
         of_file = bounds.get(file.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 
-from consumer.app.parts import Parts, open_parts, other_upstream
+from consumer.app.parts import open_ports, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model.bad_rows import first_of
@@ -13,7 +13,9 @@ from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
 from consumer.model.progress import DdlState, Progress, State
+from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
+from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import day_dates
@@ -25,11 +27,12 @@ from consumer.results import StatusResult, TableStatus, Unread
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
     """What the target has, compared with the storage. Works without the storage: then `notes` say why."""
-    with open_parts(settings, None) as parts:
+    options = settings.round_options
+    with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
-        progress = parts.sink.progress()
-        consumers = parts.sink.consumers()
-        other = other_upstream(settings, parts.reader, progress)
+        progress = ports.sink.progress()
+        consumers = ports.sink.consumers()
+        other = other_upstream(settings, ports.reader, progress)
         found = StatusResult(
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
@@ -42,23 +45,23 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         )
         try:
             observer.tell(NowDoing("looks for new files"))
-            checkpoint = parts.reader.checkpoint()
-            notes = (*found.notes, *parts.waits())
+            checkpoint = ports.reader.checkpoint()
+            notes = (*found.notes, *ports.reader.holds)
             found = found.model_copy(update={"checkpoint_ts": checkpoint, "notes": notes})
-            ours = progress.upstream == parts.reader.identity
-            return _beside_storage(found, parts, progress) if ours and not progress.is_empty else found
+            ours = progress.upstream == ports.reader.identity
+            return _beside_storage(found, ports, options, progress) if ours and not progress.is_empty else found
         except ConsumerError as error:
             return found.model_copy(update={"notes": (*found.notes, error.sentence())})
 
 
-def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> StatusResult:
+def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, progress: Progress) -> StatusResult:
     """`found` with what the storage adds: files to be read, stopped tables that can be loaded again."""
-    listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
-    assembly = Assembly.of(listing, progress, parts.options.rules.wanted)
-    check_begun(parts.options.rules.naming, assembly, progress)
+    listing = ports.reader.listing(found.checkpoint_ts or 0, progress)
+    assembly = Assembly.of(listing, progress, options.rules.wanted)
+    check_begun(options.rules.naming, assembly, progress)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
-    anew = offered(parts.sink, stopped, assembly, progress, parts.options)
-    gone = all_gone(parts.sink, assembly, progress, parts.options)
+    anew = offered(ports.sink, stopped, assembly, progress, options)
+    gone = all_gone(ports.sink, assembly, progress, options)
     tables = [row for row in _table_statuses(progress, anew) if row.table not in gone]
     tables += [
         TableStatus(
@@ -67,12 +70,12 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
             state="missing",
             error=error.sentence(),
             hint=error.hint,
-            target_table=parts.options.rules.naming.other(name),
+            target_table=options.rules.naming.other(name),
         )
         for name, error in gone.items()
     ]
     rows = tuple(sorted(tables, key=lambda row: row.table))
-    known = {"unread": _unread(parts, assembly, progress), "tables": rows}
+    known = {"unread": _unread(options, assembly, progress), "tables": rows}
     return found.model_copy(update={**known, "tables_ok": max(0, found.tables_ok - len(gone))})
 
 
@@ -109,10 +112,10 @@ def _other_names(name: str, names: list[str]) -> list[str]:
     return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]
 
 
-def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> Unread:
+def _unread(options: RoundOptions, assembly: Assembly, progress: Progress) -> Unread:
     """What lies in the storage and is not read to its end."""
-    retention, checkpoint = parts.options.files.retention, assembly.checkpoint
-    living = (assembly.files.get(name, ()) for name in assembly.tables if parts.options.rules.wanted(name))
+    retention, checkpoint = options.files.retention, assembly.checkpoint
+    living = (assembly.files.get(name, ()) for name in assembly.tables if options.rules.wanted(name))
     unread = [entry.file for files in living for entry in unread_files(files, progress.folders)]
     dates = day_dates(file.folder for file in unread)
     oldest = min(dates, default="")

@@ -6,10 +6,11 @@ import errno
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts, other_upstream
+from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
@@ -18,8 +19,11 @@ from consumer.model.names import TableName
 from consumer.model.process import put_in_place
 from consumer.model.progress import Progress
 from consumer.model.times import now
+from consumer.pipeline.context import Ports
+from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.waiting import patiently
 from consumer.ports import Loader, Observer
+from consumer.target import Sink
 
 if TYPE_CHECKING:
     from consumer.verify.mend import Mender
@@ -46,19 +50,20 @@ def verify(
     from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
 
     started = now()
-    with open_parts(settings, loader) as all_parts:
-        parts = all_parts.alone
-        _check_name(settings, parts)
+    options = settings.round_options
+    with open_ports(settings, observer, loader) as opened:
+        ports = replace(opened, reader=opened.reader.own)
+        _check_name(settings, ports)
         observer.tell(NowDoing("asks the target for its progress"))
-        with _taken(settings, parts, observer, repairing) as progress, _mender(parts, repairing) as mender:
+        with _taken(settings, ports, repairing) as progress, _mender(ports.sink, options, repairing) as mender:
             observer.tell(NowDoing(READS_CHECKPOINT))
-            listing = listing_of(settings, parts.reader)
+            listing = listing_of(settings, ports.reader)
             verifier = Verifier(
-                parts.reader,
-                parts.sink,
-                parts.loader,
+                ports.reader,
+                ports.sink,
+                ports.loader,
                 observer,
-                parts.options,
+                options,
                 lambda name: not tables or name in tables,
                 show,
                 ranges_at_a_time,
@@ -68,41 +73,41 @@ def verify(
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        return VerifyResult(tuple(found), now() - started, parts.spark_seconds, left_out)
+        return VerifyResult(tuple(found), now() - started, ports.spark_seconds, left_out)
 
 
-def _check_name(settings: Settings, parts: Parts) -> None:
+def _check_name(settings: Settings, ports: Ports) -> None:
     """Raises BadConfig where there is nothing to compare, or another upstream's."""
-    progress = parts.sink.progress()
+    progress = ports.sink.progress()
     if progress.is_empty:
         raise BadConfig(
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to compare",
             hint="run `once` first, or give the --name that was used",
         )
-    for note in other_upstream(settings, parts.reader, progress):
+    for note in other_upstream(settings, ports.reader, progress):
         raise BadConfig(note, hint="give the --name, --tz and --upstream-uri of the run that filled the target")
 
 
 @contextmanager
-def _taken(settings: Settings, parts: Parts, observer: Observer, repairing: Repairing) -> Iterator[Progress]:
+def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[Progress]:
     """The progress, while no consumer of this name changes the target; who writes to it becomes its consumer."""
     if not repairing.write:
-        with parts.sink.still() as progress:
+        with ports.sink.still() as progress:
             yield progress
         return
-    acquire = partial(parts.sink.acquire, parts.reader.identity)
-    progress = patiently("reach the target", acquire, observer, settings.max_wait)
-    parts.sink.rest()
+    acquire = partial(ports.sink.acquire, ports.reader.identity)
+    progress = patiently("reach the target", acquire, ports.observer, settings.max_wait)
+    ports.sink.rest()
     yield progress
 
 
 @contextmanager
-def _mender(parts: Parts, repairing: Repairing) -> Iterator[Mender | None]:
+def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Mender | None]:
     """The file of statements gets its name when it is complete."""
     from consumer.verify.mend import Repair, Statements, writing
 
     if not repairing.sql:
-        yield Repair(parts.sink, parts.options.files.dialect) if repairing.write else None
+        yield Repair(sink, options.files.dialect) if repairing.write else None
         return
     begun = f"{repairing.sql}.part"
     with writing(repairing.sql):
@@ -112,7 +117,7 @@ def _mender(parts: Parts, repairing: Repairing) -> Iterator[Mender | None]:
     try:
         with file:
             file.write(_HEAD)
-            yield Statements(parts.sink, file, repairing.sql)
+            yield Statements(sink, file, repairing.sql)
             with writing(repairing.sql):
                 put_in_place(file, repairing.sql)
     finally:

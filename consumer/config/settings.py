@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, PrivateAttr
 
 from consumer.codec import PROTOCOLS
-from consumer.codec.protocol import Undecided
 from consumer.config import values
+from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
 from consumer.config.filters import DdlRules, EventFilterRule, RowRule, shaping_of, without_ignored
 from consumer.config.rules import (
@@ -43,6 +43,12 @@ from consumer.model.naming import Naming, Route, naming_of
 from consumer.model.rules import Consistency, NamedTables, Shaping, ShapingOf, Starts, unshaped
 from consumer.model.table_modes import ModeKind, TableMode
 from consumer.model.table_rules import Batches, TableRules
+from consumer.model.times import zone_of
+from consumer.pipeline.options import FilesKnown, RoundOptions
+from consumer.plan.retention import Retention
+from consumer.sink.progress_sql import is_replay
+from consumer.spark.settings import SparkSettings
+from consumer.target import TargetOptions
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
@@ -395,15 +401,11 @@ class Settings(_OfProtocols):
 
     @property
     def dialect(self) -> Dialect:
-        """How the files are written, but for the clock of their times."""
+        """How the files are written. Raises BadConfig where this machine's zone has no name."""
         protocol = PROTOCOLS[self.protocol]
         values = {option.key: getattr(self, field_of(protocol, option)) for option in protocol.own_options}
-        return Dialect(self.protocol, self.terminator, protocol.options(values))
-
-    @property
-    def undecided(self) -> tuple[Undecided, ...]:
-        """Missing options that decide how values are read."""
-        return PROTOCOLS[self.protocol].undecided(self.dialect, self.unproven)
+        clock = clock_of(resolved_zone(self.tz))
+        return Dialect(self.protocol, self.terminator, protocol.options(values), clock)
 
     @property
     def key_loss(self) -> BadConfig | None:
@@ -448,9 +450,30 @@ class Settings(_OfProtocols):
         )
 
     @property
-    def batches(self) -> Batches:
-        """How much goes at a time."""
-        return Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
+    def round_options(self) -> RoundOptions:
+        """What they say to a round."""
+        dialect = self.dialect
+        files = FilesKnown(
+            dialect,
+            Retention(self.file_expiration_days, zone_of(resolved_zone(self.tz))),
+            PROTOCOLS[self.protocol].undecided(dialect, self.unproven),
+            self.date_order,
+            self.key_loss is not None,
+            self.accept_timestamp_key,
+        )
+        batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
+        return RoundOptions(files, self.rules, batches, self.max_wait, self.syncpoints, not is_replay(self.name))
+
+    @property
+    def target_options(self) -> TargetOptions:
+        """What they say to any target."""
+        staged = self.consistency is not Consistency.ROW
+        return TargetOptions(self.name, resolved_zone(self.tz), self.worker_count, self.accept_trigger, staged)
+
+    @property
+    def spark(self) -> SparkSettings:
+        """How Spark is started."""
+        return SparkSettings(self.master, self.spark_conf, self.worker_count)
 
     @property
     def shaping_of(self) -> ShapingOf:

@@ -34,6 +34,13 @@ class Ports:
     sink: Sink
     observer: Observer
     letters: DeadLetters | None = None
+    spark_before: float = 0.0
+    """How long Spark had taken to start for other commands."""
+
+    @property
+    def spark_seconds(self) -> float:
+        """How long Spark took to start for this command."""
+        return self.loader.start_seconds - self.spark_before
 
 
 @dataclass(frozen=True, slots=True)

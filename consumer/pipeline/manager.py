@@ -54,7 +54,7 @@ class ConsumerManager:
     """And for how many times as long as it took to prepare, so that this remains a small part."""
 
     def __init__(self, ports: Ports, options: RoundOptions, progress: Progress) -> None:
-        self.ports, self._options = ports, options
+        self.ports, self.options = ports, options
         self.ledger = Ledger(ports.sink, ports.observer, options.max_wait, progress, options.rules.naming)
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
@@ -77,20 +77,20 @@ class ConsumerManager:
 
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
-        check_times(self._options, listing.checkpoint)
-        if self._options.batches.consistency is not Consistency.SNAPSHOT:
+        check_times(self.options, listing.checkpoint)
+        if self.options.batches.consistency is not Consistency.SNAPSHOT:
             return self._run_part(listing, seconds, since, None)
         return self._run_parts(listing, seconds, since)
 
     def _run_parts(self, listing: Listing, seconds: float, since: float | None) -> bool:
         began = now()
-        if self._options.rules.starts != NO_STARTS:
+        if self.options.rules.starts != NO_STARTS:
             with self.ledger.round():
                 self._begin_tables(listing)  # `now` is the checkpoint of the whole round
         while True:
             progress = self.ledger.confirmed()
-            assembly = assembly_of(self.ports.reader, listing, progress, self._options)
-            end = next_end(self.ports.reader, assembly, progress, self._options, self._lessons.bounds)
+            assembly = assembly_of(self.ports.reader, listing, progress, self.options)
+            end = next_end(self.ports.reader, assembly, progress, self.options, self._lessons.bounds)
             whole = end >= listing.checkpoint
             if end > (after := reached(progress)) or whole:
                 self._run_part(part_of(listing, end), seconds, None, after)
@@ -160,7 +160,7 @@ class ConsumerManager:
 
     def _begun(self, listing: Listing, seconds: float) -> RoundContext:
         """The round. Tables that cannot begin are stopped."""
-        ports, options, ledger = self.ports, self._options, self.ledger
+        ports, options, ledger = self.ports, self.options, self.ledger
         assembly = self._assembly(listing)
         idle = idle_notes(assembly, ledger.progress, options.rules.starts)
         for note in (*notes(assembly, ledger.progress, options.rules.naming, options.rules.named), *idle):
@@ -208,7 +208,7 @@ class ConsumerManager:
         return self.ledger.patiently("look at the target", lambda: self.ports.sink.tables_in(database))
 
     def _assembly(self, listing: Listing) -> Assembly:
-        options, ledger, reader = self._options, self.ledger, self.ports.reader
+        options, ledger, reader = self.options, self.ledger, self.ports.reader
         assembly = self._begin_tables(listing)
         if (change := opens_round(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
@@ -218,7 +218,7 @@ class ConsumerManager:
 
     def _begin_tables(self, listing: Listing) -> Assembly:
         """What the round of `listing` begins with, once it is recorded which tables begin at a moment of their own."""
-        options, ledger, reader = self._options, self.ledger, self.ports.reader
+        options, ledger, reader = self.options, self.ledger, self.ports.reader
         check_routes(options.rules.naming, ledger.progress, ledger.marked)
         ledger.empty_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
@@ -231,10 +231,10 @@ class ConsumerManager:
         return assembly
 
     def _consumer(self, name: TableName, assembly: Assembly) -> TableConsumer:
-        wanted = self._options.rules.wanted(name)
+        wanted = self.options.rules.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
         files = assembly.files.get(name, ()) if wanted else ()
-        timeless, size = self._options.files.dialect.timeless, self._options.batches.load_bytes
+        timeless, size = self.options.files.dialect.timeless, self.options.batches.load_bytes
         indexes, whole, goes_on = assembly.listing.indexes, assembly.whole, assembly.goes_on
         return TableConsumer(name, files, self.ledger.progress, size, result, timeless, whole, indexes, goes_on)
 

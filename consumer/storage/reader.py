@@ -184,6 +184,13 @@ class FsspecReader:
         except CorruptFile:
             return None
 
+    @property
+    def own(self) -> FsspecReader:
+        return self
+
+    holds: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
     def range_reader(self) -> RangeReader:
         return self._files
 
