@@ -244,7 +244,7 @@ class TableVersionConsumer:
                 hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
                 table=str(target.table),
             )
-        from consumer.shaping.rules import check_rules  # Arrow is loaded only where there are rules
+        from consumer.changes.rules import check_rules  # Arrow is loaded only where there are rules
 
         check_rules(target, self.dialect, self.keys, self.had)
 
