@@ -317,7 +317,7 @@ class RowCounts(Model):
     differing: Count
     unsure: Count
     """Rows of which a statement about partitions may decide whether they must be there."""
-    untold: Count
+    unknown_rows: Count
     """Rows of the target that the storage does not tell of."""
     unknown: tuple[ColumnRows, ...]
     """How many values of a column were not compared: a statement set them."""
@@ -326,7 +326,7 @@ class RowCounts(Model):
 
 
 def _counts(found: Counted) -> dict[str, Any]:
-    numbers = ("expected", "found", "missing", "extra", "differing", "unsure", "untold")
+    numbers = ("expected", "found", "missing", "extra", "differing", "unsure", "unknown_rows")
     return {name: getattr(found, name) for name in numbers} | {
         "unknown": [{"column": name, "rows": rows} for name, rows in found.unknown.items()],
         "shown": [

@@ -17,7 +17,7 @@ class Era:
     """The rows of a table between two statements that changed its columns, its name or its partitions.
 
     `task` decodes them as the columns were then. For each column of the target, `places` has its position among those
-    columns, -1 where it was not there, and `known` whether the storage tells what the target must hold of a row that
+    columns, -1 where it was not there, and `known` whether the storage says what the target must hold of a row that
     has not changed since: the value of the row, or the one in `added` of a column that came later. `kept`: such a row
     must be there; else a statement may have taken it away.
     """
@@ -66,8 +66,8 @@ class CheckTask:
     @property
     def groups(self) -> tuple[tuple[bool, ...], ...]:
         """Each combination of columns whose values the eras know, first that of all columns."""
-        told = (era.known for era in self.eras)
-        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *told)))
+        known = (era.known for era in self.eras)
+        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *known)))
 
     @property
     def compared(self) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ class Counted:
     differing: int = 0
     unsure: int = 0
     """Rows that a statement may have taken away or brought: whether they are there is no difference."""
-    untold: int = 0
+    unknown_rows: int = 0
     """Rows of the target of which the storage says nothing."""
     unknown: Mapping[str, int] = field(default_factory=dict)
     """By column, values that the storage does not know."""
@@ -116,7 +116,7 @@ class Counted:
 
     def plus(self, other: Counted, show: int) -> Counted:
         """Both together, with `show` differences at most."""
-        names = ("expected", "found", "missing", "extra", "differing", "unsure", "untold")
+        names = ("expected", "found", "missing", "extra", "differing", "unsure", "unknown_rows")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}

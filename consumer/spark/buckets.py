@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from consumer.spark.failures import cannot_be_written, own_room
 from consumer.spark.sizes import batches_of
-from consumer.spark.waiting import cannot_be_written, own_room
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -57,7 +57,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         extra=int(extra.sum()) + int(again.sum()),
         differing=len(wrong),
         unsure=int((expected & ~sure).sum()) + int((gone & ~extra).sum()),
-        untold=0 if task.whole else int(strange.sum()),
+        unknown_rows=0 if task.whole else int(strange.sum()),
         unknown=unknown,
         shown=tuple(shown),
     )

@@ -1,11 +1,14 @@
-"""A broken Spark job as an error of the consumer: its first cause, and whether a retry can help."""
+"""What goes wrong with Spark, as an error of the consumer: the first cause of a broken job, whether a retry
+can help, and a folder that takes no more temporary files."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable
 
-from consumer.errors import BadConfig, ConsumerError, JobBroken, Retryable
+from consumer.errors import BadConfig, ConsumerError, JobBroken, Retryable, TargetUnavailable
+from consumer.model.process import new_folder
 from consumer.spark.settings import SparkSettings
 
 _PYTHON_HINT = (
@@ -32,7 +35,7 @@ _RAISED = re.compile(r"^\s*([\w.]*(?:Error|Exception)(?:: .*)?)$")
 _SHOWN = 500
 
 
-def told(error: Exception, settings: SparkSettings) -> ConsumerError:
+def error_of_job(error: Exception, settings: SparkSettings) -> ConsumerError:
     """The error of every task of a job that ended with `error`. Raises BadConfig if no job can succeed."""
     cause = first_cause(str(error)) or type(error).__name__
     for words, hint in _SETTINGS:
@@ -42,7 +45,7 @@ def told(error: Exception, settings: SparkSettings) -> ConsumerError:
 
 
 def first_error(results: Iterable[object]) -> ConsumerError | None:
-    """The error to tell of: one that may pass counts before others, which may only follow from it."""
+    """The error to report: one that may pass counts before others, which may only follow from it."""
     errors = [result for result in results if isinstance(result, ConsumerError)]
     return min(errors, key=lambda error: not isinstance(error, Retryable), default=None)
 
@@ -69,7 +72,24 @@ def _bare(line: str) -> str:
     """What the line says without the task that it befell, and the class of the exception; "" for a frame."""
     if line.lstrip().startswith(("at ", "... ", "Caused by", "Driver stacktrace", "An error occurred while calling")):
         return ""
-    said = _LOST_TASK.sub("", line.strip().removeprefix(": "))
-    while found := _CLASS.match(said):
-        said = said[found.end() :]
-    return said.removeprefix("Job aborted due to stage failure: ")
+    words = _LOST_TASK.sub("", line.strip().removeprefix(": "))
+    while found := _CLASS.match(words):
+        words = words[found.end() :]
+    return words.removeprefix("Job aborted due to stage failure: ")
+
+
+def own_room() -> tuple[str, int]:
+    """A new folder of this process, and its lock, as `new_folder`. Raises TargetUnavailable."""
+    try:
+        return new_folder("spark")
+    except OSError as error:
+        raise cannot_be_written(error) from error
+
+
+def cannot_be_written(error: OSError | str, folder: str | None = None) -> TargetUnavailable:
+    """A folder for temporary files takes no more; without `folder` the one where all of them go, if there is one."""
+    named = folder or tempfile.tempdir
+    return TargetUnavailable(
+        f"the folder for temporary files{f' {named}' if named else ''} cannot be written: {error}",
+        hint="make room, or set TMPDIR to another folder, then run again",
+    )

@@ -8,17 +8,20 @@ from __future__ import annotations
 import codecs
 import contextlib
 import importlib
+import io
 import locale
 import os
+import re
 import shlex
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,9 +29,7 @@ from typing import IO, Any
 
 from consumer.model.process import signals_later
 from consumer.spark.archive import archived_start
-from consumer.spark.noise import forget, has_given_up
-from consumer.spark.processes import descendants, end_all
-from consumer.spark.waiting import cannot_be_written, own_room
+from consumer.spark.failures import cannot_be_written, own_room
 
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
@@ -45,6 +46,15 @@ _FIRST_JOB_IMPORTS = (
     "pyspark.sql.pandas.map_ops",
     "pandas",
 )
+
+_GAVE_UP = b'Exception in thread "main"'
+_SAY_NOTHING = (
+    *("A JNI error has occurred", "Error initializing SparkContext", "Exception thrown in awaitResult"),
+    *("Spark's default log4j", "Setting default log level", "To adjust logging level"),
+)
+"""The reason is in another line."""
+_AROUND = re.compile(r"^(\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ [\w$]+: |Caused by: )")
+"""What stands before the words: of a log line its time, level and class."""
 
 
 class JvmEnded(Exception):
@@ -66,10 +76,10 @@ class _Jvm:
 
     def kill(self) -> None:
         """At once, with all that it has started."""
-        started = descendants(self.process.pid)
+        started = _descendants(self.process.pid)
         self.process.kill()
         self.process.wait()
-        end_all(started)
+        _end_all(started)
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -296,3 +306,55 @@ def own_handlers() -> Iterator[None]:
         yield
     finally:
         signal.signal = given
+
+
+def new_noise() -> IO[bytes]:
+    """In memory where the system can: a JVM whose disk is full can still say so."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("spark-stderr"), "w+b", buffering=0)
+    return tempfile.TemporaryFile()
+
+
+def has_given_up(noise: IO[bytes]) -> bool:
+    """Whether Java's main thread has ended with an exception. Its other threads keep the JVM alive."""
+    return _GAVE_UP in _said(noise)
+
+
+def forget(noise: IO[bytes]) -> None:
+    """Before another JVM speaks."""
+    noise.seek(0)
+    noise.truncate()
+
+
+def telling_line(noise: IO[bytes]) -> str:
+    """The first line that speaks of an error, else the last one, "" when nothing was said."""
+    lines = [line.strip() for line in _said(noise).decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in lines if not any(words in line for words in _SAY_NOTHING)]
+    telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
+    return _AROUND.sub("", (telling or lines or [""])[0 if telling else -1])[:500]
+
+
+def _said(noise: IO[bytes]) -> bytes:
+    """All of it. The place in the file is the JVM's too, and stays."""
+    handle = noise.fileno()
+    said = io.BytesIO()
+    while part := os.pread(handle, 1 << 20, said.tell()):
+        said.write(part)
+    return said.getvalue()
+
+
+def _descendants(process: int) -> list[int]:
+    """What `process` has started and what those have, as far as it lives."""
+    found: list[int] = []
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                found += [child, *_descendants(child)]
+    return found
+
+
+def _end_all(processes: Iterable[int]) -> None:
+    """Kill those of them that live."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)

@@ -16,7 +16,7 @@ from consumer.errors import ConsumerError, JobBroken, NoExecutors
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, unheard
-from consumer.spark.failures import first_error, told
+from consumer.spark.failures import error_of_job, first_error
 from consumer.spark.settings import SparkSettings
 from consumer.spark.sizes import (
     MOST_PARTS,
@@ -78,7 +78,7 @@ class SparkLoader:
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
             try:
-                broken = error if isinstance(error, ConsumerError) else told(error, self._settings)
+                broken = error if isinstance(error, ConsumerError) else error_of_job(error, self._settings)
             finally:
                 self._lose(session)
             results = {task.number: [broken] for task in tasks}
@@ -193,7 +193,7 @@ class SparkLoader:
             raise
         except Exception as error:
             try:
-                raise told(error, self._settings) from error
+                raise error_of_job(error, self._settings) from error
             finally:
                 self._lose(session)
 

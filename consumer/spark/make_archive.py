@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError
 from consumer.spark.archive import keep, maker, start_of
-from consumer.spark.session import standard_properties, start_session
-from consumer.spark.settings import SparkSettings
+from consumer.spark.session import start_session
+from consumer.spark.settings import SparkSettings, standard_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import logging
 import os
 import sys
@@ -14,11 +13,18 @@ from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark.archive import own_java
-from consumer.spark.failures import MORE_FILES
-from consumer.spark.jvm import JvmEnded, end_jvm, killed_by, own_folder, own_handlers, start_jvm
-from consumer.spark.noise import new_noise, telling_line
-from consumer.spark.settings import SparkSettings, sockets_in
-from consumer.spark.waiting import cannot_be_written
+from consumer.spark.failures import MORE_FILES, cannot_be_written
+from consumer.spark.jvm import (
+    JvmEnded,
+    end_jvm,
+    killed_by,
+    new_noise,
+    own_folder,
+    own_handlers,
+    start_jvm,
+    telling_line,
+)
+from consumer.spark.settings import SparkSettings, sockets_in, standard_properties
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,14 +33,6 @@ if TYPE_CHECKING:
     from consumer.spark.parts import PartsOfLoads
 
 _NAME = "storage-consumer"
-_SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""JVM flags for a driver that lives for seconds on few cores: nearly half the CPU of the defaults."""
-_PASSES_ROWS_ON = "-XX:TieredStopAtLevel=1"
-"""For executors: their JVMs only pass rows on, and the second compiler took more than it gave: half their CPU."""
-_KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 128 << 20}
-"""For glibc in Python workers: memory of a block that was decoded is kept for the next one. To give it back and ask for
-it again took a tenth of the time."""
-
 _OPEN_FILES = 512
 """Java fails in many ways with fewer, and few of them say why. It takes the hard limit: below 0 there is none."""
 _NOT_A_PATH = "InvalidPathException", "Invalid properties file"
@@ -243,39 +241,3 @@ def _quieten_py4j() -> None:
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
-
-
-def standard_properties(settings: SparkSettings) -> dict[str, str]:
-    """What we set where `settings` say nothing."""
-    conf = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.adaptive.enabled": "false",
-        # What Spark itself does with our few rows is not worth code of its own.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        "spark.scheduler.mode": "FAIR",
-        "spark.speculation": "false",
-        "spark.shuffle.compress": "false",
-        "spark.shuffle.spill.compress": "false",
-        **{f"spark.executorEnv.{name}": str(size) for name, size in _KEPT_MEMORY.items()},
-    }
-    if importlib.util.find_spec("pyspark") is not None:
-        conf["spark.python.daemon.module"] = "consumer.spark.daemon"
-    if settings.local:
-        conf |= {
-            "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": _SHORT_JOBS,
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-        }
-    else:
-        conf |= {
-            # Both stand before what the cluster's own settings say of the JVMs.
-            "spark.driver.defaultJavaOptions": _SHORT_JOBS,
-            "spark.executor.defaultJavaOptions": _PASSES_ROWS_ON,
-            # Each row is a part of a bucket, of megabytes: a batch of many would grow by being copied again and again.
-            "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
-        }
-    return conf

@@ -27,10 +27,8 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load, plan_timeless_load
 from consumer.ports import StorageReader
-from consumer.verify.files import TableFiles
-from consumer.verify.known import Known
-from consumer.verify.statements import TableStatements, takes_rows_away
-from consumer.verify.table_modes import added_places, forms_of, known_now, upstream_key
+from consumer.verify.known import Known, added_places, known_now, modes_of, upstream_key
+from consumer.verify.sources import TableFiles, TableStatements, takes_rows_away
 
 _ALL = 1 << 62
 """More bytes than a table has: an era is read in one load."""
@@ -86,8 +84,8 @@ class TableHistory:
         return TableFiles(self.statements, self.assembly, self.reader, self.options.files.dialect.timeless)
 
     @property
-    def untold(self) -> str:
-        """Why the storage does not tell of all rows, "" where it does."""
+    def incomplete(self) -> str:
+        """Why the storage does not have all rows, "" where it does."""
         begins = self.statements.begins
         if begins <= self.statements.given:
             return (
@@ -132,7 +130,7 @@ class TableHistory:
 
     def modes(self, target: LoadTarget) -> Modes | None:
         """How the rows of a table that is no mirror are made."""
-        return forms_of(self.mode, target, self.statements.all)
+        return modes_of(self.mode, target, self.statements.all)
 
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
@@ -167,7 +165,7 @@ class TableHistory:
     ) -> Era:
         """`last`: the table's columns are those of now."""
         declared = self.statements.declared(span.opening)
-        virtual = {*target.virtual, *(name for name, said in declared.items() if said.virtual)}
+        virtual = {*target.virtual, *(name for name, column in declared.items() if column.virtual)}
         stored = tuple(
             column
             for column in span.columns

@@ -1,4 +1,5 @@
-"""What the storage tells of a column of an older row, after statements that changed the column.
+"""What the storage says of a column of an older row, after statements that changed the column; and which of upstream's
+columns a table has that is no mirror.
 
 One rule: a value in a row holds until a statement changes its column. A change that keeps every value as it is written
 is followed. What the server itself made of a value, by a cast or by a default, is known only where it is NULL or a
@@ -8,13 +9,17 @@ whole number; else nobody but the server knows it, so it is counted and not comp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.changes import changes_of
+from consumer.model.actions import Action
+from consumer.model.check import Modes
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
+from consumer.model.load import LoadTarget
 from consumer.model.names import by_name, same_name
+from consumer.model.table_modes import TableMode
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 _SIZES = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
@@ -37,7 +42,7 @@ class Known:
 
     def before(self, statement: SchemaFile, columns: Sequence[Column]) -> Known:
         """As it was before `statement`, where the table had `columns`. One without text has changed nothing by name."""
-        said = changes_of(statement).columns
+        parsed = changes_of(statement).columns
         new = by_name(statement.columns)
         old = by_name(columns)
         names, known, added = list(self.names), list(self.known), dict(self.added)
@@ -45,11 +50,11 @@ class Known:
             if not name:
                 continue
             column = new.get(same_name(name))
-            former = old.get((said.old_name(name) or "") if statement.query else same_name(name))
+            former = old.get((parsed.old_name(name) or "") if statement.query else same_name(name))
             if former is None or column is None:
                 names[position] = ""
-                value = _default(column, said.columns.get(same_name(name))) if column is not None else _UNTOLD
-                if known[position] and value is not _UNTOLD:
+                value = _default(column, parsed.columns.get(same_name(name))) if column is not None else _UNKNOWN
+                if known[position] and value is not _UNKNOWN:
                     added[position] = value
                 else:
                     known[position] = False
@@ -102,15 +107,50 @@ def _longer(old: Column, new: Column, sizes: Sequence[str], counted: Sequence[st
     return False
 
 
-_UNTOLD = "\0"
+_UNKNOWN = "\0"
 """In place of a default: not known."""
 
 
 def _default(column: Column, definition: object) -> str | None:
     """What rows that are there get for a new column. A default in parentheses is an expression."""
     if getattr(definition, "computed", False) or getattr(definition, "virtual", False):
-        return _UNTOLD
+        return _UNKNOWN
     if column.default is None:
-        return None if column.nullable else _UNTOLD
+        return None if column.nullable else _UNKNOWN
     is_whole = column.family is Family.INTEGER and _WHOLE.fullmatch(column.default)
-    return column.default if is_whole else _UNTOLD
+    return column.default if is_whole else _UNKNOWN
+
+
+def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:
+    """By position in the target, which of the columns that the mode adds is there."""
+    usual = {} if mode is None else {same_name(mode.name(usual)): at for at, usual in enumerate(mode.usual)}
+    named = ((position, usual.get(same_name(column.name))) for position, column in enumerate(target.columns))
+    return {position: at for position, at in named if at is not None}
+
+
+def upstream_key(mode: TableMode | None, target: LoadTarget) -> tuple[int, ...]:
+    """The positions in the target of upstream's key."""
+    added = added_places(mode, target)
+    return tuple(position for position in target.key if position not in added)
+
+
+def known_now(mode: TableMode | None, target: LoadTarget, columns: Iterable[Column]) -> Known:
+    """What rows have as the table is now, where upstream's has `columns`. What upstream's does not have is NULL: it is
+    of other tables that are merged with it."""
+    if mode is None:
+        return Known.now(target.columns)
+    added = added_places(mode, target)
+    called = {same_name(mode.called(column.name)): column.name for column in columns if mode.keeps(column.name)}
+    names = tuple(called.get(same_name(column.name), "") for column in target.columns)
+    names = tuple("" if position in added else name for position, name in enumerate(names))
+    foreign = {n: None for n, name in enumerate(names) if not name and n not in added and mode.merges}
+    return Known(names, (True,) * len(names), foreign)
+
+
+def modes_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Modes | None:
+    """What the buckets must know of the table's mode; `statements` are those that it has seen."""
+    if mode is None:
+        return None
+    emptied = [file for file in statements if file.action is Action.TRUNCATE_TABLE] if mode.keeps_ended else []
+    ends = tuple((file.version, str(file.name)) for file in sorted(emptied, key=lambda file: file.version))
+    return Modes(mode.kind, upstream_key(mode, target), added_places(mode, target), ends)

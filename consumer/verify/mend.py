@@ -1,16 +1,21 @@
-"""Making rows of the target what the storage says at the table's watermark: by the loads' own writer, or by statements
-in a file for a person to run."""
+"""Making rows of the target what the storage says at the table's watermark: those that differ wait on disk, and are
+written by the loads' own writer, or as statements to a file for a person to run."""
 
 from __future__ import annotations
 
+import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import IO, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from consumer.codec.change_table import META, change_schema
 from consumer.errors import BadConfig, CannotBeExact, ConsumerError, RowRefused
 from consumer.model.bad_rows import BadRow, Quarantine, refused_row
 from consumer.model.check import CheckTask
@@ -21,9 +26,123 @@ from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.spark import quarantine
-from consumer.spark.mending import ANEW, INSERT, UPDATE
-from consumer.target import Sink, WriteSession
-from consumer.verify.differing import Differing
+from consumer.spark.failures import cannot_be_written
+from consumer.spark.mending import ANEW, DELETE, INSERT, PUTS, UPDATE
+from consumer.target import Comparer, Sink, WriteSession
+
+
+class Waiting:
+    """Tables in a temporary file of this process, made for the first one and gone with it."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, table: pa.Table) -> None:
+        """Keep `table`. Raises TargetUnavailable where the disk does not take it."""
+        if not table.num_rows:
+            return
+        try:
+            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  # closed on leaving
+            with pa.ipc.new_stream(self._file, table.schema) as stream:
+                stream.write_table(table)
+        except OSError as error:
+            raise cannot_be_written(error) from error
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The tables, in the order in which they came, read one at a time."""
+        if self._file is None:
+            return
+        end = self._file.tell()
+        self._file.seek(0)
+        while self._file.tell() < end:
+            yield pa.ipc.open_stream(self._file).read_all()
+
+
+class Differing:
+    """`add` gets rows as `consumer.spark.mending` makes them. They come out as changes of a target to write to, which
+    can have other columns than the one that was read, and in another order."""
+
+    def __init__(self, task: CheckTask, comparer: Comparer) -> None:
+        self._task, self._comparer = task, comparer
+        self._held = ExitStack()
+        self._parts: dict[tuple[int, int], Waiting] = {}
+        self.new: Counter[int] = Counter()
+        """By group, how many rows are not there yet."""
+
+    def __enter__(self) -> Differing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def add(self, rows: pa.Table) -> None:
+        """Raises TargetUnavailable where the disk does not take them."""
+        if not self._task.target.key:
+            self._waiting(0, 0).add(rows)
+            return
+        pairs = np.stack([rows.column("kind").to_numpy(), rows.column("group").to_numpy()])
+        for kind, group in np.unique(pairs, axis=1).T:
+            chosen = (pairs[0] == kind) & (pairs[1] == group)
+            self._waiting(int(kind), int(group)).add(rows.filter(pa.array(chosen)))
+            self.new[int(group)] += int(chosen.sum()) if kind == INSERT else 0
+
+    def removed(self, target: LoadTarget, anew: bool = False) -> Iterator[pa.Table]:
+        """The deletes as changes of `target`; `anew`: those too of keys that several rows have."""
+        for rows in self._parts.get((DELETE, 0), ()):
+            yield self._changes(self._comparer.changes(rows), target, put=False)
+        for group in range(len(self._task.groups)) if anew else ():
+            for rows in self._parts.get((ANEW, group), ()):
+                yield self._changes(rows, target, put=False)
+
+    def written(self, group: int, target: LoadTarget, kinds: Sequence[int] = PUTS) -> Iterator[pa.Table]:
+        """The puts of one of the task's groups, and of these kinds, as changes of `target`."""
+        for kind in kinds:
+            for rows in self._parts.get((kind, group), ()):
+                yield self._changes(rows, target, put=True)
+
+    def copies(self, target: LoadTarget) -> Iterator[pa.Table]:
+        """Of a table with no key: the rows, with ``n`` and ``held``."""
+        for rows in self._parts.get((0, 0), ()):
+            told = rows.column("told")
+            for part, is_told in ((rows.filter(told), True), (rows.filter(pc.invert(told)), False)):
+                if part.num_rows:
+                    values = self._values(part if is_told else self._comparer.changes(part), target)
+                    names = ["n", "held", *(f"c{n}" for n in range(len(values)))]
+                    yield pa.table([part.column("n"), part.column("held"), *values], names=names)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be made right."""
+        return not self._parts
+
+    @property
+    def groups(self) -> list[int]:
+        """Those of the task's groups that have puts."""
+        return sorted({group for kind, group in self._parts if kind in PUTS})
+
+    def _waiting(self, kind: int, group: int) -> Waiting:
+        if (kind, group) not in self._parts:
+            self._parts[kind, group] = self._held.enter_context(Waiting())
+        return self._parts[kind, group]
+
+    def _changes(self, rows: pa.Table, target: LoadTarget, put: bool) -> pa.Table:
+        schema = change_schema(target)
+        pairs = zip((0, put, 0, 0), schema.types[:META], strict=True)
+        marks = (pa.repeat(pa.scalar(value, kind), rows.num_rows) for value, kind in pairs)
+        return pa.table([*marks, *self._values(rows, target)], schema=schema)
+
+    def _values(self, rows: pa.Table, target: LoadTarget) -> list[pa.ChunkedArray]:
+        places = {column.name: position for position, column in enumerate(self._task.target.columns)}
+        kinds = change_schema(target).types[META:]
+        pairs = zip(target.columns, kinds, strict=True)
+        return [rows.column(f"c{places[column.name]}").cast(kind) for column, kind in pairs]
 
 
 class Mender(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,26 +22,29 @@ from consumer.errors import (
 from consumer.layout.schema_file import is_view
 from consumer.model.bad_rows import BadRow, Quarantine, first_of
 from consumer.model.check import CheckTask, Counted, TableCheck
+from consumer.model.columns import Column
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.files import Listing
 from consumer.model.load import LoadPart, LoadTarget, Purpose
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
+from consumer.model.naming import Naming
 from consumer.model.progress import Progress, State
 from consumer.model.rules import hidden
+from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
 from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping
 from consumer.ports import Loader, Observer, StorageReader
-from consumer.target import Comparer, LoadRequest, Sink
-from consumer.verify.differing import Differing
+from consumer.target import Comparer, LoadRequest, Only, Sink
 from consumer.verify.eras import TableHistory
-from consumer.verify.mend import Mender, defaulted, write_targets
-from consumer.verify.table_modes import columns_of_all, merged_with, own_rows, with_others
+from consumer.verify.known import added_places
+from consumer.verify.mend import Differing, Mender, defaulted, write_targets
 
 _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 
@@ -98,8 +101,8 @@ class Verifier:
             place = progress.table(name)
             a_view = bool(table.statements) and is_view(table.statements[-1].columns)
             end = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
-            told = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told or name in foreign:
+            described = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
+            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not described or name in foreign:
                 continue
             known = (assembly, unread, progress, self.options, self.reader)
             found.append(TableHistory(name, table, end, *known, alive, executed))
@@ -163,18 +166,18 @@ class Verifier:
                 table=str(history.name),
             )
         target = answer
-        untold = history.untold
-        if not target.key and untold:
+        incomplete = history.incomplete
+        if not target.key and incomplete:
             raise CannotBeExact(
-                f"it has no key, and the storage does not have all its rows: {untold}", table=str(history.name)
+                f"it has no key, and the storage does not have all its rows: {incomplete}", table=str(history.name)
             )
-        task = self._task(history, target, whole=not untold)
+        task = self._task(history, target, whole=not incomplete)
         if not target.key and (not task.compared or not all(era.kept for era in task.eras)):
             raise CannotBeExact(
                 "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
                 table=str(history.name),
             )
-        return self._run(history, lambda absent: self._task(history, target, not untold, absent), untold)
+        return self._run(history, lambda absent: self._task(history, target, not incomplete, absent), incomplete)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
         """What the target says of the tables, asked in one call."""
@@ -193,20 +196,23 @@ class Verifier:
     def _whole(
         self, history: TableHistory, answer: LoadTarget | ConsumerError, request: LoadRequest | None
     ) -> LoadTarget | ConsumerError:
-        """`answer`, of a merged table with the columns of the others."""
+        """`answer`, of a merged table with the columns of the others that it lacks."""
         mode = history.mode
         if request is None or isinstance(answer, ConsumerError) or mode is None or not mode.merges:
             return answer
         catalog = history.assembly.catalog
-        others = columns_of_all(catalog, merged_with(history.name, self.options.rules.naming, catalog.by_table))
-        return with_others(answer, request, others, lambda asked: self.sink.prepare([asked])[0])
+        others = _columns_of_all(catalog, _merged_with(history.name, self.options.rules.naming, catalog.by_table))
+        # Where the target has one of them in another type, they are left as its own, which are not compared.
+        more = tuple(replace(others[name], is_pk=False) for name in map(same_name, answer.own) if name in others)
+        again = self.sink.prepare([replace(request, columns=(*request.columns, *more))])[0] if more else answer
+        return answer if isinstance(again, ConsumerError) else again
 
     def _comparer(self, history: TableHistory, target: LoadTarget) -> Comparer:
         mode = history.mode
         if mode is None or not mode.merges:
             return self.sink.comparer(target)
-        tables = merged_with(history.name, self.options.rules.naming, history.there)
-        return self.sink.comparer(target, own_rows(self.sink, mode, target, tables))
+        tables = _merged_with(history.name, self.options.rules.naming, history.there)
+        return self.sink.comparer(target, _own_rows(self.sink, mode, target, tables))
 
     def _version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
@@ -222,7 +228,7 @@ class Verifier:
         self,
         history: TableHistory,
         task_of: Callable[[dict[int, tuple[str, ...]]], CheckTask],
-        untold: str,
+        incomplete: str,
     ) -> TableCheck:
         """`task_of` makes the task, given the columns that rows of each era were found to lack."""
         absent: dict[int, tuple[str, ...]] = {}
@@ -233,7 +239,7 @@ class Verifier:
                 with Differing(task, comparer) as rows:
                     counted = self._counted(history, task, comparer, rows)
                     bad = history.progress.bad_rows.get(history.name, {})
-                    notes = (*_notes(task, counted, untold), *_quarantined(bad))
+                    notes = (*_notes(task, counted, incomplete), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
@@ -297,13 +303,35 @@ def _quarantined(rows: Mapping[str, BadRow]) -> Iterator[str]:
         yield f"{count_text(len(rows), 'row is', 'rows are')} quarantined; the first: {first_of(rows.values())}"
 
 
-def _notes(task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
+def _notes(task: CheckTask, counted: Counted, incomplete: str) -> Iterator[str]:
     """What was not compared."""
-    if untold:
-        yield f"only the keys that the storage tells of were compared ({counted.untold:,} rows are left): {untold}"
+    if incomplete:
+        left = f"{counted.unknown_rows:,} rows are left"
+        yield f"only the keys that the storage tells of were compared ({left}): {incomplete}"
     if counted.unsure:
         yield f"whether {counted.unsure:,} rows must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():
         yield f"column {name} was not compared in {count:,} rows: a statement set its values there"
     if task.target.own:
         yield f"columns that only the target has were not compared: {', '.join(task.target.own)}"
+
+
+def _columns_of_all(catalog: Catalog, tables: Iterable[TableName]) -> Mapping[str, Column]:
+    """The columns that any of `tables` ever had, by lower-case name, as they were last."""
+    files = sorted((f for name in tables for f in catalog.by_table.get(name, ())), key=lambda file: file.version)
+    return {same_name(column.name): column for file in files for column in file.columns if not column.hidden}
+
+
+def _merged_with(table: TableName, naming: Naming, there: Iterable[TableName]) -> list[TableName]:
+    """Those of `there`, the tables of upstream that are in the target, which are in the same table there."""
+    own = naming.target(table).folded
+    return [name for name in there if naming.merges(name) and naming.target(name).folded == own]
+
+
+def _own_rows(sink: Sink, mode: TableMode, target: LoadTarget, tables: Iterable[TableName]) -> Only:
+    """The rows of the target that are of its table, and those that are of none of `tables`, which it is merged with."""
+    at = mode.usual.index(SOURCE)
+    position = next(position for position, added in added_places(mode, target).items() if added == at)
+    others = {source_of(name) for name in tables} - {source_of(target.table)}
+    strange = (value for value in sink.values(target, position) if value not in others)
+    return Only(position, tuple(sorted({source_of(target.table), *strange})))

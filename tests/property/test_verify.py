@@ -100,7 +100,7 @@ def test_one_changed_row_is_named_and_made_right(seed: int, buckets: int, old_fo
         result = verified(given, buckets)
         assert found(result) == set()
         assert [check.error for check in result.tables if check.error] == []
-        compared = [check for check in result.tables if not check.counted.unsure and not check.counted.untold]
+        compared = [check for check in result.tables if not check.counted.unsure and not check.counted.unknown_rows]
         known = {
             check.table.table: {
                 column.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.errors import BadConfig, JobBroken
-from consumer.spark.failures import first_cause, told
+from consumer.spark.failures import error_of_job, first_cause
 from consumer.spark.settings import SparkSettings
 
 _HEAD = (
@@ -59,14 +59,14 @@ TOO_LARGE = (
         ("", ""),
     ],
 )
-def test_the_first_cause_is_told(text: str, cause: str) -> None:
+def test_the_first_cause_is_error_of_job(text: str, cause: str) -> None:
     assert first_cause(text) == cause
 
 
 @pytest.mark.parametrize("text", [NO_PACKAGE, NO_PYTHON, TOO_LARGE])
 def test_what_no_other_try_changes_is_a_bad_setting(text: str) -> None:
     with pytest.raises(BadConfig) as caught:
-        told(Exception(text), SparkSettings())
+        error_of_job(Exception(text), SparkSettings())
     assert caught.value.hint
 
 
@@ -81,7 +81,7 @@ def test_what_no_other_try_changes_is_a_bad_setting(text: str) -> None:
 def test_what_python_lacks_to_be_started(said: str, hint: str) -> None:
     text = f'{_HEAD}{_LOST}java.io.IOException: Cannot run program "/usr/bin/python3": {said}\n{_FRAMES}'
     with pytest.raises(BadConfig, match=said) as caught:
-        told(RuntimeError(text), SparkSettings())
+        error_of_job(RuntimeError(text), SparkSettings())
     assert hint in caught.value.hint
 
 
@@ -89,10 +89,12 @@ def test_a_package_that_does_not_fit_into_the_workers_memory() -> None:
     """What workers under `ulimit -v 150000` say."""
     said = "ImportError: /lib/_parquet.cpython-311-x86_64-linux-gnu.so: failed to map segment from shared object"
     with pytest.raises(BadConfig) as caught:
-        told(Exception(NO_PACKAGE.replace("ModuleNotFoundError: No module named 'pyspark'", said)), SparkSettings())
+        error_of_job(
+            Exception(NO_PACKAGE.replace("ModuleNotFoundError: No module named 'pyspark'", said)), SparkSettings()
+        )
     assert said in caught.value.message
     assert "memory (ulimit -v)" in caught.value.hint
 
 
 def test_what_may_pass_is_a_broken_job() -> None:
-    assert isinstance(told(Exception(CRASHED), SparkSettings()), JobBroken)
+    assert isinstance(error_of_job(Exception(CRASHED), SparkSettings()), JobBroken)

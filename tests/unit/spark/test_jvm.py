@@ -17,11 +17,10 @@ from py4j.protocol import Py4JError
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark import jvm
-from consumer.spark.jvm import JvmEnded, own_handlers
-from consumer.spark.noise import forget, has_given_up, new_noise, telling_line
+from consumer.spark.failures import own_room
+from consumer.spark.jvm import JvmEnded, forget, has_given_up, new_noise, own_handlers, telling_line
 from consumer.spark.session import _why_not
 from consumer.spark.settings import SparkSettings
-from consumer.spark.waiting import own_room
 
 
 def test_ctrl_c_is_ours_while_spark_sets_a_handler_of_its_own() -> None:
