@@ -278,6 +278,36 @@ def test_a_table_changes_the_case_of_its_name(filled: Replica) -> None:
     assert filled.target((ID, V), upper).names == ("id", "v")
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        Action.ADD_INDEX,
+        Action.DROP_INDEX,
+        Action.ADD_FOREIGN_KEY,
+        Action.REBASE_AUTO_ID,
+        Action.SET_DEFAULT_VALUE,
+        Action.MODIFY_TABLE_COMMENT,
+        Action.MODIFY_TABLE_CHARSET,
+        Action.ADD_PRIMARY_KEY,
+        Action.ADD_PARTITION,
+        Action.REORGANIZE_PARTITION,
+        Action.ALTER_TABLE_PARTITIONING,
+        Action.ALTER_TTL,
+    ],
+)
+def test_statements_that_leave_rows_alone(filled: Replica, action: Action) -> None:
+    changed = (ID, Column("v", "INT", default="9", nullable=False))
+    assert filled.apply(action, "ALTER TABLE `t` ..", changed) == ""
+    assert filled.rows() == [(1, 10), (2, None)]
+
+
+def test_views_are_recorded_but_not_made(filled: Replica) -> None:
+    note = filled.apply(Action.CREATE_VIEW, "CREATE VIEW `w` AS SELECT 1", (V,), table=TableName("db", "w"))
+    assert "views" in note
+    assert filled.query("SELECT count(*) FROM duckdb_views() WHERE schema_name = 'db'") == [(0,)]
+    assert filled.query("SELECT state, reason FROM storage_consumer.ddl WHERE table_name = 'w'") == [("done", note)]
+
+
 @pytest.mark.parametrize("action", [Action.RECOVER_TABLE, 9999])
 def test_statements_that_cannot_be_followed_are_refused(filled: Replica, action: Any) -> None:
     outcome = filled.execute(action, "FLASHBACK TABLE `t`", (ID, V))
