@@ -17,7 +17,7 @@ from consumer.config.fields import UNPROVEN
 from consumer.config.secrets import MASK, is_masked, resolved, resolved_pairs, scrubber
 from consumer.config.sentences import first_error, nearest
 from consumer.config.settings import Settings, TargetSettings
-from consumer.config.several import OF_THE_COMMAND, SEVERAL, Pair, check_pairs, several_of, together
+from consumer.config.several import OF_THE_COMMAND, SEVERAL, OneOfSeveral, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.errors import BadConfig
 from consumer.model.events import Note, NoteKind
@@ -53,27 +53,27 @@ def load(
     from_env = _environment(env)
     raw = {**file.values, **from_env, **flags}
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
-    told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
-    told += [f"{path}: {effect}" for effect in file.effects]
+    notes = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
+    notes += [f"{path}: {effect}" for effect in file.effects]
     forgets = issubclass(kind, TargetSettings)
-    several = several_of(raw, spelt, told, any_name=forgets)
-    if several is None:
+    all_of_them, asked = several_of(raw, spelt, notes, any_name=forgets)
+    if not asked:
         settings = _settings(kind, raw, spelt, file, env)
-        return Loaded(together({"": settings}, {"": ""})[""] if settings.together else settings, _notes(told))
+        return Loaded(together({"": settings}, {"": ""})[""] if settings.together else settings, _notes(notes))
     first = {f: value for f, value in raw.items() if f in from_env or f in flags}
     # Those that go together must know all of them.
-    pairs = several.of_all if raw.get("together") and not forgets else several.pairs
+    pairs = all_of_them if raw.get("together") and not forgets else asked
     found = {pair.name: _of_pair(kind, pair, first, spelt, file, env) for pair in pairs}
     check_pairs(found)
     if next(iter(found.values())).together and not forgets:
         found = together(found, {pair.name: pair.upstream for pair in pairs})
-    chosen = {pair.name: found[pair.name] for pair in several.pairs}
-    return Loaded(next(iter(chosen.values())), _notes(told), chosen)
+    chosen = {pair.name: found[pair.name] for pair in asked}
+    return Loaded(next(iter(chosen.values())), _notes(notes), chosen)
 
 
 def _of_pair(
     kind: type[Settings],
-    pair: Pair,
+    pair: OneOfSeveral,
     first: Mapping[str, Any],
     spelt: Mapping[str, str],
     file: FileValues,
@@ -81,12 +81,12 @@ def _of_pair(
 ) -> Settings:
     """The settings of a pair; `first` are those of flags and the environment."""
     own = {f: pair.values[f] for f in pair.values.keys() & OF_THE_COMMAND}
-    raw = {**file.values, **pair.values, **first, **own}
+    raw = {**file.values, **pair.values, **first, **own, "name": pair.name}
     for taken in (*SEVERAL, "only"):
         raw.pop(taken, None)
     places = {**pair.places, **{f: spelt[f] for f in spelt if f in first or f not in pair.places}}
     try:
-        return _settings(kind, raw, {**places, **{f: pair.places[f] for f in own}}, file, env)
+        return _settings(kind, raw, {**places, **{f: pair.places[f] for f in own}, "name": "name"}, file, env)
     except BadConfig as error:
         if not error.message.startswith(("--", "[")):
             error.message = f"{pair.name}: {error.message}"

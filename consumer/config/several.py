@@ -4,12 +4,13 @@ target is a consumer of its own, with the settings of the file and those of its 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from consumer.config.changefeed import FileValues, file_values
+from consumer.config.changefeed import file_values
 from consumer.config.rules import from_json
 from consumer.config.sentences import nearest
 from consumer.config.spelling import env_of, flag_of
@@ -33,42 +34,45 @@ _URI_OF = {"upstreams": "upstream_uri", "targets": "downstream_uri"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """`values` and `places` are as in FileValues: what it sets, and how that is called in messages."""
+class OneOfSeveral:
+    """An upstream, a target, or a pair of both, which is a consumer."""
 
-    name: str
+    names: tuple[str, ...]
+    """Of the upstream and of the target, as far as there are several."""
     values: Mapping[str, Any]
+    """What it sets, by setting."""
     places: Mapping[str, str]
-    ignored: tuple[str, ...] = ()
-    effects: tuple[str, ...] = ()
+    """How that is called in messages."""
+    notes: tuple[str, ...] = ()
+    """About what was passed over."""
 
+    @property
+    def name(self) -> str:
+        """That of its progress, too."""
+        return ".".join(self.names)
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An upstream and a target: the name of its progress, what its entries set, and the name of the upstream. `selects`
-    are the names by which --only finds it."""
+    @property
+    def upstream(self) -> str:
+        """How it is called among those that go together."""
+        return self.names[0]
 
-    name: str
-    values: Mapping[str, Any]
-    places: Mapping[str, str]
-    upstream: str
-    selects: frozenset[str]
+    @property
+    def selects(self) -> frozenset[str]:
+        """The names by which --only finds it."""
+        return frozenset({self.name, *self.names})
 
-
-@dataclass(frozen=True, slots=True)
-class Several:
-    """`pairs` are those that were asked for, out of `of_all`."""
-
-    pairs: tuple[Pair, ...]
-    of_all: tuple[Pair, ...]
+    def beside(self, target: OneOfSeveral) -> OneOfSeveral:
+        """The pair: what a target says counts before what its upstream says."""
+        values, places = {**self.values, **target.values}, {**self.places, **target.places}
+        return OneOfSeveral((*self.names, *target.names), values, places)
 
 
 def several_of(
     raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str], any_name: bool = False
-) -> Several | None:
-    """What the settings say of several upstreams and targets, taken out of `raw`; None where there is one of each.
-    `notes` gets sentences about what was passed over. `any_name`: --name can be none of theirs, for `forget`. Raises
-    BadConfig."""
+) -> tuple[Sequence[OneOfSeveral], Sequence[OneOfSeveral]]:
+    """The consumers of several upstreams and targets that the settings tell of, and those that are asked for; taken out
+    of `raw`. There are none where there is one of each. `notes` gets sentences about what was passed over. `any_name`:
+    --name can be none of theirs, for `forget`. Raises BadConfig."""
     only = raw.pop("only", None)
     found = {kind: _entries(kind, raw.pop(kind), spelt[kind]) for kind in SEVERAL if raw.get(kind)}
     _check_uris(found, raw, spelt)
@@ -80,23 +84,23 @@ def several_of(
                 f"{spelt['only']} {only} chooses one of several upstreams and targets, and there is one of each",
                 hint="leave it out, or give --config the file with [[consumer.upstreams]] or [[consumer.targets]]",
             )
-        return None
-    pairs = [_pair(entries) for entries in product(*(found[kind] for kind in SEVERAL if kind in found))]
+        return (), ()
+    pairs = [reduce(OneOfSeveral.beside, one) for one in product(*(found[kind] for kind in SEVERAL if kind in found))]
     forgotten = raw.pop("name") if any_name and spelt.get("name") == flag_of("name") else None
     _check_names(pairs, raw, spelt)
-    notes += [note for kind in found for entry in found[kind] for note in (*entry.ignored, *entry.effects)]
-    chosen = tuple(_chosen(pairs, only))
-    return Several(chosen if forgotten is None else (_under(str(forgotten), chosen),), tuple(pairs))
+    notes += [note for kind in found for entry in found[kind] for note in entry.notes]
+    chosen = _chosen(pairs, only)
+    return pairs, chosen if forgotten is None else [_under(str(forgotten), chosen)]
 
 
-def _entries(kind: str, value: object, place: str) -> list[Entry]:
+def _entries(kind: str, value: object, place: str) -> list[OneOfSeveral]:
     tables = from_json(value)
     if not isinstance(tables, Sequence) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise BadConfig(f"{place} is refused: give tables in the file, each written [[consumer.{kind}]]")
     return [_entry(kind, table, number) for number, table in enumerate(tables, 1)]
 
 
-def _entry(kind: str, table: Mapping[str, Any], number: int) -> Entry:
+def _entry(kind: str, table: Mapping[str, Any], number: int) -> OneOfSeveral:
     name, uri = table.get("name"), table.get("uri")
     where = f"[[consumer.{kind}]] {name if isinstance(name, str) else number}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -112,16 +116,11 @@ def _entry(kind: str, table: Mapping[str, Any], number: int) -> Entry:
             f"{where}: {found.places[field].rpartition(' ')[2]} is a setting of the whole command",
             hint="set it in [consumer], or by its flag",
         )
-    return _of_values(kind, name, uri, where, found)
-
-
-def _of_values(kind: str, name: str, uri: str, where: str, found: FileValues) -> Entry:
     field = _URI_OF[kind]
     places = {of: f"{where}: {place.removeprefix('[consumer] ')}" for of, place in found.places.items()}
-    ignored = (f"{where}: {key} is not a key this version knows; it has no effect here" for key in found.ignored)
-    effects = (f"{where}: {effect}" for effect in found.effects)
-    values = {**found.values, field: uri}
-    return Entry(name, values, {**places, field: f"{where}: uri"}, tuple(ignored), tuple(effects))
+    notes = [f"{where}: {key} is not a key this version knows; it has no effect here" for key in found.ignored]
+    notes += [f"{where}: {effect}" for effect in found.effects]
+    return OneOfSeveral((name,), {**found.values, field: uri}, {**places, field: f"{where}: uri"}, tuple(notes))
 
 
 def _check_uris(found: Mapping[str, object], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
@@ -133,7 +132,7 @@ def _check_uris(found: Mapping[str, object], raw: Mapping[str, Any], spelt: Mapp
             )
 
 
-def _of_flags(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) -> list[Entry]:
+def _of_flags(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) -> list[OneOfSeveral]:
     """The upstreams of flags with names. Of flags without one the last counts, as for every other flag: it stays in
     `raw`."""
     given = raw.get("upstream_uri")
@@ -154,22 +153,12 @@ def _of_flags(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) -
         )
     del raw["upstream_uri"]
     return [
-        Entry(found[1], {"upstream_uri": text[found.end() :]}, {"upstream_uri": f"{place} {found[1]}"})
+        OneOfSeveral((found[1],), {"upstream_uri": text[found.end() :]}, {"upstream_uri": f"{place} {found[1]}"})
         for found, text in named
     ]
 
 
-def _pair(entries: Sequence[Entry]) -> Pair:
-    """What a target says counts before what its upstream says."""
-    values = {field: value for entry in entries for field, value in entry.values.items()}
-    places = {field: place for entry in entries for field, place in entry.places.items()}
-    name = ".".join(entry.name for entry in entries)
-    upstream = entries[0].name
-    selects = frozenset({name, *(entry.name for entry in entries)})
-    return Pair(name, {**values, "name": name}, {**places, "name": "name"}, upstream, selects)
-
-
-def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
+def _check_names(pairs: Sequence[OneOfSeveral], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
     if "name" in raw:
         raise BadConfig(
             f"{spelt['name']} is one name, and there are several upstreams or targets, whose progress has the names"
@@ -183,17 +172,17 @@ def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[s
         seen.add(pair.name.lower())
 
 
-def _under(name: str, pairs: Sequence[Pair]) -> Pair:
+def _under(name: str, pairs: Sequence[OneOfSeveral]) -> OneOfSeveral:
     """What `pairs` say of the target, under a name that may be none of theirs any more."""
     if len({pair.values.get("downstream_uri") for pair in pairs}) > 1:
         raise BadConfig(
             f"--name {name} can be in several targets: those of {', '.join(pair.name for pair in pairs)}",
             hint="give --only with one of these names",
         )
-    return replace(pairs[0], name=name, values={**pairs[0].values, "name": name})
+    return replace(pairs[0], names=(name,))
 
 
-def _chosen(pairs: Sequence[Pair], only: object) -> Iterator[Pair]:
+def _chosen(pairs: Sequence[OneOfSeveral], only: object) -> list[OneOfSeveral]:
     found = [pair for pair in pairs if only is None or only in pair.selects]
     if not found:
         names = sorted({name for pair in pairs for name in pair.selects})
@@ -202,7 +191,7 @@ def _chosen(pairs: Sequence[Pair], only: object) -> Iterator[Pair]:
             f"{flag_of('only')} {only} is none of {', '.join(names)}" + (f"; did you mean {close}?" if close else ""),
             hint=f"the names are those of the entries; it can also be set by {env_of('only')}",
         )
-    yield from found
+    return found
 
 
 def check_pairs(pairs: Mapping[str, Settings]) -> None:
