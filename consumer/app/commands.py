@@ -176,8 +176,8 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, ports.reader, progress)
         found = preview(ports.reader, ports.sink, listing, progress, options)
-        told = (*other_upstream(settings, ports.reader, progress), *ports.reader.holds)
-        return found.model_copy(update={"notes": (*told, *found.notes)})
+        known = (*other_upstream(settings, ports.reader, progress), *ports.reader.holds)
+        return found.model_copy(update={"notes": (*known, *found.notes)})
 
 
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
@@ -213,8 +213,8 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
         assembly = Assembly.of(listing_of(settings, ports.reader, progress), progress, options.rules.wanted)
         check_begun(options.rules.naming, assembly, progress)
         ports.sink.record(options.rules.naming.by_hand(_as_done(table, version, reason, assembly, progress)))
-        told = f"statement {version} of {table} is recorded as done: {reason}"
-        return SkipDdlResult(table=table, version=version, skipped=told)
+        done = f"statement {version} of {table} is recorded as done: {reason}"
+        return SkipDdlResult(table=table, version=version, skipped=done)
 
 
 def _as_done(table: TableName, version: int, reason: str, assembly: Assembly, progress: Progress) -> ProgressChange:

@@ -49,8 +49,8 @@ def retry(
             checks = _made_right(ports, options, progress, tables, listing)
             found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
             _record(ports, found, progress, listing)
-        told = tuple(_told(name, one, progress) for name, one in found.items())
-        return RetryResult(tables=told, seconds=now() - started, spark_seconds=ports.spark_seconds)
+        rows = tuple(_result(name, one, progress) for name, one in found.items())
+        return RetryResult(tables=rows, seconds=now() - started, spark_seconds=ports.spark_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _read_again(
     return folders
 
 
-def _told(name: TableName, one: _Settled, progress: Progress) -> TableRetry:
+def _result(name: TableName, one: _Settled, progress: Progress) -> TableRetry:
     first = first_of(one.left.values()) if one.left else ""
     return TableRetry(
         table=name,

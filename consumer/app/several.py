@@ -44,8 +44,8 @@ def run_all(
     consumers: Consumers, stop: threading.Event, failed: Failed, loader: Loader | None = None
 ) -> Mapping[str, Ended | None]:
     """`run` of each, beside one another, until `stop` is set or an error has ended each of them. One that an error has
-    ended is begun anew after a while, as long as others run. `failed` is told of each such error. Returns how each of
-    them ended; None: it had not, when the time for that was over."""
+    ended is begun anew after a while, as long as others run. Each such error is reported to `failed`. Returns how each
+    of them ended; None: it had not, when the time for that was over."""
     targets: dict[str, threading.Lock] = {}
     running = {name: _Running(own, observer, _turns(own, targets)) for name, (own, observer) in consumers.items()}
     over = threading.Event()

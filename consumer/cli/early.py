@@ -26,7 +26,7 @@ def came() -> int:
 
 
 def leave_with(code: int) -> None:
-    """All is said: from now on a signal ends the process at once, with the exit code of the command."""
+    """All is printed: from now on a signal ends the process at once, with the exit code of the command."""
     _handle(lambda *_: os._exit(code))
 
 

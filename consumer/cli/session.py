@@ -229,7 +229,7 @@ def options_of(flags: Mapping[str, Any], config: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """How an error is told: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
+    """How an error is reported: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
     `about` stands before the sentence; `printed` gets the result; `options` are the flags of commands in hints."""
 
     verbose: bool = False
@@ -255,7 +255,7 @@ class _Failure:
         return BUG
 
     def left(self, seconds: float) -> int:
-        """`run` was told to stop while a step was in hand, and left it."""
+        """`run` had to stop while a step was in hand, and left it."""
         self._tell(RunResult(seconds=seconds), DONE)
         return DONE
 

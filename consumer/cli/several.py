@@ -1,4 +1,4 @@
-"""A command for several upstreams and targets: each is told under its name, and the exit code is the worst."""
+"""A command for several upstreams and targets: each is reported under its name, and the exit code is the worst."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_turn(calls: Sequence[Invocation], body: Callable[[Invocation], int]) -> i
 
     with closing(app.loader_of(calls[0].settings)) as spark:
 
-        def told(call: Invocation) -> int:
+        def done(call: Invocation) -> int:
             one, began = replace(call, loader=spark), time.monotonic()
             try:
                 if call.stop.left:
@@ -41,7 +41,7 @@ def in_turn(calls: Sequence[Invocation], body: Callable[[Invocation], int]) -> i
                 met = Interrupted.by(call.stop.by) if call.stop.left else error
                 return one.failed(met, time.monotonic() - began)
 
-        return _in_one(calls, told)
+        return _in_one(calls, done)
 
 
 def beside(calls: Sequence[Invocation], _body: object) -> int:
@@ -55,17 +55,17 @@ def beside(calls: Sequence[Invocation], _body: object) -> int:
         lambda name, error: observers[name].tell(Failed(error, app.AGAIN_AFTER)),
     )
 
-    def told(call: Invocation) -> int:
+    def done(call: Invocation) -> int:
         result = results[call.settings.name] or RunResult(unfinished=True)
         return call.finish(result) if isinstance(result, RunResult) else call.failed(result, 0.0)
 
-    return _in_one(calls, told)
+    return _in_one(calls, done)
 
 
-def _in_one(calls: Sequence[Invocation], told: Callable[[Invocation], int]) -> int:
-    """Each is `told`, their results in one."""
+def _in_one(calls: Sequence[Invocation], done: Callable[[Invocation], int]) -> int:
+    """Each is `done`, their results in one."""
     printed: dict[str, Result] = {}
-    code = worst([told(replace(call, printed=partial(printed.__setitem__, call.settings.name))) for call in calls])
+    code = worst([done(replace(call, printed=partial(printed.__setitem__, call.settings.name))) for call in calls])
     if calls[0].settings.json_output:
         with readers_may_leave():
             print_json(SeveralResult.model_validate({"exit_code": code, "consumers": printed}))

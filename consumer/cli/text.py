@@ -136,8 +136,8 @@ def _counts(table: TableResult) -> tuple[int, ...]:
     return table.changes, table.rows, table.puts, table.deletes, table.ddl, table.dropped_rows
 
 
-def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]) -> Iterable[str]:
-    """For each table that is not in order: why, unless it was `told` before on the same stream, what to do, and the
+def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str]) -> Iterable[str]:
+    """For each table that is not in order: why, unless it is `known` already from the same stream, what to do, and the
     command that brings it back."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
@@ -146,7 +146,7 @@ def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]
         elif table.state == "stopped":
             reason = behind_name(name, table.error)
             lines = list(way_back(name, table, options))
-            if told.get(name) != reason:
+            if known.get(name) != reason:
                 yield f"{name} is stopped: {reason}"
             elif lines:
                 yield f"{name} is stopped, for the reason above:"

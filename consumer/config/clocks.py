@@ -57,9 +57,9 @@ def clock_of(zone_name: str) -> Clock:
 
 def _own_zone() -> str:
     """As the C library finds it: TZ, or else /etc/localtime, or else UTC. Raises BadConfig."""
-    told = os.environ.get("TZ")
-    if told is not None:
-        name = told.removeprefix(":") or "UTC"
+    given = os.environ.get("TZ")
+    if given is not None:
+        name = given.removeprefix(":") or "UTC"
         name = name.partition(f"/{_ZONES}/")[2] or name
     elif not _LOCALTIME.exists():
         return "UTC"
@@ -71,7 +71,7 @@ def _own_zone() -> str:
         name = ""
     if not name:
         raise BadConfig(
-            f"--tz is System, and this machine's time zone has no name ({f'TZ is {told}' if told else _LOCALTIME})",
+            f"--tz is System, and this machine's time zone has no name ({f'TZ is {given}' if given else _LOCALTIME})",
             hint="give --tz the changefeed's time zone by its name, as UTC, Europe/Berlin or +08:00",
         )
     return name

@@ -58,9 +58,9 @@ class Heartbeat:
     def beat(self) -> None:
         now, applied, since = self._clock(), self._activity.applied_ts, self._activity.since
         if applied is not None:
-            if now - self._log.said >= IDLE_SECONDS:
+            if now - self._log.written >= IDLE_SECONDS:
                 self._tell_idle(applied)
-        elif now - max(self._log.said, since) >= SILENT_SECONDS:
+        elif now - max(self._log.written, since) >= SILENT_SECONDS:
             self._tell_work(now - since)
 
     def _tell_idle(self, applied_ts: int) -> None:
@@ -73,12 +73,12 @@ class Heartbeat:
             self._log.info("at work", doing=self._activity.what, seconds=round(seconds))
             return
         done, counts = reading.done, {"loads": reading.loads, "statements": reading.statements}
-        said: dict[str, object] = {name: count for name, count in counts.items() if count}
+        fields: dict[str, object] = {name: count for name, count in counts.items() if count}
         if reading.loads:
-            said |= {"bytes": done.bytes, "of": reading.total, "changes": done.changes, "rows": done.rows}
+            fields |= {"bytes": done.bytes, "of": reading.total, "changes": done.changes, "rows": done.rows}
         if reading.left is not None:
-            said |= {"bytes_per_second": round(reading.rate), "left": duration_text(reading.left)}
-        self._log.info("at work", **said, longest=reading.oldest)
+            fields |= {"bytes_per_second": round(reading.rate), "left": duration_text(reading.left)}
+        self._log.info("at work", **fields, longest=reading.oldest)
 
 
 class Pulse:

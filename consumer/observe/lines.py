@@ -61,19 +61,19 @@ class Lines:
         row = event.row
         counts = {"changes": row.changes, "rows": row.rows, "puts": row.puts, "deletes": row.deletes}
         counts |= {"dropped_rows": row.dropped_rows}
-        said: dict[str, object] = {name: count for name, count in counts.items() if count}
+        fields: dict[str, object] = {name: count for name, count in counts.items() if count}
         if row.statement:
-            said |= {"version": row.to_ts, "statement": row.statement}
+            fields |= {"version": row.to_ts, "statement": row.statement}
         elif row.to_ts:
-            said["commit_ts"] = row.to_ts
-        self._log.info(f"{row.step} finished", table=str(row.table), **said, seconds=round(event.seconds, 3))
+            fields["commit_ts"] = row.to_ts
+        self._log.info(f"{row.step} finished", table=str(row.table), **fields, seconds=round(event.seconds, 3))
 
     def _failed(self, error: Exception, seconds: float) -> None:
-        said, hint = f"this is a bug in the consumer: {type(error).__name__}: {error}", ""
+        sentence, hint = f"this is a bug in the consumer: {type(error).__name__}: {error}", ""
         if isinstance(error, ConsumerError):
-            said, hint = error.sentence(), completed(error.hint, self._options)
-        told = {"hint": hint} if hint else {}
-        self._log.error("ended by an error", error=said, tried_again_in=f"{seconds:.0f}s", **told)
+            sentence, hint = error.sentence(), completed(error.hint, self._options)
+        more = {"hint": hint} if hint else {}
+        self._log.error("ended by an error", error=sentence, tried_again_in=f"{seconds:.0f}s", **more)
 
     def _stopped(self, table: TableName, error: ConsumerError) -> None:
         reason = behind_name(table, error.sentence())

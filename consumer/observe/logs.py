@@ -49,7 +49,7 @@ class Log:
 
     def __init__(self, settings: LogSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
-        self.said = clock()
+        self.written = clock()
         """When the last line above debug was written."""
         self._file = _open(settings.file) if settings.file else None
         for name in _QUIET:
@@ -69,7 +69,7 @@ class Log:
 
     def _write(self, level: str, event: str, values: dict[str, object]) -> None:
         if level != "debug":
-            self.said = self._clock()
+            self.written = self._clock()
         if _LEVELS[level] >= _LEVELS[self._settings.level]:
             about = {"consumer": self._settings.consumer} if self._settings.consumer else {}
             getattr(_logger(self._settings, _Lines(self._file)), level)(event, **about, **values)

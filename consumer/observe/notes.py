@@ -47,7 +47,7 @@ class Notes:
     def _once(self, note: Note) -> None:
         is_new = note.text not in self._known
         self._known.pop(note.text, None)
-        self._known[note.text] = None  # the last ones that were told stay
+        self._known[note.text] = None  # the last ones that were reported stay
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
         if is_new:

@@ -42,7 +42,7 @@ class Places:
 class _Trouble:
     place: str
     since: float
-    said: float
+    reported: float
     whats: set[str] = field(default_factory=set)
 
 
@@ -72,10 +72,10 @@ class Troubles:
         line = "trying again" if trouble is None else "still trying"
         if trouble is None:
             trouble = self._known[key] = _Trouble(place, now, now)
-        elif now - trouble.said < SAY_AGAIN_AFTER:
+        elif now - trouble.reported < SAY_AGAIN_AFTER:
             trouble.whats.add(what)
             return
-        trouble.said = now
+        trouble.reported = now
         trouble.whats.add(what)
         values: dict[str, object] = {"what": what, "at": place, "error": error.sentence(), "until": _until(seconds)}
         if error.hint and not isinstance(error, TargetUnavailable | TargetBusy):

@@ -110,7 +110,7 @@ def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
 
 
 def learn_bounds(context: RoundContext) -> None:
-    """Read the bounds that the round wants, those of files that it was not told of before. Tables with a file that has
+    """Read the bounds that the round wants, those of files that it does not know yet. Tables with a file that has
     none are stopped."""
     wanted, lessons = context.round.wants_bounds(), context.lessons.bounds
     if not wanted:
@@ -120,8 +120,8 @@ def learn_bounds(context: RoundContext) -> None:
     known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
     lessons |= {files[path]: found for path, found in known.items()}
     failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
-    told = {file.path: lessons[file] for file in wanted if file in lessons}
-    context.round.learned(told | _damaged(context, failed))
+    known = {file.path: lessons[file] for file in wanted if file in lessons}
+    context.round.learned(known | _damaged(context, failed))
     if failed:
         stop_for_files(context, failed)
 

@@ -29,10 +29,10 @@ def gone(
     start = progress.start_of(table)
     if start and not read and not _ran(table, progress):
         return _not_there_at_start(table, start, table in progress.starts, anew, options.rules.naming)
-    return _told(table, error, anew, read, options.rules.naming)
+    return _reported(table, error, anew, read, options.rules.naming)
 
 
-def _told(table: TableName, error: TableMissing, anew: bool, read: bool, naming: Naming) -> TableMissing:
+def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, naming: Naming) -> TableMissing:
     """`anew`: the storage can make it again; `read`: some of its files were."""
     if anew:
         return _dropped(table, naming, f"load it again from the storage: {resync_command(table)}")
@@ -90,7 +90,7 @@ def all_gone(
     anew = offered(sink, names, assembly, progress, options)
     naming, restore = options.rules.naming, "restore it as it was from a backup of the target"
     lost = {name: _dropped(name, naming, restore) for name in names}
-    return {name: _told(name, error, name in anew, name in read, naming) for name, error in lost.items()}
+    return {name: _reported(name, error, name in anew, name in read, naming) for name, error in lost.items()}
 
 
 def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:

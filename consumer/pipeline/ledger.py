@@ -22,7 +22,7 @@ _RESYNC_DIED = "a resync of it began and did not end"
 
 class Ledger:
     """`progress` is what the target last confirmed. Nobody else changes it. `seconds`: for how long a call to it is
-    tried. The target is told of its tables as `naming` has them."""
+    tried. The target knows its tables as `naming` has them."""
 
     def __init__(
         self, target: ProgressPort, observer: Observer, seconds: float, progress: Progress, naming: Naming = SAME
@@ -68,7 +68,7 @@ class Ledger:
         self.believe(self.patiently("record progress", lambda: self._target.record(self._naming.by_hand(change))))
 
     def believe(self, recorded: ProgressChange) -> None:
-        """The target has said that `recorded` is durable, with what it is about."""
+        """The target has confirmed that `recorded` is durable, with what it is about."""
         self._at_syncpoint = bool(recorded.syncpoint) or (self._at_syncpoint and not recorded.leaves)
         self.progress = self.progress.after(recorded)
 

@@ -41,7 +41,7 @@ class _Load:
     alone: bool = False
 
     def work(self) -> Work:
-        """As the observer is told of it."""
+        """As it is reported to the observer."""
         paths = {piece.path for task in self.tasks for piece in task.slices}
         return Work(tuple(task.target.table for task in self.tasks), len(paths), self.bytes)
 

@@ -29,9 +29,10 @@ def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
     def without_them(stat: FileStat) -> FileStat:
         if load.window.end > versions[stat.path] or all(row.commit_ts for row in stat.quarantined):
             return stat
-        told = tuple(row for row in stat.quarantined if row.commit_ts)
+        timed = tuple(row for row in stat.quarantined if row.commit_ts)
         # Of a table with no key they are recorded already. Rows with milliseconds have a time, which is not recorded.
-        counted = stat.quarantined if stat.coarse_ts or stat.coarse_quarantined or not outcome.task.target.key else told
+        are_kept = stat.coarse_ts or stat.coarse_quarantined or not outcome.task.target.key
+        counted = stat.quarantined if are_kept else timed
         return replace(stat, quarantined=counted, next_ts=load.window.end + 1)
 
     return replace(outcome, files=tuple(map(without_them, outcome.files)))
@@ -109,7 +110,7 @@ def placed(outcome: LoadOutcome, loader: Loader, reader: RangeReader) -> LoadOut
     except ConsumerError:
         found = {}  # what keeps the files from being read again says nothing of the rows
 
-    def told(row: BadRow) -> BadRow:
+    def placed(row: BadRow) -> BadRow:
         line = found.get(row.identity) if row.identity is not None else None
         if not isinstance(line, Found):
             return row
@@ -117,7 +118,7 @@ def placed(outcome: LoadOutcome, loader: Loader, reader: RangeReader) -> LoadOut
         name = row.id if outcome.task.target.key else f"{row.id[:16]}{_digest(line.path, line.offset)}"
         return replace(row, id=name, path=line.path, line=line.line or 0, offset=line.offset, raw=line.raw)
 
-    receipts = (replace(receipt, quarantined=tuple(map(told, receipt.quarantined))) for receipt in outcome.receipts)
+    receipts = (replace(receipt, quarantined=tuple(map(placed, receipt.quarantined))) for receipt in outcome.receipts)
     return replace(outcome, receipts=tuple(receipts))
 
 
@@ -131,13 +132,13 @@ def stop_with_place(context: RoundContext, task: LoadTask, error: ConsumerError)
         context.stop(task.target.table, error)
         return
 
-    def told(failure: BaseException | None) -> None:
+    def ended(failure: BaseException | None) -> None:
         if failure is not None:
             raise failure
         context.stop(task.target.table, error)
 
     find = partial(_tell_place, error, task, context.ports.loader, context.ports.reader.range_reader())
-    context.side.start("find a row", find, told)
+    context.side.start("find a row", find, ended)
 
 
 def _wants_place(error: ConsumerError) -> TypeGuard[RowRefused]:

@@ -38,7 +38,7 @@ class TableVersionConsumer:
     """Turns a planned load into a request to the sink (`request`) and a task for executors (`task`).
 
     `seen` are the commit-ts, by partition, that its rows may have; empty if this is not checked. Files with
-    the paths `with_bad` are not: they have quarantined lines, and one that told no time has any once it is mended.
+    the paths `with_bad` are not: they have quarantined lines, and one of unknown time has any once it is mended.
     """
 
     load: LoadRows

@@ -34,7 +34,7 @@ class SideBySide:
         self._under_way: Counter[str] = Counter()
         self._in_line: defaultdict[str, deque[_Call]] = defaultdict(deque)
         self.running = 0
-        """Calls of which nobody was told yet, with those in line."""
+        """Calls whose end is not handled yet, with those in line."""
 
     def start(
         self, name: str, call: Callable[[], Any], then: Callable[[Any], None], at_most: int | None = None
@@ -53,7 +53,7 @@ class SideBySide:
         threading.Thread(target=self._run, args=(name, call, then), name=name, daemon=True).start()
 
     def withdraw(self) -> bool:
-        """Start nothing of what stands in line. Returns whether something did: nobody is told of it."""
+        """Start nothing of what stands in line. Returns whether something did: its end is not handled."""
         with self._lock:
             gone = sum(map(len, self._in_line.values()))
             self._in_line.clear()
@@ -211,16 +211,16 @@ T = TypeVar("T")
 
 
 def patiently(what: str, call: Callable[[], T], observer: Observer, seconds: float) -> T:
-    """`call`, for `seconds` from its first failure on (see model.patience); the observer is told of each failure, and
-    of the end of the trouble."""
+    """`call`, for `seconds` from its first failure on (see model.patience); the observer gets each failure, and the
+    end of the trouble."""
     failed = False
 
-    def told(error: Retryable, left: float) -> None:
+    def met(error: Retryable, left: float) -> None:
         nonlocal failed
         failed = True
         observer.tell(Retrying(what, error, left))
 
-    result = patience.patiently(call, seconds, told)
+    result = patience.patiently(call, seconds, met)
     if failed:
         observer.tell(RetryPassed(what))
     return result
