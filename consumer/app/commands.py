@@ -32,7 +32,7 @@ from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChang
 from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
-from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
+from consumer.pipeline.loads import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.others import Others

@@ -120,8 +120,8 @@ def learn_bounds(context: RoundContext) -> None:
     known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
     lessons |= {files[path]: found for path, found in known.items()}
     failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
-    known = {file.path: lessons[file] for file in wanted if file in lessons}
-    context.round.learned(known | _damaged(context, failed))
+    of_wanted = {file.path: lessons[file] for file in wanted if file in lessons}
+    context.round.learned(of_wanted | _damaged(context, failed))
     if failed:
         stop_for_files(context, failed)
 
