@@ -70,10 +70,7 @@ def _made_right(
     from consumer.verify.verify import Verifier
 
     verifier = Verifier(
-        ports.reader,
-        ports.sink,
-        ports.loader,
-        ports.observer,
+        ports,
         options,
         chosen=lambda name: name in tables,
         show=0,

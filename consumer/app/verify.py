@@ -59,10 +59,7 @@ def verify(
             observer.tell(NowDoing(READS_CHECKPOINT))
             listing = listing_of(settings, ports.reader)
             verifier = Verifier(
-                ports.reader,
-                ports.sink,
-                ports.loader,
-                observer,
+                ports,
                 options,
                 lambda name: not tables or name in tables,
                 show,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, model_validator
 
-from consumer.config.rules import Rule, SomeTableRules, SomeTexts, TableRules, first, fitting
+from consumer.config.rules import MaskRule, Rule, SomeTableRules, SomeTexts, TableRules, first, fitting
 from consumer.config.sentences import check_keys, nearest, wanted
 from consumer.config.table_filter import table_filter
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import GROUPS, KINDS, NEVER_IGNORED, RENAMED_KINDS, DdlPolicy, PolicyOf, kind_of
 from consumer.model.names import TableName
-from consumer.model.rules import DELETE, INSERT, UPDATE, EventFilter, Shaping
+from consumer.model.rules import DELETE, INSERT, UPDATE, EventFilter, Shaping, ShapingOf, unshaped
 
 DML = (INSERT, UPDATE, DELETE)
 _ALTERS = {
@@ -180,17 +180,23 @@ class EventFilterRule(Rule):
 
 
 def shaping_of(
-    events: Sequence[EventFilterRule], rows: Sequence[RowRule], case_sensitive: bool
-) -> Callable[[TableName], Shaping | None]:
-    """The rules of each table."""
+    events: Sequence[EventFilterRule], rows: Sequence[RowRule], masks: Sequence[MaskRule], case_sensitive: bool
+) -> ShapingOf:
+    """The rules of each table about its changes."""
+    if not (events or rows or masks):
+        return unshaped
 
     def shaping(table: TableName) -> Shaping | None:
         found = (rule.changes for rule in fitting(events, table, case_sensitive))
         changes = tuple(change for change in found if change.kinds or change.expressions)
         row = first(rows, table, case_sensitive)
-        if row is None:
-            return Shaping(changes) if changes else None
-        return Shaping(changes, row.where, row.collation)
+        masking = fitting(masks, table, case_sensitive)
+        if not (changes or row or masking):
+            return None
+        where, collation = ("", "") if row is None else (row.where, row.collation)
+        just = (rule for rule in masking if rule.names_just(table, case_sensitive))
+        named = dict.fromkeys(column for rule in just for column in rule.columns if "*" not in column)
+        return Shaping(changes, where, collation, tuple(rule.made for rule in masking), tuple(named))
 
     return shaping
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -29,8 +30,10 @@ from consumer.config import values
 from consumer.config.secrets import REFERENCES, read_secret
 from consumer.config.sentences import check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
+from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.names import NAME_LIMIT, TableName, same_names
+from consumer.model.naming import Naming, Route, naming_of
 from consumer.model.rules import NOW, Mask, MaskKind, NamedTable, Starts
 from consumer.model.table_modes import Chosen, ModeKind, TableMode, in_order
 
@@ -221,17 +224,6 @@ class MaskRule(Rule):
         return Mask(self.columns, self.mask, self.value, self.length, self.key)
 
 
-def masks_of(rules: Sequence[MaskRule], table: TableName, case_sensitive: bool) -> tuple[Mask, ...]:
-    """Those for columns of `table`."""
-    return tuple(rule.made for rule in fitting(rules, table, case_sensitive))
-
-
-def masked_by_name(rules: Sequence[MaskRule], table: TableName, case_sensitive: bool) -> tuple[str, ...]:
-    """The columns that rules for just `table`, not for a pattern of tables, give by their whole names."""
-    own = (rule for rule in rules if rule.names_just(table, case_sensitive))
-    return tuple(dict.fromkeys(column for rule in own for column in rule.columns if "*" not in column))
-
-
 # Table modes: [[consumer.table-modes]]
 
 _MIRROR = "mirror"
@@ -270,6 +262,32 @@ class TableModeRule(Rule):
             return None
         names = sorted((usual, str(own)) for usual, own in self.columns.items() if own != usual)
         return TableMode(ModeKind(self.mode), tuple(names))
+
+
+def naming_by(
+    routes: Sequence[Route], modes: Sequence[TableModeRule], columns: Sequence[ColumnRule], case_sensitive: bool
+) -> Naming:
+    """What tables are in the target, by the rules about their names, modes and columns."""
+    routed = naming_of(routes)
+    if not (modes or columns):
+        return routed
+
+    @cache
+    def mode_of(table: TableName) -> TableMode | None:
+        merged = routed.mode(table)
+        rule = first(modes, table, case_sensitive)
+        mode = None if rule is None else rule.made
+        if (chosen := first(columns, table, case_sensitive)) is not None:
+            mode = replace(mode or TableMode(ModeKind.CHOSEN), chosen=chosen.chosen(table, case_sensitive))
+        if merged is not None and mode is not None:
+            raise BadConfig(
+                f"a route merges {table} with others, and a rule gives it the table mode {mode}",
+                hint="leave it out of the route, or out of the rules of [[consumer.table-modes]] and"
+                " [[consumer.columns]]",
+            )
+        return merged or mode
+
+    return replace(routed, modes=mode_of)
 
 
 def read_table_modes(value: object) -> object:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +23,8 @@ from consumer.config.rules import (
     TableModeRule,
     bad_row_action,
     first,
-    masked_by_name,
-    masks_of,
     named_tables,
+    naming_by,
     read_bad_row_rules,
     read_start_rules,
     read_table_modes,
@@ -39,9 +37,8 @@ from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
-from consumer.model.naming import Naming, Route, naming_of
-from consumer.model.rules import Consistency, NamedTables, Shaping, ShapingOf, Starts, unshaped
-from consumer.model.table_modes import ModeKind, TableMode
+from consumer.model.naming import Naming, Route
+from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.times import zone_of
 from consumer.pipeline.options import FilesKnown, RoundOptions
@@ -345,23 +342,7 @@ class Settings(_OfProtocols):
     @property
     def naming(self) -> Naming:
         """The compiled form of `routes`, `table_modes` and `columns`."""
-        naming = naming_of(self.routes)
-        rules = self.table_modes or self.columns
-        return replace(naming, modes=cache(partial(self._mode_of, naming))) if rules else naming
-
-    def _mode_of(self, routed: Naming, table: TableName) -> TableMode | None:
-        merged = routed.mode(table)
-        rule = first(self.table_modes, table, self.case_sensitive)
-        mode = None if rule is None else rule.made
-        if (columns := first(self.columns, table, self.case_sensitive)) is not None:
-            mode = replace(mode or TableMode(ModeKind.CHOSEN), chosen=columns.chosen(table, self.case_sensitive))
-        if merged is not None and mode is not None:
-            raise BadConfig(
-                f"a route merges {table} with others, and a rule gives it the table mode {mode}",
-                hint="leave it out of the route, or out of the rules of [[consumer.table-modes]] and"
-                " [[consumer.columns]]",
-            )
-        return merged or mode
+        return naming_by(self.routes, self.table_modes, self.columns, self.case_sensitive)
 
     @property
     def named_tables(self) -> NamedTables:
@@ -478,18 +459,7 @@ class Settings(_OfProtocols):
     @property
     def shaping_of(self) -> ShapingOf:
         """The compiled form of `event_filters`, `rows` and `masks`."""
-        if not (self.event_filters or self.rows or self.masks):
-            return unshaped
-        of_rows = shaping_of(self.event_filters, self.rows, self.case_sensitive)
-
-        def shaping(table: TableName) -> Shaping | None:
-            masks = masks_of(self.masks, table, self.case_sensitive)
-            if not masks:
-                return of_rows(table)
-            named = masked_by_name(self.masks, table, self.case_sensitive)
-            return replace(of_rows(table) or Shaping(), masks=masks, named=named)
-
-        return shaping
+        return shaping_of(self.event_filters, self.rows, self.masks, self.case_sensitive)
 
 
 class InspectSettings(Settings):

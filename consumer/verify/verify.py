@@ -33,6 +33,7 @@ from consumer.model.rules import hidden
 from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now
+from consumer.pipeline.context import Ports
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -40,7 +41,6 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping
-from consumer.ports import Loader, Observer, StorageReader
 from consumer.target import Comparer, LoadRequest, Only, Sink
 from consumer.verify.eras import TableHistory
 from consumer.verify.known import added_places
@@ -55,10 +55,7 @@ class Verifier:
     the target's rows that are read at the same time. `mender` makes right what
     differs, which is then compared again."""
 
-    reader: StorageReader
-    sink: Sink
-    loader: Loader
-    observer: Observer
+    ports: Ports
     options: RoundOptions
     chosen: Callable[[TableName], bool]
     show: int
@@ -68,8 +65,8 @@ class Verifier:
     def tables(self, listing: Listing, progress: Progress) -> tuple[list[TableCheck], int]:
         """One after the other, those of `progress` that exist; and how many tables the table rules leave out. Raises
         Retryable for what all of them need."""
-        if progress.upstream not in (None, self.reader.identity):
-            raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
+        if progress.upstream not in (None, self.ports.reader.identity):
+            raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.ports.reader.identity}")
         assembly = Assembly.of(listing, progress, self.options.rules.wanted, retention=self.options.files.retention)
         check_begun(self.options.rules.naming, assembly, progress)
         check_shaping(self.options.rules.shaping_of, progress, assembly.catalog)
@@ -77,7 +74,7 @@ class Verifier:
         histories = self._histories(assembly, progress, foreign)
         found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
         found += self._unknown(assembly, progress, {check.table for check in found}, foreign)
-        if self.sink.progress() != progress:
+        if self.ports.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )
@@ -86,7 +83,7 @@ class Verifier:
         return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
     def _foreign(self, assembly: Assembly, progress: Progress) -> Mapping[TableName, DdlRefused]:
-        others = Others(self.sink.of_others, assembly, lambda: progress, self.options.rules.naming)
+        others = Others(self.ports.sink.of_others, assembly, lambda: progress, self.options.rules.naming)
         return others.foreign([name for name in {*assembly.tables, *progress.tables} if name.table])
 
     def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
@@ -104,7 +101,7 @@ class Verifier:
             described = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
             if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not described or name in foreign:
                 continue
-            known = (assembly, unread, progress, self.options, self.reader)
+            known = (assembly, unread, progress, self.options, self.ports.reader)
             found.append(TableHistory(name, table, end, *known, alive, executed))
         return found
 
@@ -140,7 +137,7 @@ class Verifier:
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         started = now()
-        self.observer.tell(NowDoing(f"compares {history.name}"))
+        self.ports.observer.tell(NowDoing(f"compares {history.name}"))
         try:
             found = self._compared(history, answer)
         except (LeaseHeld, ProgressMoved):
@@ -183,7 +180,7 @@ class Verifier:
         """What the target says of the tables, asked in one call."""
         requests = [self._request(history) for history in histories]
         asked = [request for request in requests if isinstance(request, LoadRequest)]
-        answers = iter(self.sink.prepare(asked) if asked else ())
+        answers = iter(self.ports.sink.prepare(asked) if asked else ())
         found = ((next(answers), one) if isinstance(one, LoadRequest) else (one, None) for one in requests)
         return [self._whole(history, *pair) for history, pair in zip(histories, found, strict=True)]
 
@@ -204,15 +201,15 @@ class Verifier:
         others = _columns_of_all(catalog, _merged_with(history.name, self.options.rules.naming, catalog.by_table))
         # Where the target has one of them in another type, they are left as its own, which are not compared.
         more = tuple(replace(others[name], is_pk=False) for name in map(same_name, answer.own) if name in others)
-        again = self.sink.prepare([replace(request, columns=(*request.columns, *more))])[0] if more else answer
+        again = self.ports.sink.prepare([replace(request, columns=(*request.columns, *more))])[0] if more else answer
         return answer if isinstance(again, ConsumerError) else again
 
     def _comparer(self, history: TableHistory, target: LoadTarget) -> Comparer:
         mode = history.mode
         if mode is None or not mode.merges:
-            return self.sink.comparer(target)
+            return self.ports.sink.comparer(target)
         tables = _merged_with(history.name, self.options.rules.naming, history.there)
-        return self.sink.comparer(target, _own_rows(self.sink, mode, target, tables))
+        return self.ports.sink.comparer(target, _own_rows(self.ports.sink, mode, target, tables))
 
     def _version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
@@ -250,12 +247,12 @@ class Verifier:
     def _counted(self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing) -> Counted:
         files = {piece.path for era in task.eras for piece in era.task.slices}
         work = Work((history.name,), len(files), task.bytes)
-        self.observer.tell(WorkStarted(work))
+        self.ports.observer.tell(WorkStarted(work))
         try:
-            reader, moved = self.reader.range_reader(), partial(self._moved, work)
-            return self.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add)
+            reader, moved = self.ports.reader.range_reader(), partial(self._moved, work)
+            return self.ports.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add)
         finally:
-            self.observer.tell(WorkEnded(work))
+            self.ports.observer.tell(WorkEnded(work))
 
     def _mended(self, history: TableHistory, task: CheckTask, rows: Differing, found: TableCheck) -> TableCheck:
         """`found`, or what is found once its rows were written."""
@@ -264,7 +261,8 @@ class Verifier:
         if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
             return replace(found, notes=(*found.notes, f"not made right: {reason}"))
         try:
-            targets = write_targets(self.sink, self._version(history), task, rows.groups, self._quarantined(history))
+            version, quarantine = self._version(history), self._quarantined(history)
+            targets = write_targets(self.ports.sink, version, task, rows.groups, quarantine)
             place = history.progress.table(history.name).applied_ts
             refused = self.mender.mend(rows, targets, place)
         except (LeaseHeld, ProgressMoved):
@@ -285,7 +283,7 @@ class Verifier:
         return Quarantine(most) if most else None
 
     def _moved(self, work: Work, part: LoadPart) -> None:
-        self.observer.tell(WorkMoved(work, part))
+        self.ports.observer.tell(WorkMoved(work, part))
 
 
 def _learn(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
