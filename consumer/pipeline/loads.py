@@ -4,7 +4,7 @@ its table stops."""
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -20,7 +20,7 @@ from consumer.errors import (
 )
 from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
-from consumer.model.events import NowDoing, Retrying, Work, WorkMoved, WorkStarted
+from consumer.model.events import NowDoing, Retrying, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Purpose
 from consumer.model.names import TableName
 from consumer.model.rules import Consistency
@@ -34,6 +34,7 @@ from consumer.pipeline.load_results import LoadResults
 from consumer.pipeline.snapshot import too_much
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.pipeline.waiting import InFlight, of_target
+from consumer.plan.late import Stretches
 from consumer.ports import Moved
 from consumer.target import LoadRequest, Writer
 
@@ -146,16 +147,23 @@ class LoadRunner:
             context.tell(WorkStarted(work))
             ranges, moved = context.ports.reader.range_reader(), self._moved(work)
             call = partial(quarantine.load_with_places, context.ports.loader, load.tasks, writer, ranges, moved)
-            ended = partial(self._ended, load, writer, width, now())
-            context.side.start("load", call, context.followed(work, ended))
+            ended = partial(self._ended, load, work, writer, width, now())
+            context.side.start("load", call, ended)
 
     def _moved(self, work: Work) -> Moved:
         return lambda part: self._context.tell(WorkMoved(work, part))
 
     def _ended(
-        self, load: _Load, writer: Writer, width: int, started: float, result: Sequence[LoadOutcome] | BaseException
+        self,
+        load: _Load,
+        work: Work,
+        writer: Writer,
+        width: int,
+        started: float,
+        result: Sequence[LoadOutcome] | BaseException,
     ) -> None:
         context = self._context
+        context.tell(WorkEnded(work))
         self._in_flight.give_back(width, load.bytes)
         if isinstance(result, BaseException):
             raise result
@@ -243,7 +251,7 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
             context.assembly.catalog,
             options.files.dialect,
             options.rules,
-            context.seen(load),
+            _seen(context, load),
             {row.path for row in context.progress.bad_rows.get(load.table, {}).values()},
         )
         lessons.absent.begin(load.table, version.made)
@@ -254,6 +262,14 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
         except ConsumerError as error:
             context.stop(load.table, error)
     return found
+
+
+def _seen(context: RoundContext, load: LoadRows) -> Mapping[str, Stretches]:
+    """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
+    if context.options.files.dialect.timeless or context.options.rules.accept_gap(load.table):
+        return {}
+    roots = {planned.file.folder.root for planned in load.files}
+    return context.assembly.seen(load.table, roots, context.progress, load.window.after)
 
 
 def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadTarget) -> ConsumerError | None:

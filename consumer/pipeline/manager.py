@@ -107,17 +107,18 @@ class ConsumerManager:
             context = self.context = self._begun(listing, seconds)
             context.round.snapshot_after = snapshot_after
             statements, loads = StatementRunner(context), LoadRunner(context)
-            loads.start(look_at_latecomers(context))
-            until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
+            whole = False
             try:
+                loads.start(look_at_latecomers(context))
+                until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
                 whole = _drive(context, statements, loads, until)
             finally:
                 context.side.withdraw()  # where it broke off
+                self._stopped_by(context, whole)
             for name in context.deferred.reasons():
                 context.blocked(name, context.deferred.blocked(name))
             for database in _finish(context) if whole else ():
                 del self.results[database]
-            self._stopped_by(context, whole)
             if whole:
                 self._tell_end(context, progress, now() - began)
             else:
@@ -180,7 +181,6 @@ class ConsumerManager:
             consumers,
             Deferred(seconds),
             self.beside(),
-            self.stopped,
             Others(
                 self._of_others,
                 assembly,
@@ -233,10 +233,7 @@ class ConsumerManager:
     def _consumer(self, name: TableName, assembly: Assembly) -> TableConsumer:
         wanted = self.options.rules.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
-        files = assembly.files.get(name, ()) if wanted else ()
-        timeless, size = self.options.files.dialect.timeless, self.options.batches.load_bytes
-        indexes, whole, goes_on = assembly.listing.indexes, assembly.whole, assembly.goes_on
-        return TableConsumer(name, files, self.ledger.progress, size, result, timeless, whole, indexes, goes_on)
+        return TableConsumer(name, assembly, self.ledger.progress, self.options, result)
 
 
 def _check_order(context: RoundContext) -> None:

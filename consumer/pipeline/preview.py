@@ -10,7 +10,7 @@ from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
-from consumer.model.files import Bounds, DataFile, Listing
+from consumer.model.files import Bounds, Listing
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
@@ -132,12 +132,12 @@ class _Preview:
         self.others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in)
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
-        size, timeless = options.batches.load_bytes, options.files.dialect.timeless
         states = {
-            name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
-            for name in assembly.tables
+            name: TableConsumer(name, assembly, progress, options, TableResult()).state for name in assembly.tables
         }
-        self._round = assembly.round(states, timeless, options.files.date_order, options.batches.published_bytes)
+        self._round = assembly.round(
+            states, options.files.dialect.timeless, options.files.date_order, options.batches.published_bytes
+        )
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):
@@ -218,9 +218,6 @@ class _Preview:
             bounds = self._bounds.get(planned.file.path)
             later = bounds is not None and bounds.last > load.window.end
             yield planned.file.path, load.window.end + 1 if later else 0
-
-    def _files(self, name: TableName) -> Sequence[DataFile]:
-        return self.assembly.files.get(name, ()) if self.assembly.wanted(name) else ()
 
     def _stop(self, name: TableName, error: ConsumerError) -> None:
         error = hidden(error, self._options.rules.shaping_of(name))

@@ -8,12 +8,14 @@ from itertools import groupby
 
 from consumer.errors import ConsumerError, DdlRefused, GapFound
 from consumer.model.bad_rows import BadRow
-from consumer.model.files import DataFile, Folder, StoredFile
+from consumer.model.files import DataFile, Folder
 from consumer.model.load import FileStat, LoadOutcome
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.times import MAX_TSO
+from consumer.pipeline.options import RoundOptions
+from consumer.plan.assembly import Assembly
 from consumer.plan.unread import TableState, folder_after, folder_with_due, unread_files, were_others
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult
@@ -23,27 +25,18 @@ class TableConsumer:
     """Owns one table's state of a round. `result` adds up over the rounds of a run."""
 
     def __init__(
-        self,
-        name: TableName,
-        files: Sequence[DataFile],
-        progress: Progress,
-        round_bytes: int,
-        result: TableResult,
-        timeless: bool = False,
-        whole: Collection[Folder] = (),
-        indexes: Mapping[Folder, StoredFile] | None = None,
-        goes_on: Mapping[Folder, int] | None = None,
+        self, name: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, result: TableResult
     ) -> None:
-        self.name = name
-        self.files = files
-        self.result = result
-        self._indexes, self._goes_on, self._timeless = indexes or {}, goes_on or {}, timeless
-        unread = unread_files(files, progress.folders, timeless, whole)
+        self.name, self.result = name, result
+        self.files = assembly.files.get(name, ()) if assembly.wanted(name) else ()
+        self._indexes, self._goes_on = assembly.listing.indexes, assembly.goes_on
+        self._timeless = options.files.dialect.timeless
+        unread = unread_files(self.files, progress.folders, self._timeless, assembly.whole)
         position = progress.table(name).applied_ts
         # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
         known = {folder: progress.folders.get(folder) for folder in {entry.file.folder for entry in unread}}
         settled = {folder for folder, place in known.items() if place and place.last_ts == position}
-        self.state = TableState(name, position, unread, round_bytes, settled=settled)
+        self.state = TableState(name, position, unread, options.batches.load_bytes, settled=settled)
 
     def change(
         self, load: LoadRows, outcome: LoadOutcome, progress: Progress, quarantined: Mapping[str, BadRow]
