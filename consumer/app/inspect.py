@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from consumer.codec import protocol_of, protocol_of_file
+from consumer.codec.protocol import Sniffed
 from consumer.config.changefeed import changefeed_toml
 from consumer.config.secrets import redact
 from consumer.config.settings import Settings
@@ -14,13 +17,14 @@ from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, Stora
 from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render
 from consumer.model.events import NowDoing
-from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.progress import Progress
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
 from consumer.plan.notes import notes
 from consumer.plan.retention import Retention
-from consumer.plan.survey import survey_options, survey_tables
+from consumer.plan.survey import sample, survey_options, survey_tables
 from consumer.ports import Observer
 from consumer.results import Detected, InspectedTable, InspectResult
 from consumer.storage.files import Files
@@ -30,13 +34,15 @@ from consumer.storage.settings import StorageSettings
 
 _INDEXES = 200
 _SHOWN = 5
+_SAMPLES = 24
+"""Files whose rows are looked at."""
+_HEADS = (64 << 10, 4 << 20)
+"""How much of a file is read to know its dialect: more where a row is longer."""
 
 
 def inspect(settings: Settings, observer: Observer, time_range: bool = False) -> InspectResult:
     """Look at the storage: one listing, the schema files, the heads of some data files, some index files; with
     `time_range` both ends of every data file too."""
-    from consumer.app.dialects import with_rows  # reads rows: no other command needs Arrow on the driver
-
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
     observer.tell(NowDoing("looks for a changefeed"))
@@ -54,7 +60,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     options = survey_options(assembly.catalog, data)
     if settings.date_separator is None and options.date_separator == "year":
         return inspect(settings.model_copy(update={"date_separator": "year"}), observer, time_range)
-    detected, of_rows = with_rows(files, options, data, assembly.catalog)
+    detected, of_rows = _with_rows(files, options, data, assembly.catalog)
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
@@ -92,6 +98,49 @@ def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:
         if not error.path:
             raise
         return None, [error.sentence()]  # it is there, and not what a changefeed writes
+
+
+def _with_rows(
+    files: Files, detected: Detected, data: Sequence[DataFile], catalog: Catalog
+) -> tuple[Detected, list[str]]:
+    """`detected` with what the rows of some files show, and notes of what does not fit together or is not proven."""
+    chosen = list(sample(data, catalog, _SAMPLES))
+    with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
+        found = list(pool.map(lambda pair: _sniff(files, catalog, *pair), chosen))
+    seen = [sniffed for sniffed in found if sniffed is not None]
+    notes = [
+        f"{file.path} is not of a form that TiCDC writes: no row of {schema.name} was found in it"
+        for (file, schema), sniffed in zip(chosen, found, strict=True)
+        if sniffed is None
+    ]
+    if not seen:
+        return detected.model_copy(update={"sampled": len(chosen)}), notes
+    kinds = Counter(sniffed.marks for sniffed in seen).most_common()
+    alike = [sniffed for sniffed in seen if sniffed.marks == kinds[0][0]]
+    shown = protocol_of(alike[0].dialect).agreed(alike)
+    if len(kinds) > 1 or not shown.consistent:
+        notes.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
+    notes += _unproven_keys(shown.unproven)
+    known = {"dialect": shown.dialect, "with_commit_ts": shown.commit_ts, "sampled": len(chosen)}
+    return detected.model_copy(update={**known, "unproven": (*detected.unproven, *shown.unproven)}), notes
+
+
+def _unproven_keys(keys: Sequence[str]) -> Iterator[str]:
+    if keys:
+        yield f"the files do not prove {', '.join(keys)}: set it in the TOML as in the changefeed"
+
+
+def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -> Sniffed | None:
+    protocol = protocol_of_file(file.path)
+    if protocol is None:
+        return None
+    for size in _HEADS:
+        content = files.read(file, 0, min(size, file.size))
+        whole = len(content) == file.size
+        found = protocol.sniff(content, whole, schema, catalog.declared)
+        if found is not None or whole:
+            return found
+    return None
 
 
 def _with_times(
