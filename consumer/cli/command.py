@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -42,10 +42,21 @@ class Command:
         """The first sentence of the help: typer would cut it in the list of the commands."""
         return " ".join(self.help.split()).partition(". ")[0].rstrip(".") + "."
 
+    @property
+    def own(self) -> list[inspect.Parameter]:
+        """The parameters of its own flags."""
+        signature = inspect.signature(self.body, eval_str=True)
+        return [p.replace(kind=p.KEYWORD_ONLY) for name, p in signature.parameters.items() if name != "call"]
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Its own flags, and whether each takes a value."""
+        kinds = {parameter.name: get_args(parameter.annotation)[0] for parameter in self.own}
+        return {f"--{name.replace('_', '-')}": kind is not bool for name, kind in kinds.items()}
+
     def callback(self) -> Callable[..., None]:
         """The function typer parses flags for."""
-        signature = inspect.signature(self.body, eval_str=True)
-        own = [p.replace(kind=p.KEYWORD_ONLY) for name, p in signature.parameters.items() if name != "call"]
+        own = self.own
 
         def run(config: str | None, **given: Any) -> None:
             extras = {parameter.name: given.pop(parameter.name) for parameter in own}

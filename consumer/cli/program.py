@@ -68,9 +68,9 @@ def build(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
 def run_program(given: Sequence[str]) -> int:
     """Run the command line with the words `given`; the exit code."""
     # The first word is the command: only what follows it can be flags of the settings.
-    words = [*given[:1], *with_two_dashes(given[1:])]
-    # Where the word names a command, typer needs to know only that one: all of them are a tenth of a start.
-    named = [command for command in COMMANDS if [command.name] == words[:1]]
+    # Where it names a command, typer needs to know only that one: all of them are a tenth of a start.
+    named = [command for command in COMMANDS if [command.name] == list(given[:1])]
+    words = [*given[:1], *with_two_dashes(given[1:], named)]
     try:
         return int(build(named or COMMANDS)(prog_name="storage-consumer", args=words, standalone_mode=False) or 0)
     except UsageError as error:
@@ -82,18 +82,20 @@ def run_program(given: Sequence[str]) -> int:
 
 # Go's way of writing flags, which TiCDC's sample consumer has: one dash, and true or false after a switch.
 
-_OWN_VALUES = ("--config", "--table", "--version", "--reason", "--from-ts", "--to-ts")
 _LIST = "--tables"
 
 
-def with_two_dashes(arguments: Sequence[str]) -> list[str]:
-    """`arguments` with known long flags written the way this command line parses them.
+def with_two_dashes(arguments: Sequence[str], commands: Iterable[Command] = COMMANDS) -> list[str]:
+    """`arguments` of one of `commands`, with its long flags written the way this command line parses them.
 
     ``-name X`` and ``-name=X`` get their second dash; ``--json=true`` loses its value; the rules after ``--tables``
     each get their flag. Everything else, values too, stays as it is.
     """
     done: list[str] = []
     rest = list(arguments)
+    valued = {"--config": True, **{flag: bool(metavar_of(field)) for field, flag in _setting_flags()}}
+    for command in commands:
+        valued |= command.flags
     while rest:
         argument = rest.pop(0)
         name, equals, value = _split(argument)
@@ -102,10 +104,10 @@ def with_two_dashes(arguments: Sequence[str]) -> list[str]:
                 done.append(_LIST)  # refused: without a rule every table would be taken
             while rest and not rest[0].startswith("-"):
                 done += [_LIST, rest.pop(0)]
-        elif name in _with_value():
+        elif valued.get(name):
             done.append(f"{name}{equals}{value}")
             done += [rest.pop(0)] if rest and not equals else []
-        elif name in _switches():
+        elif name in valued:
             done += [] if equals and value.lower() in ("false", "f", "0") else [name]
         else:
             done.append(argument)
@@ -119,13 +121,5 @@ def _split(argument: str) -> tuple[str, str, str]:
     return name, equals, value
 
 
-def _with_value() -> set[str]:
-    return {*_OWN_VALUES, *_flags(field for field in Settings.model_fields if metavar_of(field))}
-
-
-def _switches() -> set[str]:
-    return {"--yes", *_flags(field for field in Settings.model_fields if not metavar_of(field))}
-
-
-def _flags(fields: Iterable[str]) -> list[str]:
-    return [flag for flag in map(flag_of, fields) if flag]
+def _setting_flags() -> list[tuple[str, str]]:
+    return [(field, flag) for field in Settings.model_fields if (flag := flag_of(field))]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+import typer
 
-from consumer.cli.program import with_two_dashes
+from consumer.cli.command import Command
+from consumer.cli.program import COMMANDS, build, with_two_dashes
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 
@@ -30,6 +33,30 @@ from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 )
 def test_flags(given: list[str], parsed: list[str]) -> None:
     assert with_two_dashes(given) == parsed
+
+
+def test_each_commands_own_flags_can_have_one_dash() -> None:
+    """They are what typer shows in the command's help."""
+    for command in COMMANDS:
+        shown = {
+            option
+            for parameter in typer.main.get_command(build([command])).params + _params(command)
+            for option in parameter.opts
+            if option.startswith("--") and len(option) > 3
+        }
+        assert shown >= command.flags.keys()
+        for flag, valued in command.flags.items():
+            words = [flag[1:], "x"] if valued else [f"{flag[1:]}=true"]
+            assert with_two_dashes(words, [command]) == ([flag, "x"] if valued else [flag])
+
+
+def _params(command: Command) -> list[Any]:
+    group = typer.main.get_command(build([command]))
+    return group.commands[command.name].params
+
+
+def test_a_flag_of_another_command_stays_as_it_is() -> None:
+    assert with_two_dashes(["-max-lag", "5m"], [c for c in COMMANDS if c.name == "once"]) == ["-max-lag", "5m"]
 
 
 def test_table_rules_that_are_not_there_are_no_rules_for_all(app: FakeApp) -> None:
