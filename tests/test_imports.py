@@ -45,7 +45,7 @@ def test_to_know_the_protocols_takes_no_arrow() -> None:
 
 
 def test_a_round_with_nothing_new_needs_no_arrow() -> None:
-    modules = ("consumer.app", "consumer.pipeline.manager", "consumer.sink.mysql.sink", "consumer.storage.s3_client")
+    modules = ("consumer.app", "consumer.pipeline.manager", "consumer.sink.mysql.sink", "consumer.storage.s3")
     done = f"import json, sys, {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
     loaded = set(json.loads(subprocess.check_output([sys.executable, "-c", done], text=True)))
     assert loaded >= set(modules)

@@ -14,8 +14,8 @@ from consumer.config.changefeed import changefeed_toml
 from consumer.config.secrets import redact
 from consumer.config.settings import Settings
 from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, StorageUnavailable
-from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render
+from consumer.layout.pointers import parse_index_file
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.progress import Progress
@@ -27,8 +27,8 @@ from consumer.plan.retention import Retention
 from consumer.plan.survey import sample, survey_options, survey_tables
 from consumer.ports import Observer
 from consumer.results import Detected, InspectedTable, InspectResult
+from consumer.storage import open_files
 from consumer.storage.files import Files
-from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 

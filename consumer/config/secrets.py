@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from consumer.errors import BadConfig
-from consumer.storage.parameters import SECRETS
+from consumer.storage.settings import SECRETS
 
 MASK = "***"
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import BadRow
 from consumer.model.names import TableName
-from consumer.storage.open_files import open_files
+from consumer.storage import open_files
 from consumer.storage.settings import StorageSettings
 
 _THREADS = 16

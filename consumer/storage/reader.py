@@ -19,15 +19,14 @@ from consumer.errors import (
     StorageUnavailable,
     TableError,
 )
-from consumer.layout.checkpoint_file import parse_checkpoint
-from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import DataPath, IndexPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
+from consumer.layout.pointers import parse_checkpoint, parse_index_file
 from consumer.layout.schema_file import MAX_BYTES, parse_schema_file
 from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader, Stored
-from consumer.storage.open_files import open_files
+from consumer.storage import open_files
 from consumer.storage.schema_cache import cache_schemas, cached_schemas
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans

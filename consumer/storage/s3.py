@@ -8,19 +8,23 @@ keys in byte order, as S3 gives them; a server that is seen to have another orde
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
+from xml.etree import ElementTree as ET
 
 from consumer.errors import StorageUnavailable
 from consumer.model.files import StoredFile
+from consumer.model.times import between, sleep
 from consumer.ports import Stored
 from consumer.storage.errors import refusal, translated
 from consumer.storage.files import changed, check_length, nanoseconds
-from consumer.storage.patience import patiently
-from consumer.storage.s3_client import s3_client
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
@@ -231,3 +235,170 @@ def _parts(spans: Spans) -> Iterable[tuple[str, str | None]]:
 
 def _reached(file: StoredFile, end: str | None) -> bool:
     return end is not None and file.path >= end
+
+
+CONNECTIONS = 32
+_CLIENTS: dict[tuple[int, StorageSettings], S3Client] = {}
+"""One client a process: connections do not survive a fork."""
+_MAKING = threading.Lock()
+BEFORE_PARSE = "before-parse.s3.ListObjectsV2"
+_PAGE = "ListBucketResult"
+_ENTRY, _MEMBERS = "Contents", frozenset({"Key", "Size", "ETag", "LastModified"})
+
+
+def s3_client(settings: StorageSettings) -> S3Client:
+    """The client of this process; any thread may use it."""
+    key = (os.getpid(), settings)
+    with _MAKING:
+        if key not in _CLIENTS:
+            _CLIENTS[key] = S3Client(settings)
+    return _CLIENTS[key]
+
+
+class S3Client:
+    """Calls S3's operations by botocore's names and arguments, and raises botocore's errors, untranslated.
+
+    The filesystem's own methods would list in their own way, and say nothing of a body that breaks off.
+    """
+
+    def __init__(self, settings: StorageSettings) -> None:
+        from aiobotocore.session import AioSession
+        from s3fs import S3FileSystem
+
+        options = settings.fsspec_options()
+        session = AioSession(profile=options.pop("profile", None))
+        # A page of a listing has a thousand times: nobody asks for them, and reading them is half of the work.
+        session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+        session.register(BEFORE_PARSE, read_files)
+        config = {
+            **options.pop("config_kwargs", {}),
+            "connect_timeout": 5,
+            "read_timeout": 20,
+            # What may pass is tried again in one place, bodies that break off included.
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": CONNECTIONS,
+            # Servers other than Amazon's do not all know the checksums that are sent unasked.
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        }
+        self._files = S3FileSystem(session=session, config_kwargs=config, skip_instance_cache=True, **options)
+        self._files.connect()
+
+    def call(self, operation: str, **request: Any) -> dict[str, Any]:
+        """The answer; its ``Body``, where it has one, as bytes. A request that a signal breaks off is given up."""
+        asked = asyncio.run_coroutine_threadsafe(self._call(operation, request), self._files.loop)
+        try:
+            return asked.result()
+        except BaseException:
+            asked.cancel()
+            raise
+
+    async def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        client = await self._files.get_s3(request["Bucket"])
+        answer: dict[str, Any] = await getattr(client, operation)(**request)
+        if "Body" in answer:
+            async with answer["Body"] as body:
+                answer["Body"] = await body.read()
+        return answer
+
+
+def read_files(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
+    """Take the files out of a page of a listing, with what is asked of them, before botocore parses it: for each of a
+    thousand files it takes four times as long. All else is left to botocore, errors too.
+
+    Raises what is tried again for a success that is no page: botocore would read a body that was lost, or a page of
+    some proxy, as a listing without files.
+    """
+    if response_dict["status_code"] >= 300:
+        return
+    try:
+        page = ET.fromstring(response_dict["body"])
+        if _name(page) == "Error":
+            return
+        files = [_file(element) for element in page if _name(element) == _ENTRY]
+    except (ET.ParseError, KeyError, ValueError) as error:
+        raise _no_page() from error
+    if _name(page) != _PAGE:
+        raise _no_page()
+    if files:
+        customized_response_dict[_ENTRY] = files
+        page[:] = [element for element in page if _name(element) != _ENTRY]
+        response_dict["body"] = ET.tostring(page)
+
+
+def _no_page() -> Exception:
+    from botocore.parsers import ResponseParserError
+
+    error: Exception = ResponseParserError("the answer is no listing: something between, as a proxy, may have made it")
+    return error
+
+
+def _file(entry: ET.Element) -> dict[str, Any]:
+    members: dict[str, Any] = {name: part.text or "" for part in entry if (name := _name(part)) in _MEMBERS}
+    return members | {"Size": int(members["Size"])}
+
+
+def _name(element: ET.Element) -> str:
+    """Without its namespace."""
+    return element.tag.rpartition("}")[2]
+
+
+ATTEMPTS = 6
+"""Retries for a busy server or a bad network: up to about ten seconds in all."""
+ATTEMPTS_TO_REACH = 3
+"""Retries for a server that is not found or silent: a wrong address must be reported soon."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.3, 8.0
+
+_REFUSALS = frozenset(
+    {
+        "SlowDown",
+        "ServiceUnavailable",
+        "InternalError",
+        "RequestTimeout",
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    }
+)
+_UNREACHABLE = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyConnectionError"})
+_BROKEN = frozenset(
+    {"HTTPClientError", "IncompleteReadError", "ResponseParserError", "ProtocolError", "ClientPayloadError"}
+)
+"""By the name of a class or of one that it inherits from: neither botocore nor aiohttp is imported here."""
+
+T = TypeVar("T")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """`call`, retried with growing random pauses while its error may pass; then its last error."""
+    attempts = 0
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            attempts += 1
+            most = ATTEMPTS_TO_REACH if _unreachable(error) else ATTEMPTS
+            if attempts >= most or not may_pass(error):
+                raise
+        sleep(between(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempts - 1))))
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= 500 or status == 429 or response.get("Error", {}).get("Code") in _REFUSALS
+    return not _names(error).isdisjoint(_BROKEN | _UNREACHABLE)
+
+
+def _unreachable(error: BaseException) -> bool:
+    """aiobotocore says of a connection that breaks under a request, too, that there is none: the server was there."""
+    under = getattr(error, "kwargs", {}).get("error")
+    return not _names(error).isdisjoint(_UNREACHABLE) and getattr(under, "errno", None) != errno.ECONNRESET
+
+
+def _names(error: BaseException) -> set[str]:
+    return {base.__name__ for base in type(error).__mro__}

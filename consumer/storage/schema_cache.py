@@ -20,7 +20,7 @@ from tempfile import mkstemp
 
 import orjson
 
-from consumer.layout import checksum, go_json, schema_file
+from consumer.layout import schema_file
 from consumer.model import columns, files
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile, StoredFile
@@ -97,5 +97,5 @@ def _place(identity: str) -> Path:
 @cache
 def _parser() -> str:
     """The code that parses, and that writes and reads here, as one word."""
-    modules = (str(module.__file__) for module in (checksum, columns, files, go_json, schema_file))
+    modules = (str(module.__file__) for module in (columns, files, schema_file))
     return hashlib.sha256(b"".join(Path(place).read_bytes() for place in (*modules, __file__))).hexdigest()[:8]

@@ -15,7 +15,7 @@ from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTa
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
-from consumer.storage.open_files import open_files
+from consumer.storage import open_files
 from consumer.storage.settings import StorageSettings
 from tests.bench import generate
 from tests.bench.rows import SYSBENCH

@@ -31,7 +31,7 @@ from consumer.model.times import ms_to_tso
 from consumer.plan.unread import unread_files
 from consumer.storage import s3
 from consumer.storage.reader import FsspecReader
-from consumer.storage.s3_client import s3_client
+from consumer.storage.s3 import s3_client
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 from tests.s3_server import BUCKET, S3Server

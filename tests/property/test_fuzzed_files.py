@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from consumer.errors import ConsumerError
 from consumer.layout import schema_file
-from consumer.layout.checkpoint_file import parse_checkpoint
-from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, SchemaPath
+from consumer.layout.pointers import parse_checkpoint, parse_index_file
 from consumer.layout.schema_file import parse_schema_file
 from consumer.model.files import Folder
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
-from consumer.layout.checksum import checksum
 from consumer.layout.paths import DataPath, IndexPath, render
+from consumer.layout.schema_file import checksum
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import orjson
 
-from consumer.layout import go_json
-from consumer.layout.checksum import checksum
+from consumer.layout import schema_file
 from consumer.layout.paths import INDEX_WIDTH, DataPath, SchemaPath, render
-from consumer.layout.schema_file import FORMAT_VERSION, root_of
+from consumer.layout.schema_file import FORMAT_VERSION, checksum, root_of
 from consumer.model.columns import Column
 
 
@@ -39,7 +38,7 @@ def render_schema_file(
         "TableColumnsTotal": len(members),
     }
     path = SchemaPath(root_of(database, table), version, checksum(database, table, members))
-    return path, go_json.dumps(document).encode()
+    return path, schema_file.dumps(document).encode()
 
 
 def column_members(column: Column) -> dict[str, object]:

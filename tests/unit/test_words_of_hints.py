@@ -14,7 +14,7 @@ from consumer.config import changefeed
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of, file_key_of, key_of
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.storage.parameters import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
+from consumer.storage.settings import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
 from tests.support.flags import flags_of_settings, own_flags
 
 PACKAGE = Path(__file__).parents[2] / "consumer"

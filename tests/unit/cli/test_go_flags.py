@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import typer
 
-from consumer.cli.command import Command
 from consumer.cli.program import COMMANDS, build, with_two_dashes
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
@@ -37,22 +36,13 @@ def test_flags(given: list[str], parsed: list[str]) -> None:
 
 def test_each_commands_own_flags_can_have_one_dash() -> None:
     """They are what typer shows in the command's help."""
+    group: Any = typer.main.get_command(build())
     for command in COMMANDS:
-        shown = {
-            option
-            for parameter in typer.main.get_command(build([command])).params + _params(command)
-            for option in parameter.opts
-            if option.startswith("--") and len(option) > 3
-        }
+        shown = {option for parameter in group.commands[command.name].params for option in parameter.opts}
         assert shown >= command.flags.keys()
         for flag, valued in command.flags.items():
             words = [flag[1:], "x"] if valued else [f"{flag[1:]}=true"]
             assert with_two_dashes(words, [command]) == ([flag, "x"] if valued else [flag])
-
-
-def _params(command: Command) -> list[Any]:
-    group = typer.main.get_command(build([command]))
-    return group.commands[command.name].params
 
 
 def test_a_flag_of_another_command_stays_as_it_is() -> None:

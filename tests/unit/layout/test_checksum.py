@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from consumer.layout import go_json
-from consumer.layout.checksum import checksum
+from consumer.layout import schema_file
+from consumer.layout.schema_file import checksum
 
 
 def test_a_database() -> None:
@@ -94,22 +94,22 @@ def test_members_are_put_in_order_and_unknown_ones_left_out() -> None:
     ],
 )
 def test_values_are_written_as_go_writes_them(value: object, text: str) -> None:
-    assert go_json.dumps(value) == text
+    assert schema_file.dumps(value) == text
 
 
 def test_backspace_and_form_feed_have_two_spellings() -> None:
-    assert go_json.dumps("\b\f") == r'"\b\f"'
-    assert go_json.dumps("\b\f", short_controls=False) == r'"\u0008\u000c"'
+    assert schema_file.dumps("\b\f") == r'"\b\f"'
+    assert schema_file.dumps("\b\f", short_controls=False) == r'"\u0008\u000c"'
 
 
 @pytest.mark.parametrize(
     "text", [r'"\ufffd"', r'"\ufffd\ufffd\\ufffd"', r'"\\\ufffd"', '"\ufffd\\ufffd"', '"\U0010ffff\\ufffd"']
 )
 def test_lost_bytes_and_replacement_characters_are_kept_apart(text: str) -> None:
-    value, lost_byte = go_json.loads_keeping_lost_bytes(text)
-    assert go_json.dumps(value, lost_byte=lost_byte) == text
+    value, lost_byte = schema_file.loads_keeping_lost_bytes(text)
+    assert schema_file.dumps(value, lost_byte=lost_byte) == text
 
 
 def test_what_json_does_not_know_is_refused() -> None:
     with pytest.raises(TypeError, match="complex"):
-        go_json.dumps([1j])
+        schema_file.dumps([1j])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from consumer.errors import CorruptFile, StorageUnavailable
-from consumer.layout.checkpoint_file import parse_checkpoint
-from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import DataPath, IndexPath
+from consumer.layout.pointers import parse_checkpoint, parse_index_file
 from consumer.model.files import Folder
 from tests.support.written_files import render_checkpoint, render_index_file
 

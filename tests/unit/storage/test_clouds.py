@@ -10,8 +10,8 @@ import pytest
 from consumer.errors import BadConfig, CheckpointMissing, StorageChanged, StorageUnavailable
 from consumer.model.files import Folder
 from consumer.model.progress import FolderProgress, Progress
+from consumer.storage import open_files
 from consumer.storage.files import Files
-from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans

@@ -13,9 +13,9 @@ import pytest
 
 from consumer.errors import BadConfig, ConsumerError, StorageChanged, StorageUnavailable
 from consumer.model.files import StoredFile
-from consumer.storage import patience
+from consumer.storage import s3
 from consumer.storage.reader import FsspecReader
-from consumer.storage.s3_client import S3Client
+from consumer.storage.s3 import S3Client
 from consumer.storage.settings import StorageSettings
 from tests.fault_proxy import FAULTS, Fault
 from tests.s3_server import READER, S3Server
@@ -81,7 +81,7 @@ def test_faults_at_random_change_nothing(folder: Bucket) -> None:
 
 @pytest.mark.parametrize("fault", ["busy", "reset", "truncated"])
 def test_a_fault_that_stays_ends_in_a_sentence(folder: Bucket, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "ATTEMPTS", 3)
+    monkeypatch.setattr(s3, "ATTEMPTS", 3)
     reader = _reader(folder.uri())
     file = next(iter(_listed(reader).values()))
     folder.proxy.fault = lambda method, path: fault
@@ -170,4 +170,4 @@ def test_credentials_that_may_only_read_suffice(s3_server: S3Server, folder: Buc
 
 @pytest.mark.parametrize("error", [ConsumerError, BadConfig])
 def test_our_own_errors_are_not_tried_again(error: type[ConsumerError]) -> None:
-    assert not patience.may_pass(error("x"))
+    assert not s3.may_pass(error("x"))

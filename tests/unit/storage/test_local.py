@@ -12,8 +12,8 @@ import pytest
 
 from consumer.errors import StorageChanged, StorageUnavailable
 from consumer.model.files import StoredFile
+from consumer.storage import open_files
 from consumer.storage.files import Files
-from consumer.storage.open_files import open_files
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 

@@ -13,8 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
-from consumer.storage.patience import may_pass
-from consumer.storage.s3_client import BEFORE_PARSE, S3Client, read_files
+from consumer.storage.s3 import BEFORE_PARSE, S3Client, may_pass, read_files
 from consumer.storage.settings import StorageSettings
 from tests.s3_server import BUCKET
 from tests.unit.storage.conftest import Bucket

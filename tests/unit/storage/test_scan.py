@@ -12,8 +12,8 @@ import pytest
 from consumer.model.files import Folder, StoredFile
 from consumer.model.progress import FolderProgress, Progress
 from consumer.model.times import ms_to_tso
+from consumer.storage import open_files
 from consumer.storage.files import Files
-from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.remote import RemoteFiles
 from consumer.storage.s3 import PAGE
