@@ -24,7 +24,7 @@ from consumer.config.spelling import flag_of, follows
 from consumer.errors import BadConfig, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import completed
-from consumer.model.process import lacking, said
+from consumer.model.process import lacking, words_of
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
@@ -285,5 +285,5 @@ def starved(error: BaseException) -> Starved | None:
     if not what:
         return None
     return Starved(
-        f"this machine has not enough {what}: {said(error)}", hint="give it more, then run again; nothing is lost"
+        f"this machine has not enough {what}: {words_of(error)}", hint="give it more, then run again; nothing is lost"
     )

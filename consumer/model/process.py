@@ -103,7 +103,7 @@ def lacking(error: BaseException) -> str:
     return "memory or threads (ulimit -v, -u)" if isinstance(error, RuntimeError) and _NO_THREAD in str(error) else ""
 
 
-def said(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
     """Its own words, on one line."""
     return one_line(str(error)) or type(error).__name__
 

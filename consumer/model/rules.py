@@ -73,7 +73,7 @@ class Shaping:
         return next((mask for mask in self.masks if mask.fits(column)), None)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:
         """What `plan` prints, a rule each."""
         found = [f"only rows with {self.where}"] if self.where else []
         for one in self.events:
@@ -95,10 +95,10 @@ class Shaping:
     @property
     def record(self) -> str:
         """It as a text, the same for the same rules. It does not have a mask's key, but what changes with the key."""
-        said = {name: value for name, value in asdict(self).items() if value and name != "named"}
+        found = {name: value for name, value in asdict(self).items() if value and name != "named"}
         if self.masks:
-            said["masks"] = [{**mask, "key": _mark(mask["key"])} for mask in said["masks"]]
-        return json.dumps(said)
+            found["masks"] = [{**mask, "key": _mark(mask["key"])} for mask in found["masks"]]
+        return json.dumps(found)
 
 
 def _mark(key: bytes) -> str:

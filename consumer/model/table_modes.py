@@ -134,8 +134,8 @@ class TableMode:
 
     def __str__(self) -> str:
         names = ", ".join(f"{usual} as {own}" for usual, own in self.names)
-        said = "; ".join(filter(None, (names, str(self.chosen or ""))))
-        return f"{self.kind} ({said})" if said else str(self.kind)
+        chosen = "; ".join(filter(None, (names, str(self.chosen or ""))))
+        return f"{self.kind} ({chosen})" if chosen else str(self.kind)
 
     @property
     def keeps_ended(self) -> bool:

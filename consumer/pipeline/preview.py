@@ -110,7 +110,7 @@ def _rules(planned: Sequence[_Planned], options: RoundOptions) -> Iterator[str]:
     """What the filters do to the tables that are loaded."""
     for name in dict.fromkeys(step.table for step, _ in planned if step.kind == "load"):
         if (rules := options.rules.shaping_of(name)) is not None:
-            yield f"{name}: {'; '.join(rules.said)}"
+            yield f"{name}: {'; '.join(rules.texts)}"
 
 
 def _removes(statement: Statement) -> bool:

@@ -20,7 +20,7 @@ from consumer.changes.table_modes import to_write
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
-from consumer.model.process import lacking, said
+from consumer.model.process import lacking, words_of
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import quarantine
 from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
@@ -135,7 +135,7 @@ def _unexpected(error: Exception, table: str) -> LoadFailed:
     place = f" ({Path(own.filename).name}:{own.lineno})" if own else ""
     if what := lacking(error):
         return LoadFailed(
-            f"its load needs more {what} than a worker has: {said(error)}{place}",
+            f"its load needs more {what} than a worker has: {words_of(error)}{place}",
             hint="give Spark's workers more of it, or set a smaller round-bytes, then run again",
             table=table,
         )
