@@ -4,17 +4,16 @@ checks every implementation."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from consumer.errors import ConsumerError
 from consumer.model.bad_rows import BadRow
-from consumer.model.check import CheckTask, Counted
 from consumer.model.events import Event
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
-from consumer.model.load import LoadOutcome, LoadPart, LoadTask
+from consumer.model.load import FileSlice, LoadOutcome, LoadPart, LoadTask
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
-from consumer.target import ArrowTable, Comparer, Writer
+from consumer.target import ArrowTable, Writer
 
 
 class Stored(Protocol):
@@ -86,12 +85,42 @@ Moved = Callable[[LoadPart], None]
 """Called with each part of a load that is done, on any thread. Never raises."""
 
 
-Found = Callable[[ArrowTable], None]
-"""Called with rows that differ (see consumer.spark.mending), on the caller's thread."""
-
-
 def unheard(_part: object) -> None:
     """Ignores parts."""
+
+
+Made = TypeVar("Made", covariant=True)
+
+
+class Work(Protocol[Made]):
+    """Work on one table that writes nothing, as it goes to the tasks: it reads the table in pieces, and makes something
+    of all rows that have come to one bucket."""
+
+    @property
+    def table(self) -> TableName:
+        """Errors are of it."""
+
+    @property
+    def tasks(self) -> Sequence[LoadTask]:
+        """Whose slices it reads."""
+
+    @property
+    def ranges(self) -> int:
+        """In how many ranges it reads something large beside the slices; 1 for none."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what it makes is too much to be held together."""
+
+    def pieces(self, groups: Callable[[LoadTask], Sequence[Sequence[FileSlice]]]) -> Sequence[Any]:
+        """Each is read on its own; `groups` divides a task's slices."""
+
+    def rows(self, piece: Any, buckets: int, moved: Moved) -> Iterator[tuple[int | None, Any]]:
+        """Rows of a piece, each table with the number of its bucket: all rows of one key have the same. With None:
+        what is made already."""
+
+    def made(self, rows: Sequence[ArrowTable]) -> Made:
+        """What comes of all rows of one bucket."""
 
 
 class Loader(Protocol):
@@ -117,25 +146,9 @@ class Loader(Protocol):
     ) -> Sequence[LoadOutcome]:
         """`moved` is called with parts that are done before the whole load is."""
 
-    def changes(
-        self, task: LoadTask, reader: RangeReader, rows: Collection[int] = (), moved: Moved = unheard
-    ) -> Iterator[ArrowTable]:
-        """Each change that the task's slices have inside their windows, once, in no order: change tables of
-        `LoadTask.source` that are not folded, with the number of each change's slice (see `codec.change_table`;
-        `codec.typed` has them under the columns' names and in their types). If there are any `rows`, their changes
-        alone (see `fold.identity.identities`). Tables come while others are read. Raises what its tasks met."""
-
-    def compare(
-        self,
-        task: CheckTask,
-        comparer: Comparer,
-        reader: RangeReader,
-        at_a_time: int,
-        moved: Moved = unheard,
-        found: Found = unheard,
-    ) -> Counted:
-        """Compare one table, reading at most `at_a_time` ranges of the target's at the same time. If the task is
-        `mending`, `found` gets the rows that differ, some at a time, in bounded memory. Raises what its tasks met."""
+    def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
+        """What `work` makes of each bucket, in no order; of one that `is_large` some comes while others are read.
+        Raises what its tasks met: an error that may pass before others."""
 
     def abandon(self) -> None:
         """End all work at once, and begin none any more: called if a signal ends the command in the middle of a load.

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from consumer.changes.every_change import EveryChange
 from consumer.changes.folding import decoder_for
 from consumer.changes.identity import identities
 from consumer.codec import protocol_of
@@ -57,7 +58,7 @@ class _Search:
         """The slices in which the newest changes of rows stand, each with those rows."""
         newest: dict[Name, tuple[_Time, int]] = {}
         asked = replace(self.task, slices=tuple(pieces))
-        for changes in self.loader.changes(asked, self.reader, {row for row, _ in names}):
+        for changes in self.loader.read(EveryChange(asked, self.reader, {row for row, _ in names})):
             rows, puts = identities(changes, asked.source.key).tolist(), are_puts(changes).to_pylist()
             times = zip(*(changes.column(name).to_pylist() for name in ("ts", "series", "rank")), strict=True)
             for name, time, at in zip(

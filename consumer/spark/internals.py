@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 
-def told_port(path: Path) -> tuple[str, str]:
+def port_in(path: Path) -> tuple[str, str]:
     """Port and secret, from that file."""
-    with path.open("rb") as told:
-        return str(read_int(told)), UTF8Deserializer().loads(told)
+    with path.open("rb") as answer:
+        return str(read_int(answer)), UTF8Deserializer().loads(answer)
 
 
 def spark_home() -> str:

@@ -115,8 +115,8 @@ def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None
     try:
         from consumer.spark.internals import connect
 
-        told = {"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}
-        with _environment(told), _answering(jvm.process):
+        gateway = {"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}
+        with _environment(gateway), _answering(jvm.process):
             connect(jvm.process)
     except BaseException as error:
         code = _code(jvm.process) if isinstance(error, Exception) else None
@@ -184,16 +184,16 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
 def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes], folder: str, lock: int) -> _Jvm:
     """Start it, and wait until it says in `folder` where it listens. It inherits `lock`. Raises JvmEnded."""
     answer = Path(folder) / "answer"
-    told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
+    asked = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
     process = None
     try:
         with signals_later():
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=noise, stderr=noise, preexec_fn=_without_interrupts,
-                env={**os.environ, **environment, **_locale(), **told}, pass_fds=(lock,),
+                env={**os.environ, **environment, **_locale(), **asked}, pass_fds=(lock,),
             )  # fmt: skip
         _import_what_jobs_need()
-        from consumer.spark.internals import told_port
+        from consumer.spark.internals import port_in
 
         while not answer.is_file():
             if (code := process.poll()) is not None:
@@ -201,7 +201,7 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
             if has_given_up(noise):
                 raise JvmEnded(_MAIN_FAILED)
             time.sleep(_LOOKS_EVERY)
-        port, secret = told_port(answer)
+        port, secret = port_in(answer)
         answer.unlink()
         return _Jvm(process, port, secret)
     except BaseException:
@@ -317,7 +317,7 @@ def new_noise() -> IO[bytes]:
 
 def has_given_up(noise: IO[bytes]) -> bool:
     """Whether Java's main thread has ended with an exception. Its other threads keep the JVM alive."""
-    return _GAVE_UP in _said(noise)
+    return _GAVE_UP in _output(noise)
 
 
 def forget(noise: IO[bytes]) -> None:
@@ -328,19 +328,19 @@ def forget(noise: IO[bytes]) -> None:
 
 def telling_line(noise: IO[bytes]) -> str:
     """The first line that speaks of an error, else the last one, "" when nothing was said."""
-    lines = [line.strip() for line in _said(noise).decode(errors="replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in _output(noise).decode(errors="replace").splitlines() if line.strip()]
     lines = [line for line in lines if not any(words in line for words in _SAY_NOTHING)]
     telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
     return _AROUND.sub("", (telling or lines or [""])[0 if telling else -1])[:500]
 
 
-def _said(noise: IO[bytes]) -> bytes:
+def _output(noise: IO[bytes]) -> bytes:
     """All of it. The place in the file is the JVM's too, and stays."""
     handle = noise.fileno()
-    said = io.BytesIO()
-    while part := os.pread(handle, 1 << 20, said.tell()):
-        said.write(part)
-    return said.getvalue()
+    output = io.BytesIO()
+    while part := os.pread(handle, 1 << 20, output.tell()):
+        output.write(part)
+    return output.getvalue()
 
 
 def _descendants(process: int) -> list[int]:

@@ -7,15 +7,13 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, JobBroken, NoExecutors
-from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Found, Moved, RangeReader, unheard
+from consumer.ports import Made, Moved, RangeReader, Work, unheard
 from consumer.spark.failures import error_of_job, first_error
 from consumer.spark.settings import SparkSettings
 from consumer.spark.sizes import (
@@ -28,7 +26,7 @@ from consumer.spark.sizes import (
     shares_of,
     weight_of,
 )
-from consumer.target import Comparer, Writer
+from consumer.target import Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,54 +82,28 @@ class SparkLoader:
             results = {task.number: [broken] for task in tasks}
         return [outcome_of(task, results[task.number]) for task in tasks]
 
-    def changes(
-        self, task: LoadTask, reader: RangeReader, rows: Collection[int] = (), moved: Moved = unheard
-    ) -> Iterator[pa.Table]:
+    def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
         """Little in this process, much as a job. Raises what `load` does."""
         from consumer.spark.buckets import alone, shuffled
-        from consumer.spark.changes import Changes, tables
+        from consumer.spark.tasks import Reading, made
 
-        weight = weight_of(task)
-        if is_small(weight):
-            yield from tables(alone(Changes(task, [range(len(task.slices))], reader, rows, moved=moved)))
+        weight, pieces = sum(map(weight_of, work.tasks)), work.pieces(groups_of)
+        if is_small(weight) and work.ranges == 1:
+            yield from made(alone(Reading(work, pieces, moved=moved)))
             return
         session = self._started()
-        ends = list(accumulate(map(len, groups_of(task)), initial=0))
-        ranges, buckets = [range(*pair) for pair in pairwise(ends)], max(buckets_of(weight, 1), session.cores)
-        with self._read(session, moved) as (tell, exchange):
-            work = Changes(task, ranges, reader, rows, buckets, tell, exchange)
-            yield from tables(shuffled(session.spark, work, buckets, buckets, lazily=True))
-
-    def compare(
-        self,
-        task: CheckTask,
-        comparer: Comparer,
-        reader: RangeReader,
-        at_a_time: int,
-        moved: Moved = unheard,
-        found: Found = unheard,
-    ) -> Counted:
-        """A small table in this process, a large one as a job. Raises what `load` does."""
-        from consumer.spark.buckets import alone, shuffled
-        from consumer.spark.comparison import Comparison, counted
-
-        keyed = bool(task.target.key)
-        groups = [
-            (n, group)
-            for n, era in enumerate(task.eras)
-            for group in (groups_of(era.task) if keyed else [era.task.slices])
-        ]
-        weight = sum(weight_of(era.task) for era in task.eras)
-        if is_small(weight) and comparer.ranges == 1:
-            return counted(alone(Comparison(task, comparer, reader, groups, moved=moved)), task, found)
-        session = self._started()
-        buckets, readers = (
-            max(buckets_of(weight, 1), comparer.ranges, session.cores),
-            max(1, min(at_a_time, comparer.ranges)),
-        )
-        with self._read(session, moved) as (tell, exchange):
-            work = Comparison(task, comparer, reader, groups, readers, buckets, tell, exchange)
-            return counted(shuffled(session.spark, work, buckets, buckets, task.mending), task, found)
+        buckets = max(buckets_of(weight, 1), work.ranges, session.cores)
+        try:
+            with self._job(session, moved) as (tell, exchange):
+                reading = Reading(work, pieces, buckets, tell, exchange)
+                yield from made(shuffled(session.spark, reading, buckets, buckets, lazily=work.is_large))
+        except ConsumerError:
+            raise
+        except Exception as error:
+            try:
+                raise error_of_job(error, self._settings) from error
+            finally:
+                self._lose(session)
 
     def abandon(self) -> None:
         """Leave the jobs in hand, or Spark's start: writers are locked out by the next run. None begins any more: other
@@ -162,7 +134,7 @@ class SparkLoader:
 
     def _lose(self, session: Session) -> None:
         """Forget a session whose JVM is gone, or cannot run jobs any more: the next load starts another. Its errors can
-        be told only before."""
+        be read only before."""
         with self._starting:
             if self._session is session and not session.alive():
                 session.close()
@@ -170,7 +142,7 @@ class SparkLoader:
 
     @contextmanager
     def _job(self, session: Session, moved: Moved, large: bool = True) -> Iterator[tuple[Moved, Exchange]]:
-        """Around the jobs of one load, or of one table that is compared: what its tasks tell their parts by, and how
+        """Around the jobs of one load, or of work that writes nothing: what its tasks tell their parts by, and how
         rows get from one half to the other. Raises NoExecutors."""
         try:
             with (
@@ -182,20 +154,6 @@ class SparkLoader:
         except NoExecutors:
             self._give_up(session)
             raise
-
-    @contextmanager
-    def _read(self, session: Session, moved: Moved) -> Iterator[tuple[Moved, Exchange]]:
-        """Around a job that writes nothing. Raises what Spark's own errors say."""
-        try:
-            with self._job(session, moved) as job:
-                yield job
-        except ConsumerError:
-            raise
-        except Exception as error:
-            try:
-                raise error_of_job(error, self._settings) from error
-            finally:
-                self._lose(session)
 
     def _give_up(self, session: Session) -> None:
         """A standalone master that was started anew knows nothing of the session, which waits for it without end. Those

@@ -19,11 +19,11 @@ from consumer.ports import Moved
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
 
-_Told = tuple[tuple[int, LoadPart], ...]
+_Reported = tuple[tuple[int, LoadPart], ...]
 """Parts, each with the number of its load."""
 
 
-class _ToDriver(AccumulatorParam[_Told]):  # type: ignore[misc]  # pyspark is not followed
+class _ToDriver(AccumulatorParam[_Reported]):  # type: ignore[misc]  # pyspark is not followed
     """On an executor it gathers what a task reports. On the driver it passes that on and keeps nothing."""
 
     def __init__(self, tell: Callable[[int, LoadPart], None] | None = None) -> None:
@@ -32,10 +32,10 @@ class _ToDriver(AccumulatorParam[_Told]):  # type: ignore[misc]  # pyspark is no
     def __reduce__(self) -> tuple[Any, ...]:
         return _ToDriver, ()
 
-    def zero(self, value: _Told) -> _Told:
+    def zero(self, value: _Reported) -> _Reported:
         return ()
 
-    def addInPlace(self, value1: _Told, value2: _Told) -> _Told:  # noqa: N802
+    def addInPlace(self, value1: _Reported, value2: _Reported) -> _Reported:  # noqa: N802
         if self._tell is None:
             return value1 + value2
         for number, part in value2:
@@ -49,7 +49,7 @@ class PartsOfLoads:
     def __init__(self, context: SparkContext) -> None:
         self._listeners: dict[int, Moved] = {}
         self._numbers = itertools.count()
-        self._told: Accumulator[_Told] = context.accumulator((), _ToDriver(self._tell))
+        self._reported: Accumulator[_Reported] = context.accumulator((), _ToDriver(self._tell))
 
     @contextmanager
     def of_load(self, moved: Moved) -> Iterator[Moved]:
@@ -57,7 +57,7 @@ class PartsOfLoads:
         number = next(self._numbers)
         self._listeners[number] = moved
         try:
-            yield partial(_add, self._told, number)
+            yield partial(_add, self._reported, number)
         finally:
             del self._listeners[number]
 
@@ -67,6 +67,6 @@ class PartsOfLoads:
             listener(part)
 
 
-def _add(told: Accumulator[_Told], number: int, part: LoadPart) -> None:
+def _add(reported: Accumulator[_Reported], number: int, part: LoadPart) -> None:
     """On an executor."""
-    told.add(((number, part),))
+    reported.add(((number, part),))

@@ -79,11 +79,11 @@ class _Writing:
 
     def _refused(self, changes: pa.Table, error: RowRefused) -> Mapping[int, str]:
         """Which of `changes` the error tells of, each with the reason."""
-        if not (told := {(row, put): reason for row, put, reason in error.rows}):
+        if not (named := {(row, put): reason for row, put, reason in error.rows}):
             return {}
         names, puts = identities(changes, self._target.key), are_puts(changes).to_numpy()
-        some = np.flatnonzero(np.isin(names, np.array([row for row, _ in told], np.uint64))).tolist()
-        return {n: reason for n in some if (reason := told.get((int(names[n]), bool(puts[n])), ""))}
+        some = np.flatnonzero(np.isin(names, np.array([row for row, _ in named], np.uint64))).tolist()
+        return {n: reason for n in some if (reason := named.get((int(names[n]), bool(puts[n])), ""))}
 
     def _halved(self, changes: pa.Table, error: RowRefused) -> list[Receipt]:
         """Where the target does not say which row it refuses: the halves are tried, deletes before puts."""

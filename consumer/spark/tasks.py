@@ -1,4 +1,5 @@
-"""What runs in the tasks of a large table: the halves of its load. Executor side: no pyspark, no driver code.
+"""What runs in the tasks of a large table: the halves of its load, or of work that writes nothing. Executor side: no
+pyspark, no driver code.
 
 A result is a pickled FileStat, Receipt or ConsumerError.
 """
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,11 +21,13 @@ from consumer.changes.keyed import split_by_bucket
 from consumer.changes.table_modes import to_write
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
+from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTask, Receipt
+from consumer.model.names import TableName
 from consumer.model.process import lacking, words_of
-from consumer.ports import Moved, RangeReader, unheard
+from consumer.ports import Moved, RangeReader, Work, unheard
 from consumer.spark import quarantine
 from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
+from consumer.spark.failures import first_error
 from consumer.spark.sizes import Group
 from consumer.target import Writer
 
@@ -55,6 +59,56 @@ class Loading:
         return write_buckets(rows, self.task, self.writer, self.moved, size, self.exchange)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Work that writes nothing, as `consumer.spark.buckets.Halves`. A result is what was made of a bucket, or a
+    ConsumerError; pickled."""
+
+    work: Work[object]
+    pieces: Sequence[object]
+    buckets: int = 1
+    moved: Moved = unheard
+    exchange: Exchange = SHUFFLED
+
+    @property
+    def sources(self) -> int:
+        return len(self.pieces)
+
+    def parts(self, source: int) -> Iterator[Part]:
+        try:
+            for bucket, rows in self.work.rows(self.pieces[source], self.buckets, self.moved):
+                if bucket is None:
+                    yield Part(RESULT, pickle.dumps(rows))
+                else:
+                    yield Part(bucket, self.exchange.put(rows), rows.nbytes)
+        except Exception as error:
+            yield Part(FAILED, pickle.dumps(of_table(error, self.work.table)))
+
+    def results(self, rows: Iterator[tuple[int, pa.Buffer]], buckets: int) -> Iterator[bytes]:
+        for bucket, group in groupby(rows, key=lambda row: row[0]):
+            if bucket < 0:
+                yield from (bytes(body) for _, body in group)
+                if bucket == FAILED:
+                    return
+                continue
+            try:
+                yield pickle.dumps(self.work.made([self.exchange.get(body) for _, body in group]))
+            except Exception as error:
+                yield pickle.dumps(of_table(error, self.work.table))
+
+
+def made(results: Iterable[bytes]) -> Iterator[Any]:
+    """What was made of all buckets. Raises what one of them met, behind which nothing comes."""
+    errors: list[ConsumerError] = []
+    for result in map(pickle.loads, results):
+        if isinstance(result, ConsumerError):
+            errors.append(result)
+        elif not errors:
+            yield result
+    if (met := first_error(errors)) is not None:
+        raise met
+
+
 def decode_to_buckets(
     groups: Iterable[Sequence[FileSlice]],
     task: LoadTask,
@@ -83,7 +137,7 @@ def decode_to_buckets(
                 yield from parts()
         yield from parts()
     except Exception as error:
-        yield Part(FAILED, pickle.dumps(of_table(error, task.target)))
+        yield Part(FAILED, pickle.dumps(of_table(error, task.target.table)))
 
 
 def write_buckets(
@@ -113,7 +167,7 @@ def write_buckets(
                 for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)
     except Exception as error:
-        yield pickle.dumps(of_table(error, task.target))
+        yield pickle.dumps(of_table(error, task.target.table))
 
 
 def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
@@ -121,11 +175,11 @@ def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
     return pickle.dumps(receipt)
 
 
-def of_table(error: Exception, target: LoadTarget) -> ConsumerError:
+def of_table(error: Exception, table: TableName) -> ConsumerError:
     """Any exception of a task is an error of its table. The others go on."""
     if not isinstance(error, ConsumerError):
-        return _unexpected(error, str(target.table))
-    error.table = error.table or str(target.table)
+        return _unexpected(error, str(table))
+    error.table = error.table or str(table)
     return error
 
 

@@ -27,8 +27,8 @@ from consumer.model.times import MAX_TSO
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.spark import quarantine
 from consumer.spark.failures import cannot_be_written
-from consumer.spark.mending import ANEW, DELETE, INSERT, PUTS, UPDATE
 from consumer.target import Comparer, Sink, WriteSession
+from consumer.verify.compare import ANEW, DELETE, INSERT, PUTS, UPDATE
 
 
 class Waiting:
@@ -66,7 +66,7 @@ class Waiting:
 
 
 class Differing:
-    """`add` gets rows as `consumer.spark.mending` makes them. They come out as changes of a target to write to, which
+    """`add` gets rows as `consumer.verify.compare` makes them. They come out as changes of a target to write to, which
     can have other columns than the one that was read, and in another order."""
 
     def __init__(self, task: CheckTask, comparer: Comparer) -> None:
@@ -110,10 +110,10 @@ class Differing:
     def copies(self, target: LoadTarget) -> Iterator[pa.Table]:
         """Of a table with no key: the rows, with ``n`` and ``held``."""
         for rows in self._parts.get((0, 0), ()):
-            told = rows.column("told")
-            for part, is_told in ((rows.filter(told), True), (rows.filter(pc.invert(told)), False)):
+            stored = rows.column("stored")
+            for part, is_stored in ((rows.filter(stored), True), (rows.filter(pc.invert(stored)), False)):
                 if part.num_rows:
-                    values = self._values(part if is_told else self._comparer.changes(part), target)
+                    values = self._values(part if is_stored else self._comparer.changes(part), target)
                     names = ["n", "held", *(f"c{n}" for n in range(len(values)))]
                     yield pa.table([part.column("n"), part.column("held"), *values], names=names)
 
@@ -265,7 +265,7 @@ def write_targets(
 
 
 def defaulted(rows: Differing, targets: Mapping[int, LoadTarget]) -> Iterator[str]:
-    """Notes of rows that were missing, of which the storage does not tell all values."""
+    """Notes of rows that were missing, of which the storage does not have all values."""
     for group, target in targets.items():
         if target.own and (count := rows.new[group]):
             new = "1 row is" if count == 1 else f"{count:,} rows are"

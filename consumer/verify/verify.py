@@ -42,6 +42,7 @@ from consumer.plan.catalog import Catalog
 from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping
 from consumer.target import Comparer, LoadRequest, Only, Sink
+from consumer.verify.comparison import Comparison, counted
 from consumer.verify.eras import TableHistory
 from consumer.verify.known import added_places
 from consumer.verify.mend import Differing, Mender, defaulted, write_targets
@@ -250,7 +251,8 @@ class Verifier:
         self.ports.observer.tell(WorkStarted(work))
         try:
             reader, moved = self.ports.reader.range_reader(), partial(self._moved, work)
-            return self.ports.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add)
+            comparison = Comparison(task, comparer, reader, self.at_a_time)
+            return counted(self.ports.loader.read(comparison, moved), task.show, rows.add)
         finally:
             self.ports.observer.tell(WorkEnded(work))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
+from consumer.changes.every_change import EveryChange
 from consumer.changes.identity import identities
 from consumer.codec.typed import typed
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
-from consumer.model.check import CheckTask, Era, Modes
+from consumer.model.check import CheckTask, Counted, Era, Modes
 from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import Window
@@ -28,8 +29,9 @@ from consumer.sink.columnar.writer import ParquetWriter
 from consumer.spark import sizes
 from consumer.spark.buckets import SHUFFLED
 from consumer.spark.load import SparkLoader
-from consumer.spark.mending import DELETE, INSERT, UPDATE
 from consumer.spark.settings import SparkSettings
+from consumer.verify.compare import DELETE, INSERT, UPDATE
+from consumer.verify.comparison import Comparison, counted
 from tests.contract.acts import ID, NAME
 from tests.support.canal_json import ALL, join, row_line, target_of
 from tests.support.inline_loader import InlineLoader
@@ -190,7 +192,7 @@ def test_parts_that_are_told_are_parts_of_the_whole(loader: Loader, tmp_path: Pa
 
 
 def back(loader: Loader, asked: LoadTask, files: Storage, rows: Collection[int] = ()) -> list[dict[str, Any]]:
-    found = [row for table in loader.changes(asked, files, rows) for row in typed(table, asked).to_pylist()]
+    found = [row for table in loader.read(EveryChange(asked, files, rows)) for row in typed(table, asked).to_pylist()]
     return sorted(found, key=lambda row: (row["_commit_ts"], row["id"]))
 
 
@@ -234,7 +236,7 @@ def test_changes_that_cannot_be_read_are_an_error(loader: Loader) -> None:
     files = storage()
     damaged = Storage({**files.files, "0/1": b"{}}\r\n"})
     with pytest.raises(TableError):
-        list(loader.changes(task(0, damaged), damaged))
+        list(loader.read(EveryChange(task(0, damaged), damaged)))
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,12 @@ class NotReached(Held):
         raise TargetUnavailable("the server is away")
 
 
+def compared(
+    loader: Loader, task: CheckTask, held: Held, files: Storage, at_a_time: int, found: Callable[[Any], Any] = len
+) -> Counted:
+    return counted(loader.read(Comparison(task, held, files, at_a_time)), task.show, found)
+
+
 def check(files: Storage, key: Sequence[int] = (0,)) -> CheckTask:
     own = task(0, files, key)
     return CheckTask(own.target, (Era(own, (0, 1), (True, True)),), whole=True, show=10)
@@ -271,10 +279,10 @@ def check(files: Storage, key: Sequence[int] = (0,)) -> CheckTask:
 
 def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
     files = storage()
-    equal = loader.compare(check(files), Held(((("1", "0 again"),), (("3", "0"),))), files, 1)
+    equal = compared(loader, check(files), Held(((("1", "0 again"),), (("3", "0"),))), files, 1)
     assert (equal.expected, equal.found, equal.differences) == (2, 2, 0)
     held = Held(((("2", "0"), ("1", None)), (("4", "x"), ("4", "x"))))
-    counted = loader.compare(check(files), held, files, 2)
+    counted = compared(loader, check(files), held, files, 2)
     assert (counted.missing, counted.extra, counted.differing) == (1, 3, 1)
     shown = {(row.kind, row.key[0][1], row.values) for row in counted.shown}
     assert shown == {
@@ -311,12 +319,12 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
     }  # fmt: skip
     rows, found = held[kind], list[pa.Table]()
     split = Held((tuple(rows[::2]), tuple(rows[1::2])))
-    equal = loader.compare(asked, split, files, 2)
+    equal = compared(loader, asked, split, files, 2)
     assert (equal.expected, equal.found, equal.differences) == (len(rows), len(rows), 0)
     for number in range(len(rows)):
         less = Held((tuple(rows[:number] + rows[number + 1 :]),))
         found.clear()
-        counted = loader.compare(asked, less, files, 2, found=found.append)
+        counted = compared(loader, asked, less, files, 2, found=found.append)
         assert (counted.missing, counted.differences) == (1, 1)
         (mended,) = (row for table in found for row in table.to_pylist())
         assert tuple(mended[f"c{at}"] for at in range(len(columns))) == rows[number]
@@ -324,8 +332,8 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
 
 def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loader) -> None:
     files = Storage({"0/0": content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10), "0/1": b""})
-    assert not loader.compare(check(files, ()), Held(((("1", "a"), ("1", "a")),)), files, 1).differences
-    counted = loader.compare(check(files, ()), Held(((("1", "a"),), (("1", "b"),))), files, 1)
+    assert not compared(loader, check(files, ()), Held(((("1", "a"), ("1", "a")),)), files, 1).differences
+    counted = compared(loader, check(files, ()), Held(((("1", "a"),), (("1", "b"),))), files, 1)
     assert {(row.kind, row.key, row.copies) for row in counted.shown} == {
         ("missing", (("id", "1"), ("name", "a")), 1), ("extra", (("id", "1"), ("name", "b")), 1),
     }  # fmt: skip
@@ -334,7 +342,7 @@ def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loa
 def test_rows_to_mend_come_back_as_the_files_have_them(loader: Loader) -> None:
     files, found = storage(), list[pa.Table]()
     held = Held(((("2", "0"), ("1", None)), (("4", "x"), ("4", "x"))))
-    loader.compare(replace(check(files), mending=True), held, files, 2, found=found.append)
+    compared(loader, replace(check(files), mending=True), held, files, 2, found=found.append)
     rows = {(row["kind"], row["c0"], row["c1"]) for table in found for row in table.to_pylist()}
     assert rows == {(UPDATE, "1", "0 again"), (INSERT, "3", "0"), (DELETE, "2", None), (DELETE, "4", None)}
 
@@ -343,18 +351,18 @@ def test_copies_to_mend_come_back_with_both_counts(loader: Loader) -> None:
     files = Storage({"0/0": content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10), "0/1": b""})
     found: list[pa.Table] = []
     held = Held(((("1", "a"),), (("1", "b"),)))
-    loader.compare(replace(check(files, ()), mending=True), held, files, 1, found=found.append)
-    rows = {(row["n"], row["held"], row["told"], row["c1"]) for table in found for row in table.to_pylist()}
+    compared(loader, replace(check(files, ()), mending=True), held, files, 1, found=found.append)
+    rows = {(row["n"], row["held"], row["stored"], row["c1"]) for table in found for row in table.to_pylist()}
     assert rows == {(2, 1, True, "a"), (0, 1, False, "b")}
 
 
 def test_what_cannot_be_compared_is_an_error(loader: Loader) -> None:
     files = storage()
     with pytest.raises(TargetUnavailable):
-        loader.compare(check(files), NotReached(((),)), files, 1)
+        compared(loader, check(files), NotReached(((),)), files, 1)
     damaged = Storage({**files.files, "0/1": b"{}}\r\n"})
     with pytest.raises(TableError):
-        loader.compare(check(damaged), Held(((("1", "0 again"),),)), damaged, 1)
+        compared(loader, check(damaged), Held(((("1", "0 again"),),)), damaged, 1)
 
 
 @pytest.mark.parametrize(("shared", "kind"), [(True, LeaseHeld), (False, BadConfig)])

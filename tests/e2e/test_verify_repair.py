@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, ProgressMoved
 from consumer.model.actions import Action
-from consumer.model.check import Counted, Repairing, TableCheck
+from consumer.model.check import Repairing, TableCheck
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.servers import SqlServer
@@ -198,7 +198,7 @@ def test_a_file_of_statements_that_cannot_be_written_is_refused_at_once(tmp_path
 
 
 class ComparesNothing(InlineLoader):
-    def compare(self, *_: Any) -> Counted:
+    def read(self, *_: Any) -> Iterator[Any]:
         raise AssertionError("it is refused before anything is compared")
 
 
@@ -395,11 +395,11 @@ class TakenOver(InlineLoader):
         super().__init__()
         self._server, self._settings = server, settings
 
-    def compare(self, *given: Any) -> Counted:
-        counted = super().compare(*given)
+    def read(self, *given: Any) -> Iterator[Any]:
+        found = list(super().read(*given))
         self._server.kill_clients()
         app.once(self._settings, Recorder(), InlineLoader())
-        return counted
+        yield from found
 
 
 def test_who_has_lost_the_lease_writes_nothing(server: Server, tmp_path: Path) -> None:

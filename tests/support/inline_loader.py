@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from consumer.model.check import CheckTask, Counted
-from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import Found, Moved, RangeReader, unheard
+from consumer.model.load import FileSlice, LoadOutcome, LoadTask
+from consumer.ports import Made, Moved, RangeReader, Work, unheard
 from consumer.spark.buckets import alone
-from consumer.spark.changes import Changes, tables
-from consumer.spark.comparison import Comparison, counted
 from consumer.spark.load import outcome_of
 from consumer.spark.packed import load_share
-from consumer.spark.tasks import Loading, Result
-from consumer.target import Comparer, Writer
+from consumer.spark.tasks import Loading, Reading, Result, made
+from consumer.target import Writer
 
 
 class AtOnce(Executor):
@@ -62,28 +59,14 @@ class InlineLoader:
         shares = [[[piece] for piece in task.slices]]
         return list(map(pickle.loads, alone(Loading(task, shares, self._keyed, writer, reader))))
 
-    def changes(
-        self, task: LoadTask, reader: RangeReader, rows: Collection[int] = (), moved: Moved = unheard
-    ) -> Iterator[Any]:
-        task = pickle.loads(pickle.dumps(task))
-        ranges = [range(at, at + 1) for at in range(len(task.slices))]
-        return tables(alone(Changes(task, ranges, reader, rows, self._keyed or 1, moved)))
-
-    def compare(
-        self,
-        task: CheckTask,
-        comparer: Comparer,
-        reader: RangeReader,
-        at_a_time: int,
-        moved: Moved = unheard,
-        found: Found = unheard,
-    ) -> Counted:
-        task = pickle.loads(pickle.dumps(task))
-        groups = [(number, era.task.slices) for number, era in enumerate(task.eras)]
-        work = Comparison(task, comparer, reader, groups, buckets=self._keyed or 1, moved=moved)
-        return counted(alone(work), task, found)
+    def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
+        yield from made(alone(Reading(work, work.pieces(_one_by_one), self._keyed or 1, moved)))
 
     def abandon(self) -> None:
         pass
 
     def close(self) -> None: ...
+
+
+def _one_by_one(task: LoadTask) -> list[list[FileSlice]]:
+    return [[piece] for piece in task.slices]

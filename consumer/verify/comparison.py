@@ -1,0 +1,260 @@
+"""One table of `verify`: the rows that the storage says and those of the target meet in buckets by the hash of their
+keys. What a table that is no mirror must have is made there of upstream's changes. Executor side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.changes.folding import decode_files, decode_folded, net_changes
+from consumer.changes.identity import identities, key_codes
+from consumer.changes.keyed import cut
+from consumer.changes.table_modes import added, folded, next_changes, times, versions
+from consumer.codec.change_table import META, Ints, change_schema
+from consumer.model.check import CheckTask, Counted, Era, Modes
+from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTask
+from consumer.model.names import TableName
+from consumer.model.table_modes import ModeKind
+from consumer.model.times import MAX_TSO
+from consumer.ports import Moved, RangeReader
+from consumer.target import Comparer
+from consumer.verify.compare import Compared, compare_keyed, compare_multisets
+
+HELD = -1
+"""Instead of the number of an era: rows of the target."""
+_ERA = b"era"
+
+Group = Sequence[FileSlice]
+Added = Sequence["pa.Array | pa.ChunkedArray"]
+"""The values of the columns that a mode adds, in its order, as change tables have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One table's `verify`, as `ports.Work`. A piece is some of the ranges of the target's rows, of which `at_a_time`
+    are read at the same time; or an era, and slices of it. A table of rows says in its schema of which era they are."""
+
+    task: CheckTask
+    comparer: Comparer
+    reader: RangeReader
+    at_a_time: int
+
+    @property
+    def table(self) -> TableName:
+        return self.task.target.table
+
+    @property
+    def tasks(self) -> Sequence[LoadTask]:
+        return [era.task for era in self.task.eras]
+
+    @property
+    def ranges(self) -> int:
+        return self.comparer.ranges
+
+    @property
+    def is_large(self) -> bool:
+        return self.task.mending
+
+    def pieces(self, groups: Callable[[LoadTask], Sequence[Group]]) -> list[range | tuple[int, Group]]:
+        """Of a table with no key an era's slices are read together."""
+        readers = max(1, min(self.at_a_time, self.ranges))
+        held = [range(number, self.ranges, readers) for number in range(readers)]
+        keyed = bool(self.task.target.key)
+        eras = ((n, groups(task) if keyed else [task.slices]) for n, task in enumerate(self.tasks))
+        return [*held, *((number, group) for number, of_era in eras for group in of_era)]
+
+    def rows(
+        self, piece: range | tuple[int, Group], buckets: int, moved: Moved
+    ) -> Iterator[tuple[int | None, pa.Table | Compared]]:
+        if isinstance(piece, range):
+            for number in piece:
+                for rows in self.comparer.held(number):
+                    yield from self._cut(rows, HELD, buckets)
+        else:
+            yield from self._expected(*piece, buckets, moved)
+
+    def made(self, rows: Sequence[pa.Table]) -> Compared:
+        """What differs in one bucket. Raises CannotBeExact."""
+        found: dict[int, list[pa.Table]] = {}
+        for part in rows:
+            found.setdefault(int(part.schema.metadata[_ERA]), []).append(part.replace_schema_metadata(None))
+        task, eras = self.task, {number: pa.concat_tables(parts) for number, parts in found.items()}
+        held = eras.pop(HELD, None)
+        if not task.target.key:
+            return compare_multisets(task, eras, held)
+        last = {n: folded(rows, task.eras[n].task, task.upstream_key) for n, rows in eras.items()}
+        return compare_keyed(task, _formed_eras(task, last, self.comparer), held)
+
+    def _expected(
+        self, number: int, pieces: Group, buckets: int, moved: Moved
+    ) -> Iterator[tuple[int | None, pa.Table | Compared]]:
+        """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
+        task, era = self.task, self.task.eras[number]
+        if task.target.key:
+            stats, rows = decode_folded(pieces, era.task, self.reader)
+        else:
+            files, stats = decode_files(era.task, self.reader)
+            rows = net_changes(files, era.task)
+        if era.task.target.load.quarantine is not None:
+            yield None, (_quarantined(stats, last=number == len(task.eras) - 1), None)
+        now = _as_now(rows, era, task)
+        expected = self.comparer.expected(now)
+        moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
+        meta = [name for name in rows.column_names if not _is_value(name)]
+        for position, name in enumerate(meta):
+            expected = expected.add_column(position, name, rows.column(name))
+        for position in range(len(now.columns)) if task.mending else ():
+            expected = expected.append_column(f"r{position}", now.column(position))
+        yield from self._cut(expected, number, buckets)
+
+    def _cut(self, rows: pa.Table, era: int, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+        """`rows` by the hash of upstream's key, of a table with no key of all values that are compared."""
+        if not rows.num_rows:
+            return
+        task, marked = self.task, rows.replace_schema_metadata({_ERA: str(era).encode()})
+        if buckets == 1:
+            yield 0, marked
+            return
+        values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
+        bucket = identities(values, task.upstream_key) % np.uint64(buckets)
+        yield from cut(marked, bucket.astype(np.int64), buckets)
+
+
+def counted(results: Iterable[Compared], show: int, found: Callable[[pa.Table], None]) -> Counted:
+    """What all buckets found together; `found` gets their rows to mend."""
+    sum_of_all = Counted()
+    for of_bucket, rows in results:
+        sum_of_all = sum_of_all.plus(of_bucket, show)
+        if rows is not None:
+            found(rows)
+    return sum_of_all
+
+
+def _quarantined(stats: Sequence[FileStat], last: bool) -> Counted:
+    """`last`: the era ends at the table's watermark."""
+    later = frozenset(stat.path for stat in stats if stat.next_ts) if last else frozenset()
+    return Counted(quarantined=tuple(row for stat in stats for row in stat.quarantined), later=later)
+
+
+def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:
+    """The values of an era's rows under the columns that the target has now; null where they are not known."""
+    schema = change_schema(task.target)
+    columns: dict[str, pa.ChunkedArray] = {}
+    for position, place in enumerate(era.places):
+        kind = schema.field(META + position).type
+        if position in era.added:
+            columns[f"c{position}"] = pa.chunked_array([pa.repeat(pa.scalar(era.added[position], kind), rows.num_rows)])
+        elif place >= 0 and era.known[position]:
+            columns[f"c{position}"] = rows.column(f"c{place}")
+        else:
+            columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+    return pa.table(columns)
+
+
+def _is_value(name: str) -> bool:
+    return name[0] == "c" and name[1:].isdigit()
+
+
+def _formed_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Comparer) -> Mapping[int, pa.Table]:
+    """`eras` have the finally folded changes of each era, with the values of upstream's columns in their normal form;
+    what comes has those that the mode adds too. In a mode that keeps rows that ended each row is a put."""
+    modes = task.modes
+    if modes is None or not eras:
+        return eras
+    values: dict[int, Added]
+    match modes.kind:
+        case ModeKind.HISTORY:
+            eras, values = _versions(eras, modes)
+        case ModeKind.SOFT_DELETE:
+            values = {number: [times(_end_times(rows, modes))] for number, rows in eras.items()}
+        case _:
+            values = {number: added(rows, task.eras[number].task) for number, rows in eras.items()}
+            if modes.ends:
+                eras, values = _with_ends(eras, values, modes)
+    return {number: _valued(task, rows, values[number], comparer) for number, rows in eras.items()}
+
+
+def _versions(eras: Mapping[int, pa.Table], modes: Modes) -> tuple[dict[int, pa.Table], dict[int, Added]]:
+    """The rows that came, each up to the next change of its key or to a statement that ended all rows."""
+    found, values = dict[int, pa.Table](), dict[int, Added]()
+    for number, rows, ts, until, ends in _followed(eras, modes):
+        came = rows.column("put").to_numpy()
+        found[number] = rows.filter(pa.array(came))
+        values[number] = versions(ts[came], np.minimum(until, ends)[came])
+    return found, values
+
+
+def _end_times(rows: pa.Table, modes: Modes) -> Ints:
+    """When each row ended: by its own change, or by the first statement behind it; 0 for never."""
+    put, ts = rows.column("put").to_numpy(), rows.column("ts").to_numpy()
+    ends = _first_end(ts, modes)
+    return np.where(put, np.where(ends == MAX_TSO, 0, ends), ts)
+
+
+def _with_ends(
+    eras: Mapping[int, pa.Table], values: Mapping[int, Added], modes: Modes
+) -> tuple[dict[int, pa.Table], dict[int, Added]]:
+    """With a row that is gone for each one that was there when a statement ended all of them."""
+    found, more = dict[int, pa.Table](), dict[int, Added]()
+    statements = np.array([version for version, _ in modes.ends], np.int64)
+    names = pa.array([name for _, name in modes.ends], pa.large_string())
+    for number, rows, _, until, ends in _followed(eras, modes):
+        ended = rows.column("put").to_numpy() & (ends < until)
+        gone, at = rows.filter(pa.array(ended)), ends[ended]
+        version = pa.array(at).cast(pa.large_string())
+        table = names.take(pa.array(np.searchsorted(statements, at)))
+        closing = [pa.repeat(pa.scalar("D", pa.large_string()), gone.num_rows), version, table, version]
+        found[number] = pa.concat_tables([rows, gone])
+        more[number] = [_together(*both) for both in zip(values[number], closing, strict=True)]
+    return found, more
+
+
+def _followed(eras: Mapping[int, pa.Table], modes: Modes) -> Iterator[tuple[int, pa.Table, Ints, Ints, Ints]]:
+    """Each era's number and rows; of each row its commit-ts, that of the next change of its key, and the first
+    statement behind it that ended all rows; MAX_TSO for none."""
+    numbers, begin = sorted(eras), 0
+    codes, _ = key_codes([_of_all(eras, numbers, f"c{position}") for position in modes.key])
+    ts, put = (_of_all(eras, numbers, name).to_numpy() for name in ("ts", "put"))
+    until, ends = next_changes(codes, ts, put), _first_end(ts, modes)
+    for number in numbers:
+        of_era = slice(begin, begin := begin + eras[number].num_rows)
+        yield number, eras[number], ts[of_era], until[of_era], ends[of_era]
+
+
+def _first_end(ts: Ints, modes: Modes) -> Ints:
+    """The first statement that ended rows at or behind each commit-ts, MAX_TSO for none."""
+    versions = np.array([version for version, _ in modes.ends] + [MAX_TSO], np.int64)
+    return versions[np.searchsorted(versions, ts, side="left")]
+
+
+def _valued(task: CheckTask, rows: pa.Table, values: Added, comparer: Comparer) -> pa.Table:
+    modes, schema = task.modes, change_schema(task.target)
+    assert modes is not None
+    kinds = schema.types[META:]
+    raw = [pa.nulls(rows.num_rows, kind) for kind in kinds]
+    for position, at in modes.added.items():
+        raw[position] = _together(values[at]).cast(kinds[position])
+    normal = comparer.expected(pa.table(raw, names=schema.names[META:])) if modes.added else rows
+    for position in modes.added:
+        rows = _with(rows, f"c{position}", normal.column(f"c{position}"))
+        if task.mending:
+            rows = _with(rows, f"r{position}", pa.chunked_array([raw[position]]))
+    if modes.kind in (ModeKind.CHOSEN, ModeKind.MERGE):
+        return rows
+    return _with(rows, "put", pa.chunked_array([np.ones(rows.num_rows, np.bool_)]))
+
+
+def _with(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
+    return rows.set_column(rows.column_names.index(name), name, values)
+
+
+def _of_all(eras: Mapping[int, pa.Table], numbers: Sequence[int], name: str) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for number in numbers for chunk in eras[number].column(name).chunks])
+
+
+def _together(*parts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_string())
