@@ -61,8 +61,8 @@ class StorageReader(Protocol):
         time."""
 
     def first_ts(self, file: DataFile) -> int | None:
-        """Commit-ts of the first row (``es << 18`` where it has none) of a file as it is now; None if that cannot be
-        told, or if rows have no time: then it raises StorageChanged where the file is not the one that was listed."""
+        """Commit-ts of the first row (``es << 18`` where it has none) of a file as it is now; None if that is not
+        known, or if rows have no time: then it raises StorageChanged where the file is not the one that was listed."""
 
     def range_reader(self) -> RangeReader: ...
 

@@ -163,19 +163,12 @@ class Verifier:
                 hint="run `once` first, which reads it again",
                 table=str(history.name),
             )
-        target = answer
         incomplete = history.incomplete
-        if not target.key and incomplete:
+        if not answer.key and incomplete:
             raise CannotBeExact(
                 f"it has no key, and the storage does not have all its rows: {incomplete}", table=str(history.name)
             )
-        task = self._task(history, target, whole=not incomplete)
-        if not target.key and (not task.compared or not all(era.kept for era in task.eras)):
-            raise CannotBeExact(
-                "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
-                table=str(history.name),
-            )
-        return self._run(history, lambda absent: self._task(history, target, not incomplete, absent), incomplete)
+        return self._run(history, answer, incomplete)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
         """What the target says of the tables, asked in one call."""
@@ -217,21 +210,23 @@ class Verifier:
         return TableVersionConsumer(load, catalog, self.options.files.dialect, self.options.rules)
 
     def _task(
-        self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
+        self, history: TableHistory, target: LoadTarget, whole: bool, absent: Mapping[int, tuple[str, ...]]
     ) -> CheckTask:
-        eras, mending = history.eras(target, absent or {}), self.mender is not None
-        return CheckTask(target, eras, whole, self.show, mending, history.modes(target))
+        """`absent` are the columns that rows of each era were found to lack."""
+        task = CheckTask(
+            target, history.eras(target, absent), whole, self.show, self.mender is not None, history.modes(target)
+        )
+        if not target.key and (not task.compared or not all(era.kept for era in task.eras)):
+            raise CannotBeExact(
+                "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
+                table=str(history.name),
+            )
+        return task
 
-    def _run(
-        self,
-        history: TableHistory,
-        task_of: Callable[[dict[int, tuple[str, ...]]], CheckTask],
-        incomplete: str,
-    ) -> TableCheck:
-        """`task_of` makes the task, given the columns that rows of each era were found to lack."""
+    def _run(self, history: TableHistory, target: LoadTarget, incomplete: str) -> TableCheck:
         absent: dict[int, tuple[str, ...]] = {}
         while True:
-            task = task_of(absent)
+            task = self._task(history, target, not incomplete, absent)
             comparer = self._comparer(history, task.target)
             try:
                 with Differing(task, comparer) as rows:
