@@ -1,4 +1,5 @@
-"""Slices of files -> decoded blocks -> their changes by the rules of the table -> folded changes, in bounded memory.
+"""Slices of files -> decoded blocks -> their changes by the rules of the table -> folded changes, in bounded memory; or
+each change, given back.
 
 Executor side: no pyspark, no driver code.
 """
@@ -6,24 +7,27 @@ Executor side: no pyspark, no driver code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.changes.keyed import files_of, without_late_deletes
+from consumer.changes.identity import first_of_equal, identities, row_codes
+from consumer.changes.keyed import cut, files_of, without_late_deletes
 from consumer.changes.keyless import FileChanges, fold_keyless
 from consumer.changes.table_modes import fold, in_mode
 from consumer.codec import protocol_of
-from consumer.codec.change_table import META, change_schema, value_schema
+from consumer.codec.change_table import META, SLICE, change_schema, value_schema
 from consumer.codec.decoder import BLOCK_BYTES, SliceDecoder, decode_pack, packs
 from consumer.codec.rows import ChangesOf, all_changes
 from consumer.model.columns import Family
-from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask
-from consumer.ports import RangeReader
+from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask
+from consumer.model.names import TableName
+from consumer.ports import Moved, RangeReader
 
 FOLD_ROWS, FOLD_BYTES = 200_000, 32 << 20
 """Decoded rows that pile up before they are folded, and their bytes before a task decodes more slices: they bound its
@@ -184,6 +188,70 @@ class Folding:
     def _fold(self, final: bool = False) -> None:
         self._folded = fold(pa.concat_tables([self._folded, *self._pile]), self._task, final)
         self._pile, self._rows = [], 0
+
+
+@dataclass(frozen=True, slots=True)
+class EveryChange:
+    """Each change that the task's slices have inside their windows, once, as `ports.Work`: change tables of
+    `LoadTask.source` that are not folded, with the number of each change's slice (see `codec.change_table`;
+    `codec.typed` has them under the columns' names and in their types). If there are any `of_rows`, their changes alone
+    (see `identities`)."""
+
+    task: LoadTask
+    reader: RangeReader
+    of_rows: Collection[int] = ()
+    ranges: int = 1
+    is_large: bool = True
+
+    @property
+    def table(self) -> TableName:
+        return self.task.target.table
+
+    @property
+    def tasks(self) -> Sequence[LoadTask]:
+        return (self.task,)
+
+    def pieces(self, groups: Callable[[LoadTask], Sequence[Sequence[FileSlice]]]) -> list[range]:
+        ends = accumulate(map(len, groups(self.task)), initial=0)
+        return [range(*pair) for pair in pairwise(ends)]
+
+    def rows(self, piece: range, buckets: int, moved: Moved) -> Iterator[tuple[int, pa.Table]]:
+        for changes in self._decoded(piece, moved):
+            bucket = identities(changes, self.task.source.key) % np.uint64(buckets)
+            yield from cut(changes, bucket.astype(np.int64), buckets)
+
+    def made(self, rows: Sequence[pa.Table]) -> pa.Table:
+        """Without changes that were written again: a transaction leaves one row of a key, and takes away one. Rows
+        without a commit-ts, and those of a table with no key, are all there."""
+        changes, key = pa.concat_tables(rows), self.task.source.key
+        if not key:
+            return changes
+        names = [*(f"c{position}" for position in key), "ts", "put", "series", "rank"]
+        codes, _ = row_codes([changes.column(name) for name in names])
+        order = np.lexsort((changes.column(SLICE).to_numpy(), codes))
+        kept = np.sort(order[first_of_equal(codes[order])])
+        return changes if len(kept) == changes.num_rows else changes.take(pa.array(kept))
+
+    def _decoded(self, numbers: range, moved: Moved) -> Iterator[pa.Table]:
+        """The changes of some slices, each with the number of its slice. Small files are read together first, to see
+        whether they have any of the rows that are looked for."""
+        pieces, at = self.task.slices[numbers.start : numbers.stop], numbers.start
+        for pack in packs(pieces, self.task) if self.of_rows else ([piece] for piece in pieces):
+            if len(pack) == 1 or any(True for _ in self._of(pack)):
+                for number, piece in enumerate(pack, at):
+                    for changes in self._of([piece]):
+                        yield changes.append_column(SLICE, pa.array(np.full(changes.num_rows, number, np.int32)))
+            at += len(pack)
+            moved(LoadPart(sum(piece.length for piece in pack)))
+
+    def _of(self, pieces: Sequence[FileSlice]) -> Iterator[pa.Table]:
+        wanted = np.array(list(self.of_rows), np.uint64)
+        for changes in decoded(self.reader, pieces, self.task, []):
+            if self.of_rows:
+                names = identities(changes, self.task.source.key)
+                changes = changes.filter(pa.array(np.isin(names, wanted)))
+            if changes.num_rows:
+                yield changes
 
 
 def _with_unproven(

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from consumer.changes.every_change import EveryChange
-from consumer.changes.folding import decoder_for
+from consumer.changes.folding import EveryChange, decoder_for
 from consumer.changes.identity import identities
 from consumer.codec import protocol_of
 from consumer.codec.change_table import SLICE, are_puts

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
-from consumer.changes.every_change import EveryChange
+from consumer.changes.folding import EveryChange
 from consumer.changes.identity import identities
 from consumer.codec.typed import typed
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
