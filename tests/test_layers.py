@@ -1,4 +1,4 @@
-"""A module imports only from lower layers or its own package, and the lowest two need nothing but Python."""
+"""A module imports only from lower layers or its own package, and the lowest need nothing but Python."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"errors", "model"},
-    {"ports", "target", "results"},
-    {"layout", "codec", "ddl"},
-    {"changes", "history", "plan"},
+    {"errors"},
+    {"model"},
+    {"target", "results"},
+    {"ports"},
+    {"ddl"},
+    {"codec"},
+    {"layout", "changes", "history"},
+    {"plan"},
     {"pipeline", "storage", "spark", "sink", "observe"},
     {"config", "verify"},
     {"app"},
     {"cli"},
     {"__main__"},
 )
+"""Packages of one level do not import one another."""
 LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 WITHOUT_IO = {"layout", "ddl", "changes", "history", "plan"}
 """Packages that decide, and read and write nothing: who calls them gives them what was read."""
 OF_TABLES = {"model", "codec", "ddl", "changes", "history", "plan", "pipeline", "spark", "sink", "verify"}
 """Packages that know names of databases, tables, columns and indexes."""
 NAMES = {"name", "names", "name_in", "old_name", "database", "table", "column", "spelling"}
-STRANGERS = 4
-"""The layer whose packages do not import one another."""
+PLAIN = LAYER_OF["ports"]
+"""Up to here nothing is needed but Python's own library."""
 
 PROTOCOL_PACKAGES = tuple(f"consumer.codec.{p.parent.name}" for p in (ROOT / "consumer/codec").glob("*/protocol.py"))
 MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "consumer").rglob("*.py"))
@@ -77,12 +82,11 @@ def wrong(own: str, names: Iterator[str]) -> list[str]:
         if top != "consumer":
             # What is printed is made of pydantic's models, which no executor loads (tests/test_imports.py).
             of_results = own == "results" and top in ("pydantic", "pydantic_core")
-            allowed = LAYER_OF[own] > 1 or top in sys.stdlib_module_names or of_results
+            allowed = LAYER_OF[own] > PLAIN or top in sys.stdlib_module_names or of_results
         elif target not in LAYER_OF:
             allowed = target == "__version__"
         else:
-            same = LAYER_OF[target] == LAYER_OF[own] != STRANGERS and LAYER_OF[own] < STRANGERS
-            allowed = target == own or LAYER_OF[target] < LAYER_OF[own] or same
+            allowed = target == own or LAYER_OF[target] < LAYER_OF[own]
         if not allowed:
             found.append(name)
     return found
