@@ -139,7 +139,7 @@ def check_layout(found: int, written_by: str) -> None:
         raise BadConfig(
             f"the progress in the target has layout {found}, written by release {written_by}, and this program (release"
             f" {__version__}) knows layout {FORMAT_VERSION}",
-            hint=f"go on with release {written_by}, or fill an empty target with this one",
+            hint=f"go on with the program that wrote it (release {written_by}), or fill an empty target with this one",
         )
 
 

@@ -58,11 +58,27 @@ def test_another_layout_is_refused_with_what_to_do(layout: int, target: DuckDb |
             with pytest.raises(BadConfig) as refused:
                 look()
             assert refused.value.message == told
-            assert refused.value.hint == "go on with release 9.8.7, or fill an empty target with this one"
+            assert refused.value.hint == (
+                "go on with the program that wrote it (release 9.8.7), or fill an empty target with this one"
+            )
         sink.close()
     write(target, f"UPDATE storage_consumer.consumer SET format = {FORMAT_VERSION} WHERE name = 'other'")
     write(target, "ALTER TABLE storage_consumer.folder_progress RENAME COLUMN went_ts TO gone_ts")
     assert take(target, "c").applied_ts == 40
+
+
+@pytest.mark.parametrize("column", ["written_by", "modes"])
+def test_this_layout_without_one_of_its_columns_is_told_as_no_releases(column: str, target: DuckDb | Server) -> None:
+    """As an early build, or a hand, can have left it."""
+    take(target, "c", ProgressChange(applied_ts=40))
+    write(target, f"ALTER TABLE storage_consumer.consumer DROP COLUMN {column}")
+    sink = target.sink("c")
+    for look in (sink.progress, lambda: sink.acquire(UPSTREAM)):
+        with pytest.raises(BadConfig, match="is not as any release leaves it") as refused:
+            look()
+        assert column in refused.value.message
+        assert "fill an empty target" in refused.value.hint
+    sink.close()
 
 
 def test_a_first_migration_would_stand_in_one_place() -> None:

@@ -44,7 +44,7 @@ def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the progress schema. The caller owns the transaction. Raises BadConfig for another layout (see
     `check_layout`)."""
     if exists(connection):
-        for found in connection.execute(LAYOUTS).fetchall():
+        for found in FileTables(connection).run(LAYOUTS):
             check_layout(*found)
         return
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
@@ -113,7 +113,10 @@ class FileTables:
 
     def run(self, query: str, *values: object) -> Rows:
         assert self._connection is not None
-        return list(self._connection.execute(query, values).fetchall())
+        try:
+            return list(self._connection.execute(query, values).fetchall())
+        except duckdb.BinderException as error:  # a column is not there, or is of another type
+            raise damaged(str(error).splitlines()[0]) from error
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
         same = f"FROM storage_consumer.{table} t SEMI JOIN ({_incoming(table)}) g USING ({', '.join(KEYS[table])})"

@@ -7,13 +7,14 @@ other tables are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pymysql
 
 from consumer.model.names import same_name
-from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_TABLE
-from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, Kind, check_layout, columns_in
+from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_COLUMN, NO_TABLE, errno
+from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, Kind, check_layout, columns_in, damaged
 
 _RESERVED = frozenset({SCHEMA, "mysql", "information_schema", "performance_schema", "sys"})
 _NO_DATABASE = 1049
@@ -87,11 +88,23 @@ LEFT JOIN storage_consumer.table_progress p
 dropped or excluded."""
 
 
+@contextmanager
+def columns_of_progress() -> Iterator[None]:
+    """Raises BadConfig where the progress lacks a column; pymysql's other errors pass through."""
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        if errno(error) == NO_COLUMN:
+            raise damaged(str(error.args[-1])) from error
+        raise
+
+
 def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:
     """Create the database and those tables that are missing: each statement commits by itself, so a start that was cut
     short is made whole. Raises BadConfig for another layout (see `check_layout`); pymysql's errors pass through."""
     if exists(cursor):
-        cursor.execute(LAYOUTS)
+        with columns_of_progress():
+            cursor.execute(LAYOUTS)
         for found in cursor.fetchall():
             check_layout(*found)
         return

@@ -47,7 +47,8 @@ class ServerTables:
             return "", ""
 
     def run(self, query: str, *values: object) -> Rows:
-        self._cursor.execute(query.replace("?", "%s"), values)
+        with schema.columns_of_progress():
+            self._cursor.execute(query.replace("?", "%s"), values)
         return list(self._cursor.fetchall())
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:

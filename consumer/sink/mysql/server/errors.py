@@ -92,7 +92,7 @@ NOT_TOLD = frozenset({1064, 1193, 1227})
 NOT_A_NAME = frozenset({1267, 1270, 1271, 1300, 3854, 3988})
 """The server's own names are in a character set that cannot spell this one."""
 
-NO_TABLE, BROKEN_VIEW = 1146, 1356
+NO_TABLE, BROKEN_VIEW, NO_COLUMN = 1146, 1356, 1054
 _HINTS: dict[type[ConsumerError], str] = {
     TargetUnavailable: "try again once the target answers; nothing is lost",
     TargetBusy: "try again; nothing is lost",
