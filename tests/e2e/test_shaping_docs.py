@@ -21,7 +21,9 @@ from tests.support.feed import Feed
 from tests.support.shop import Shop
 
 DOCS = (Path(__file__).parents[2] / "docs" / "shaping.md").read_text(encoding="utf-8")
-MODES, MERGED = (DOCS.partition(f"\n## {title}\n")[2].partition("\n## ")[0] for title in ("Table modes", "Merged tables"))
+MODES, MERGED = (
+    DOCS.partition(f"\n## {title}\n")[2].partition("\n## ")[0] for title in ("Table modes", "Merged tables")
+)
 NAMES = DOCS.partition("\n## Merged tables")[0]
 _STEP = re.compile(r"\| (INSERT|UPDATE|DELETE) ([^|]+) \|([^|]*)\|([^|]*)\|")
 _PAIR = re.compile(r"\((\d), (\d)\)")
