@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partitions, recovered_table
@@ -78,8 +78,6 @@ class History:
         self._by_path: dict[str, Incarnation] = {}
         self._holders: defaultdict[TableName, list[_Held]] = defaultdict(list)
         self._told: dict[str, Told] = {}
-        self._replaced: dict[int, SchemaFile] = {}
-        """Tables of which no statement tells the end, and the one that gave their name to another table."""
         self._had: defaultdict[TableName, list[Incarnation]] = defaultdict(list)
         self._lost: dict[TableName, Told | None] = {}
         self._ends: dict[TableName, SchemaFile] = {}
@@ -175,26 +173,17 @@ class History:
         tables = {id(table): table for table in self._had.get(name, ())}
         return [table for table in tables.values() if table.has_had(name, end)]
 
+    def next_given(self, name: TableName, table: Incarnation, end: int) -> int:
+        """The version below `end` at which the name was given again after `table` got it; 0 for none."""
+        given = (pair for other in self.had(name, end) for pair in zip(other.names, other.since, strict=True))
+        return min((since for own, since in given if own == name and table.since[-1] < since < end), default=0)
+
     def exchanges_of(self, table: Incarnation, end: int) -> Iterator[SchemaFile]:
         """The statements up to `end` that moved rows between the table and another's files."""
         own, born = {name.folded for name in table.names}, 0 if table.birth is None else table.birth.version
         for file in self.exchanges:
             if born < file.version <= end and not own.isdisjoint(name.folded for name in exchanged(file)):
                 yield file
-
-    def there(self, waiting: Collection[str]) -> dict[TableName, Incarnation]:
-        """The tables that exist where the statements with the paths `waiting` have not run, by their names there."""
-        changed = {id(self._by_path[path]) for path in waiting if path in self._by_path}
-        found: dict[TableName, Incarnation] = {}
-        for table in self.incarnations:
-            end = table.end or self._replaced.get(id(table))
-            own = table if end is None and id(table) not in changed else table.without(waiting, end)
-            if own is None or own.end is not None:
-                continue
-            # Of tables that had the name one after the other, though nothing tells of an end, the last has it.
-            if own.name not in found or found[own.name].since[-1] <= own.since[-1]:
-                found[own.name] = own
-        return found
 
     def shape(self, file: SchemaFile) -> Shape:
         """What the statements up to `file` declare of its table."""
@@ -286,14 +275,11 @@ class History:
 
     def _name(self, table: Incarnation, file: SchemaFile, version: int, held: int | None = None) -> None:
         """The table has the file's name from `version` on."""
-        name, other = file.name, self.tables.get(file.name)
+        name = file.name
         self.tables.put(name, table)
         self._hold(name, version if held is None else held, table)
         if self._beyond:
             return
-        self._replaced.pop(id(table), None)  # it exchanged its name with the other one
-        if other is not None and other is not table:
-            self._replaced[id(other)] = file
         table.names.append(name)
         table.since.append(version)
         self._had[name].append(table)

@@ -7,7 +7,7 @@ here which of them it is, and whether the storage holds it from its beginning.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.changes import Told, changes_of
@@ -86,20 +86,23 @@ class Incarnation:
         starts = ((progress.starts.get(name, -1), since, end) for name, since, end in times)
         return max((ts for ts, since, end in starts if since <= ts < end), default=0)
 
-    def without(self, waiting: Collection[str], end: SchemaFile | None) -> Incarnation | None:
-        """The table where statements, those with the paths `waiting`, have not run; None where one of them made it, or
-        nothing else tells of it. `end` is what took its name away. What was done to it under a name that it does not
-        have yet does not count: of left-out names nothing waits."""
-        if self.birth is not None and self.birth.path in waiting:
+    def until_it_waits(self, name: TableName, since: int, ran: Callable[[SchemaFile], bool]) -> Incarnation | None:
+        """The table where it has `name`, from the statement of version `since` or from the beginning (0), and what did
+        not `ran` is still to come; None where nothing tells of it. Before `since` everything counts: who gave a table
+        its name by hand has done that too. What was done to it under a name that it does not have yet does not count:
+        of left-out names nothing waits."""
+        given = list(zip(self.names, self.since, strict=True))
+        place = given.index((name, since)) if since else 0
+        renames = (f for f in self.files if f.action in RENAME_ACTIONS and (f.name, f.version) in given)
+        rename = next((f for f in renames if f.version > since and not ran(f)), None)
+        if rename is not None and (rename.name, rename.version) == given[0]:
             return None
-        rename = next((f for f in self.files if f.path in waiting and f.action in RENAME_ACTIONS), None)
-        place = len(self.names) if rename is None else self.place(rename)
         files = self.files if rename is None else self.files[: self.files.index(rename)]
-        files = [file for file in files if file.path not in waiting]
-        if not (place and files):
-            return None
-        end = None if rename is not None or (end is not None and end.path in waiting) else end
-        return Incarnation(self.birth, self.names[:place], self.since[:place], files, end, self.columns, self.told)
+        files = [file for file in files if not file.query or file.version <= since or ran(file)]
+        if len(files) == len(self.files) and self.end is None:
+            return self
+        names, times = self.names[: place + 1], self.since[: place + 1]
+        return Incarnation(self.birth, names, times, files, None, self.columns, self.told) if files else None
 
 
 class LiveTables:

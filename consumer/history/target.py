@@ -6,6 +6,7 @@ other names than the upstream's, and tables can exist that the upstream no longe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from consumer.history.history import History
@@ -13,7 +14,7 @@ from consumer.history.incarnations import Incarnation
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, MULTI_FILE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress
+from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 
 PASSED_OVER = "its table was gone before the table rules took it"
@@ -41,18 +42,20 @@ class TargetTable:
 
 
 class TargetTables:
-    """What is `there` in the target, by its names there: tables that exist or existed upstream."""
+    """What is `there` in the target, by its names there: tables that exist or existed upstream. `ran` tells of each
+    statement whether it was executed there."""
 
-    def __init__(self, history: History, progress: Progress) -> None:
+    def __init__(self, history: History, ran: Callable[[SchemaFile], bool]) -> None:
         self.there: dict[TableName, TargetTable] = {}
         self._names: dict[int, TableName] = {}
+        self._ran = ran
         known: set[int] = set()
         for file, table in history.met:
             if table is not None and id(table) not in known:
                 known.add(id(table))
                 if table.birth is None and table.names[0] not in self.there:
                     self._put(table.names[0], TargetTable(table, 0, sure=False))
-            if was_executed(file, progress):
+            if ran(file):
                 self._executed(file, table)
 
     def name(self, table: Incarnation) -> TableName | None:
@@ -63,6 +66,20 @@ class TargetTables:
         """The same, where a statement about it ran there."""
         name = self.name(table)
         return name if name is not None and self.there[name].sure else None
+
+    def followed_tables(self, progress: Progress) -> dict[TableName, Incarnation]:
+        """The tables that go on from what the target has, each as the statements left it that were executed there.
+        Those are left out whose end was executed or passed over: what may be left of them is nobody's."""
+        found: dict[TableName, Incarnation] = {}
+        for name, there in self.there.items():
+            table = there.table
+            ended = table.end is not None and (self._ran(table.end) or is_left_undone(table.end, progress))
+            undone = any(f.version > there.since and is_left_undone(f, progress) for f in table.statements)
+            if ended or undone or progress.table(name).state is State.DROPPED:
+                continue
+            if (own := table.until_it_waits(name, there.since, self._ran)) is not None:
+                found[name] = own
+        return found
 
     def take_away(self, name: TableName) -> None:
         """The target's table no longer exists."""

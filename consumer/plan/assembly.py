@@ -10,7 +10,7 @@ from typing import Any
 from consumer.errors import CannotBeExact, ConsumerError, GapFound
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
-from consumer.history.target import is_pending
+from consumer.history.target import TargetTables, is_pending, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import DataFile, Folder, Listing
@@ -105,17 +105,17 @@ class Assembly:
         return self.timeline.history
 
     def there(self, progress: Progress) -> dict[TableName, Incarnation]:
-        """The tables that exist where pending statements have not run. In a round, `progress` is further than the one
-        that the assembly began with."""
-        return self.history.there(self._waiting(progress))
+        """The tables that the target has, as the statements left them that have run. In a round, `progress` is further
+        than the one that the assembly began with."""
+        executed = self.executed(progress)
+        return TargetTables(self.history, lambda file: file.path in executed).followed_tables(progress)
 
     def executed(self, progress: Progress) -> frozenset[str]:
-        """The paths of the statements that have run, or count as if they had."""
-        return frozenset(met.file.path for met in self.history.met) - self._waiting(progress)
-
-    def _waiting(self, progress: Progress) -> set[str]:
-        """The paths of the statements that are still to run."""
-        return {statement.file.path for statement in self.timeline.pending if is_pending(statement.file, progress)}
+        """The paths of the statements that have run, or that somebody has done by hand. One that broke off has not, as
+        far as is known."""
+        waiting = {statement.file.path for statement in self.timeline.pending if is_pending(statement.file, progress)}
+        ran = (met.file.path for met in self.history.met if was_executed(met.file, progress))
+        return frozenset(ran) - waiting
 
     def errors(self, progress: Progress, accept_gap: Accepts) -> Sequence[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files. Each table is looked at

@@ -43,7 +43,7 @@ def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf, naming: 
 class _LetIn:
     def __init__(self, assembly: Assembly, progress: Progress, policy_of: PolicyOf, shared: SharedNames) -> None:
         self._assembly, self._progress, self._policy_of, self._shared = assembly, progress, policy_of, shared
-        self._target = TargetTables(assembly.history, progress)
+        self._target = TargetTables(assembly.history, lambda file: was_executed(file, progress))
         self._pending = {s.file.path for s in assembly.timeline.pending if s.not_read is None}
         self._begins: defaultdict[TableName, list[int]] = defaultdict(list)
         self._skipped: dict[str, tuple[SchemaFile, str]] = {}

@@ -134,7 +134,7 @@ class _Starting:
 
     @cached_property
     def _target(self) -> TargetTables:
-        return TargetTables(self._history, self._progress)
+        return TargetTables(self._history, lambda file: was_executed(file, self._progress))
 
     def _has_begun(self, name: TableName, table: Incarnation) -> bool:
         """Whether a statement of the table ran, or rows of it were read."""

@@ -20,6 +20,7 @@ from consumer.errors import (
     WrongUpstream,
 )
 from consumer.layout.schema_file import is_view
+from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.bad_rows import BadRow, Quarantine, first_of
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.columns import Column
@@ -127,13 +128,14 @@ class Verifier:
                 hint = "run `once` first, which goes on with it"
                 yield TableCheck(name, place.applied_ts, error=TableMissing(gone, hint=hint, table=str(name)))
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
+        waits = _waiting_for_a_name(assembly, progress)
         placed = {name for name in progress.tables if name.table}
         named = placed | (assembly.files.keys() & (errors.keys() | foreign.keys()))
         named = named.difference(known, self._views(assembly))
         there = (name for name in named if progress.table(name).state not in _NOT_COMPARED)
         for name in sorted(filter(self._is_chosen, there)):
-            nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
-            error = foreign.get(name) or errors.get(name, nothing)
+            error = foreign.get(name) or errors.get(name) or waits.get(name)
+            error = error or CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
             yield TableCheck(name, progress.table(name).applied_ts, error=error)
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
@@ -161,6 +163,12 @@ class Verifier:
             raise CannotBeExact(
                 f"{another} is another file than was read, and nothing tells which of its rows were applied",
                 hint="run `once` first, which reads it again",
+                table=str(history.name),
+            )
+        if version := history.assembly.history.next_given(history.name, history.table, history.end):
+            raise CannotBeExact(
+                f"upstream gave its name to another table at {version}, which the target does not have, and its"
+                " watermark is past that: which rows are of which table cannot be told",
                 table=str(history.name),
             )
         incomplete = history.incomplete
@@ -291,6 +299,18 @@ def _learn(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bo
         return False
     absent.update(dict.fromkeys(range(eras), new))
     return True
+
+
+def _waiting_for_a_name(assembly: Assembly, progress: Progress) -> Mapping[TableName, TableMissing]:
+    """The tables to which a statement gives their name that has not run, each with the first one."""
+    executed = assembly.executed(progress)
+    found: dict[TableName, TableMissing] = {}
+    for statement in assembly.timeline.pending:
+        file, name = statement.file, statement.file.name
+        if file.action in CREATE_ACTIONS | RENAME_ACTIONS and file.path not in executed:
+            text = f"the target has no such table yet: its statement of version {file.version} waits: {file.query}"
+            found.setdefault(name, TableMissing(text, hint="run `once`, which goes on with it", table=str(name)))
+    return found
 
 
 def _quarantined(rows: Mapping[str, BadRow]) -> Iterator[str]:

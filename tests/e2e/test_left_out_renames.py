@@ -8,14 +8,17 @@ import pytest
 
 from consumer import app
 from consumer.model.actions import Action
+from consumer.model.check import Repairing
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange, TableProgress
 from tests.support.crashes import Crash
 from tests.support.feed import Feed, MemoryReplica
+from tests.support.inline_loader import InlineLoader
 from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 
 ALL, ONLY_D, ONLY_E, NONE = ("*.*",), ("d.*",), ("e.*",), ("other.*",)
+NO_RENAMES = {"rules": [{"action": "fail", "kinds": ["rename-table"], "tables": ["*.*"]}]}
 
 
 def drop_database(feed: Feed, name: str, version: int) -> None:
@@ -280,3 +283,41 @@ def test_three_renames_in_a_circle_while_the_rules_change(
         assert replica.tables.get(name) == truth.get(name), name
     if first == second == ALL:
         assert replica.tables == truth
+
+
+def waits_under_its_old_name(feed: Feed, replica: MemoryReplica) -> None:
+    """The target has e.a as it was before its RENAME; the next e.a was passed over."""
+    feed.database("e", 2)
+    feed.create("e.a", 10)
+    feed.puts("e.a", 10, {11: (1, "1"), 12: (2, "2"), 13: (3, "3")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("e.a", "d.x", 20)
+    feed.create("e.a", 30)
+    feed.puts("e.a", 30, {31: (1, "100"), 32: (9, "9")})
+    drop_database(feed, "e", 40)
+    assert replica.once(45, tables=ONLY_D).exit_code == 5
+    assert replica.once(46, tables=ALL, ddl=NO_RENAMES).exit_code == 5
+    assert replica.tables == {"e.a": {1: "1", 2: "2", 3: "3"}}
+
+
+def test_a_table_that_waits_for_its_rename_is_not_compared_with_the_next_one_of_its_name(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    waits_under_its_old_name(feed, replica)
+    for repairing in (Repairing(), Repairing(write=True)):
+        settings = replica.settings(tables=ALL, ddl=NO_RENAMES)
+        checks = app.verify(settings, Recorder(), loader=InlineLoader(), repairing=repairing).tables
+        found = {str(check.table): check for check in checks}
+        assert found.keys() == {"e.a", "d.x"}
+        assert (found["e.a"].state, found["e.a"].counted.found) == ("equal", 3)
+        assert "the target has no such table yet: its statement of version 20 waits" in str(found["d.x"].error)
+        assert replica.tables == {"e.a": {1: "1", 2: "2", 3: "3"}}
+    assert replica.once(47, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.x": {1: "1", 2: "2", 3: "3"}}
+
+
+def test_a_table_that_waits_for_its_rename_is_loaded_again_as_itself(feed: Feed, replica: MemoryReplica) -> None:
+    waits_under_its_old_name(feed, replica)
+    found = app.resync(replica.settings(tables=ALL), Recorder(), TableName("e", "a"), InlineLoader())
+    assert found.exit_code == 0
+    assert replica.tables == {"d.x": {1: "1", 2: "2", 3: "3"}}

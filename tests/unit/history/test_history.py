@@ -6,11 +6,15 @@ from collections.abc import Iterable
 
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
+from consumer.history.target import PASSED_OVER, TargetTables
 from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
+from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.steps import ddl_id
 from tests.support.build import schema_file
 
+NOTHING = Progress()
 A, B, X = (TableName("d", name) for name in "abx")
 
 
@@ -39,6 +43,12 @@ def dropped(table: str, version: int) -> SchemaFile:
 
 def shown(table: str, version: int) -> SchemaFile:
     return schema_file(f"d.{table}", version, query="")
+
+
+def there(history: History, *waiting: SchemaFile, progress: Progress = NOTHING) -> dict[TableName, Incarnation]:
+    """What the target has where these have not run."""
+    not_run = {file.path for file in waiting}
+    return TargetTables(history, lambda file: file.path not in not_run).followed_tables(progress)
 
 
 def told(tables: dict[TableName, Incarnation]) -> dict[TableName, tuple[SchemaFile | None, list[TableName]]]:
@@ -101,13 +111,12 @@ def test_a_table_that_is_told_of_later_was_there_all_along_unless_that_made_it()
 def test_the_target_has_what_statements_that_wait_leave_there() -> None:
     files = [made("a", 10), renamed("a", "b", 20), dropped("b", 30), made("b", 40)]
     history = history_of(*files)
-    paths = [file.path for file in files]
-    assert told(history.there(())) == {B: (files[3], [B])}
-    assert told(history.there(paths[3:])) == {}
-    assert told(history.there(paths[2:])) == {B: (files[0], [A, B])}
-    assert told(history.there(paths[1:])) == {A: (files[0], [A])}
-    assert told(history.there(paths)) == {}
-    assert [table.files for table in history.there(paths[1:]).values()] == [files[:1]]
+    assert told(there(history)) == {B: (files[3], [B])}
+    assert told(there(history, *files[3:])) == {}
+    assert told(there(history, *files[2:])) == {B: (files[0], [A, B])}
+    assert told(there(history, *files[1:])) == {A: (files[0], [A])}
+    assert told(there(history, *files)) == {}
+    assert [table.files for table in there(history, *files[1:]).values()] == [files[:1]]
 
 
 def test_files_above_the_checkpoint_change_no_table_and_tell_what_they_declare() -> None:
@@ -123,13 +132,51 @@ def test_files_above_the_checkpoint_change_no_table_and_tell_what_they_declare()
 
 def test_a_table_whose_end_nobody_tells_does_not_come_back_when_the_next_one_of_its_name_is_gone() -> None:
     history = history_of(made("a", 10), made("a", 20), dropped("a", 30))
-    assert told(history.there(())) == {}
-    assert told(history.there([history.met[2].file.path])) == {A: (history.met[1].file, [A])}
+    assert told(there(history)) == {}
+    assert told(there(history, history.met[2].file)) == {A: (history.met[1].file, [A])}
 
 
 def test_a_table_that_waits_for_a_new_name_is_not_what_became_of_it_under_that() -> None:
-    """Of a name that the table rules leave out nothing waits."""
+    """Of a name that the table rules leave out nothing waits, and nothing runs."""
     files = [made("a", 10), renamed("a", "b", 20), shown("b", 25), dropped("b", 30)]
-    found = history_of(*files).there([files[1].path])
+    found = there(history_of(*files), files[1], files[3])
     assert told(found) == {A: (files[0], [A])}
     assert (found[A].files, found[A].end) == (files[:1], None)
+
+
+def test_a_table_that_was_passed_over_has_not_taken_the_name_of_one_that_waits_for_another() -> None:
+    files = [made("a", 10), renamed("a", "b", 20), made("a", 30)]
+    found = there(history_of(*files), *files[1:])
+    assert told(found) == {A: (files[0], [A])}
+    assert found[A].files == files[:1]
+
+
+def test_the_target_does_not_go_on_from_a_table_whose_end_was_passed_over() -> None:
+    """What was left of it there was taken away."""
+    files = [made("a", 10), dropped("a", 20)]
+    record = DdlRecord(ddl_id(files[1]), DdlState.SKIPPED, reason=PASSED_OVER)
+    progress = Progress().after(ProgressChange(ddls=(record,)))
+    assert told(there(history_of(*files), files[1])) == {A: (files[0], [A])}
+    assert told(there(history_of(*files), files[1], progress=progress)) == {}
+
+
+def test_a_table_to_which_a_rename_gives_its_first_known_name_is_not_there_before_it() -> None:
+    files = [schema_file("d.b", 20, Action.RENAME_TABLE, "RENAME TABLE `gone` TO `b`"), shown("b", 25)]
+    history = history_of(*files)
+    assert B not in there(history, files[0])
+    assert B in there(history)
+
+
+def test_a_table_that_got_its_name_by_hand_has_all_that_came_before_it() -> None:
+    files = [made("a", 10), renamed("a", "b", 20), made("a", 30)]
+    found = there(history_of(*files), files[0])
+    assert told(found) == {B: (files[0], [A, B]), A: (files[2], [A])}
+    assert found[B].files == files[:2]
+
+
+def test_a_name_that_upstream_gave_to_another_table_below_the_watermark_is_known() -> None:
+    files = [made("a", 10), renamed("a", "b", 20), made("a", 30)]
+    history = history_of(*files)
+    own = there(history, *files[1:])[A]
+    assert [history.next_given(A, own, end) for end in (20, 30, 31, 99)] == [0, 0, 30, 30]
+    assert history.next_given(A, there(history)[A], 99) == 0
