@@ -23,7 +23,6 @@ _QUICK_PROPERTIES = (
     "expressions",
     "fold",
     "fold_keyless",
-    "listing",
     "milliseconds",
     "paths",
 )
@@ -193,7 +192,9 @@ GROUPS = {
         paths=(
             "property/test_forms.py",
             "property/test_fuzzed_files.py",
+            "e2e/test_growth.py",
             "property/test_history.py",
+            "property/test_listing.py",
             "property/test_hostile_names.py",
             "property/test_merged_tables.py",
             "property/test_moments.py",

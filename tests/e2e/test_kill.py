@@ -27,7 +27,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("ticdc/l_volume/cj_none", "fresh_mariadb"), ("tiflow/d2_nokey/cj_ext", "fresh_mysql")]
+    ("name", "kind"), [("ticdc/l_volume/cj_none", "fresh_mysql"), ("tiflow/d2_nokey/cj_ext", "fresh_mariadb")]
 )
 def test_killed_at_random_moments_a_plain_rerun_ends_equal(
     name: str, kind: str, cases: dict[str, Case], request: pytest.FixtureRequest
