@@ -1,8 +1,8 @@
-"""What a round would do, if every step succeeds."""
+"""What a round would do, if every load goes through and every statement that the target does not refuse."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from consumer.ddl.changes import changes_of
@@ -11,11 +11,12 @@ from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
 from consumer.model.files import Bounds, Listing
+from consumer.model.hints import statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import Progress, State
+from consumer.model.progress import DdlId, DdlState, Progress, State
 from consumer.model.rules import Consistency, hidden
-from consumer.model.steps import LoadRows
+from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
 from consumer.pipeline.gone import gone
 from consumer.pipeline.ledger import spared
 from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
@@ -34,8 +35,8 @@ from consumer.ports import StorageReader
 from consumer.results import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.target import LoadRequest, Sink
 
-_Planned = tuple[PlannedStep, Statement | None]
-"""A step, with its statement if it has one."""
+_Planned = tuple[PlannedStep, ApplyDdl | None]
+"""A step, with what is asked of the target if it is a statement that would be executed."""
 
 
 def preview(
@@ -54,16 +55,25 @@ def preview(
             assembly = assembly_of(reader, listing, progress, options)
     if (stays := spared(sink, progress, options.rules.naming)) is not None:
         progress = progress.after(stays)
-    found = _Preview(reader, sink, assembly, progress, options)
-    planned = list(found.steps())
-    run = (s for _, s in planned if s and s.executed and refusal_of(s, options.rules) is None)
-    executed = [s for s in run if not found.others.leaves(s)]
-    targets = dict(zip(map(id, executed), sink.preview_ddls([ddl_step(s) for s in executed]), strict=True))
+    refused: dict[DdlId, TargetDdl] = {}
+    bounds: dict[str, Bounds] = {}
+    while True:
+        found = _Preview(reader, sink, assembly, progress, options, bounds, refused)
+        planned = list(found.steps())
+        asked = [ddl for _, ddl in planned if ddl is not None]
+        targets = dict(zip((ddl.id for ddl in asked), sink.preview_ddls(asked), strict=True))
+        runs = [ddl for step, ddl in planned if ddl is not None and step.kind == "ddl"]
+        if not (more := _refused(runs, targets, progress)):
+            break
+        refused |= more  # what is behind them waits, or goes another way: all is planned again
     other, mode = options.rules.naming.other, options.rules.naming.mode
     steps = []
-    for p, s in planned:
+    for p, ddl in planned:
+        target = p.target if ddl is None else targets[ddl.id]
+        if p.kind == "barrier" and ddl is not None and target is not None and target.error:
+            target = None  # it says what is not so yet
         there = {"target_table": other(p.table), "mode": str(mode(p.table) or "")}
-        steps.append(p.model_copy(update={"target": targets.get(id(s)), **there}))
+        steps.append(p.model_copy(update={"target": target, **there}))
     return PlanResult(
         checkpoint_ts=found.assembly.checkpoint,
         steps=tuple(steps),
@@ -76,6 +86,24 @@ def preview(
         ),
         stopped=tuple(_stopped(found, sink, options)),
     )
+
+
+def _refused(
+    steps: Sequence[ApplyDdl], targets: Mapping[DdlId, TargetDdl], progress: Progress
+) -> dict[DdlId, TargetDdl]:
+    """Those of `steps` that the target would refuse, but for those that come behind another one. What an earlier run
+    had begun may be there already: a run looks at that."""
+    found: dict[DdlId, TargetDdl] = {}
+    touched: set[TableName] = set()
+    for step in steps:
+        record = progress.ddls.get(step.id)
+        begun = record is not None and record.state is DdlState.INTENT
+        behind = not touched.isdisjoint(step.touches)
+        if targets[step.id].error and not begun and not behind:
+            found[step.id] = targets[step.id]
+        if step.id in found or behind:
+            touched.update(step.touches)
+    return found
 
 
 def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
@@ -120,10 +148,18 @@ def _removes(statement: Statement) -> bool:
 
 
 class _Preview:
-    """A round in which every statement is executed and every load goes through."""
+    """A round in which every load goes through and every statement is executed, but for those `refused` by the target.
+    `bounds` are of the files that were looked at so far."""
 
     def __init__(
-        self, reader: StorageReader, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
+        self,
+        reader: StorageReader,
+        sink: Sink,
+        assembly: Assembly,
+        progress: Progress,
+        options: RoundOptions,
+        bounds: dict[str, Bounds],
+        refused: Mapping[DdlId, TargetDdl],
     ) -> None:
         self.assembly = assembly
         self.errors: dict[TableName, ConsumerError] = {}
@@ -131,13 +167,14 @@ class _Preview:
         self.progress, self._accept_gap = progress, options.rules.accept_gap
         self.others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in)
         self._changed: set[TableName] = set()
-        self._bounds: dict[str, Bounds] = {}
+        self._bounds, self._refused = bounds, refused
         states = {
             name: TableConsumer(name, assembly, progress, options, TableResult()).state for name in assembly.tables
         }
         self._round = assembly.round(
             states, options.files.dialect.timeless, options.files.date_order, options.batches.published_bytes
         )
+        self._round.learned(bounds)
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):
@@ -149,28 +186,49 @@ class _Preview:
             if self._round.changes == before:
                 break
         for statement, waits_for in self._round.waiting():
-            yield _ddl("barrier", statement).model_copy(update={"waits_for": waits_for}), statement
+            if ddl_id(statement.file) not in self._refused:
+                step = _ddl("barrier", statement).model_copy(update={"waits_for": waits_for})
+                refused = refusal_of(statement, self._options.rules)
+                yield step, self._asked(statement) if refused is None else None
 
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
             for statement in ready:
                 error = refusal_of(statement, self._options.rules) or self.others.refusal(statement)
+                if error is None and (answer := self._refused.get(ddl_id(statement.file))) is not None:
+                    error = statement_refused(statement.file, answer.error)
+                    step = _ddl("barrier", statement)
+                    yield step.model_copy(update={"target": answer, "waits_for": error.message}), None
                 if error is not None:
                     self._round.refused(statement, error)
                     for name in statement.touches:
                         self._stop(name, error)
                     continue
+                ddl = self._asked(statement)
+                for name in self._round.ended(statement) if statement.heals else ():
+                    self.errors.pop(name, None)
                 self._round.applied(statement)
                 self.others.took(statement.tables)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
-                yield _ddl("ddl", statement), statement
+                yield _ddl("ddl", statement), ddl
                 gap = self.assembly.gap_after(statement, self.progress)
                 if gap is not None and statement.begins is not None and not self._accept_gap(statement.begins):
                     self._stop(statement.begins, gap)
 
+    def _asked(self, statement: Statement) -> ApplyDdl | None:
+        """What the target is given of it, if it is given anything."""
+        if not statement.executed or self.others.leaves(statement):
+            return None
+        renames = self._round.overtaken_renames(statement)
+        return ddl_step(
+            statement,
+            called=renames[0].old_name if renames else None,
+            complete=not renames and not self._round.incomplete(statement),
+        )
+
     def _loads(self) -> Iterator[_Planned]:
         bounds = self._reader.bounds(self._round.wants_bounds())
-        self._bounds |= {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+        self._bounds.update((path, found) for path, found in bounds.items() if isinstance(found, Bounds))
         self._round.learned(self._bounds)
         for name, state in self._round.tables.items() if bounds else ():
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]

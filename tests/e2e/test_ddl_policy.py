@@ -98,6 +98,32 @@ def test_a_truncated_table_comes_back_beside_the_new_one(feed: Feed, target: Tar
     assert target.tables == {"d.old": {1: "1", 2: "2"}, "d.t": {3: "3"}}
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+def test_what_comes_after_a_refused_statement_is_planned_as_it_runs(dropped: bool, feed: Feed, target: Target) -> None:
+    feed.drop("d.t", 20)
+    flashback(feed, "RECOVER TABLE `t`", 30)
+    feed.rename("d.t", "d.u", 40)
+    feed.statement("d.u", 50, Action.ADD_INDEX, "ALTER TABLE `u` ADD INDEX `i`(`v`)")
+    if dropped:
+        feed.drop("d.u", 60)
+    assert target.once(15).exit_code == 0
+    feed.checkpoint(70)
+    plan = app.plan(target.replica.settings(), Recorder())
+    assert [(step.kind, step.to_ts) for step in plan.steps if step.kind == "ddl"] == [("ddl", 20)] + (
+        [("ddl", 60)] if dropped else []
+    )
+    refused = next(step for step in plan.steps if step.to_ts == 30)
+    assert refused.kind == "barrier"
+    assert "did not keep it" in refused.waits_for
+    assert refused.target is not None
+    assert "did not keep it" in refused.target.error
+    waiting = [step for step in plan.steps if step.kind == "barrier" and step.to_ts > 30]
+    assert [step.to_ts for step in waiting] == ([] if dropped else [40, 50])
+    assert all(step.target is None or not step.target.error for step in waiting)
+    result = target.once(70)
+    assert {row.table for row in plan.stopped} == {n for n, t in result.tables.items() if t.state == "stopped"}
+
+
 @pytest.mark.parametrize("how", ["not kept", "by job", "incomplete"])
 def test_a_table_that_the_target_did_not_keep_stops_by_name(how: str, feed: Feed, target: Target) -> None:
     if how == "incomplete":

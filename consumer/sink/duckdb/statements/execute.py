@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import tzinfo
 
 import duckdb
@@ -142,6 +143,8 @@ class Preview:
 
     def _dropped(self, database: str, trash: TableName | None) -> TargetDdl:
         own = [name for name in self._tables if same_name(name.database) == same_name(database)]
+        kept = {TableName(trash.database, name.table): self._tables[name] for name in own} if trash else {}
+        self._follow({name: replace(table, name=name) for name, table in kept.items()})
         self._follow(dict.fromkeys(own))
         moved = f"moves every table of {quote(database)} to the schema {quote(trash.database)}" if trash else ""
         return TargetDdl(tuple(filter(None, (moved, f"DROP SCHEMA IF EXISTS {quote(database)} CASCADE"))))

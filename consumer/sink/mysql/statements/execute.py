@@ -6,7 +6,6 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,8 +31,15 @@ from consumer.sink.mysql.statements.evidence import (
     wait_for_running,
     was_executed,
 )
-from consumer.sink.mysql.statements.operations import Operations, refused
-from consumer.sink.mysql.statements.planned import PlannedDdl, Records, table_exists, translated
+from consumer.sink.mysql.statements.operations import (
+    TIDB_DEFAULTS,
+    Operations,
+    adopted,
+    adoption,
+    refused,
+    table_exists,
+)
+from consumer.sink.mysql.statements.planned import PlannedDdl, Records, translated
 from consumer.sink.mysql.statements.table_modes import Merged, run_merged
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
@@ -253,15 +259,10 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> 
         if number in MISSING and step.file.type in DROP_ACTIONS | {Action.DROP_SCHEMA}:
             return _was_not_there(step)
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
-            return adopt_database(cursor, step, statement)
+            cursor.execute(adoption(step, statement))
+            return adopted(step)
         raise
     return ""
-
-
-_CREATE_DATABASE = re.compile(
-    r"\s*CREATE\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:`(?:[^`]|``)+`|\S+)", re.I
-)
-_TIDB_DEFAULTS = "CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
 
 
 def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
@@ -284,7 +285,7 @@ def _enter_or_create(cursor: pymysql.cursors.Cursor, database: str) -> None:
     except pymysql.MySQLError as error:
         if errno(error) not in MISSING:
             raise
-        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(database)} {_TIDB_DEFAULTS}")
+        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(database)} {TIDB_DEFAULTS}")
         cursor.execute(f"USE {quote(database)}")
 
 
@@ -296,10 +297,3 @@ def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
             raise
         return False
     return True
-
-
-def adopt_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
-    """A database that is there already gets upstream's defaults: tables that name no character set take them."""
-    options = _CREATE_DATABASE.sub("", statement, count=1).strip(" ;\r\n") or _TIDB_DEFAULTS
-    cursor.execute(f"ALTER DATABASE {quote(step.name.database)} {options}")
-    return f"the database {step.name.database} existed already; it has upstream's character set now"

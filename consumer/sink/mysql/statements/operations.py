@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pymysql
 
@@ -12,9 +13,9 @@ from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import RewriteContext, rewrite
 from consumer.ddl.tokens import tokenize
 from consumer.errors import DdlRefused
-from consumer.model.actions import INDEX_ACTIONS, Action
-from consumer.model.hints import not_kept_hint, statement_refused
-from consumer.model.names import TableName, qualified, same_names
+from consumer.model.actions import CREATE_ACTIONS, INDEX_ACTIONS, Action
+from consumer.model.hints import not_kept_hint, statement_refused, table_there_hint
+from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_definition import PartitionKind
 from consumer.model.texts import cut
@@ -27,6 +28,10 @@ from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, ses
 
 _LAST = "\uffff"
 """The last character of 3 bytes."""
+_CREATE_DATABASE = re.compile(
+    r"\s*CREATE\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:`(?:[^`]|``)+`|\S+)", re.I
+)
+TIDB_DEFAULTS = "CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,30 @@ def operations(step: ApplyDdl, now: TargetNow, zone: str, resumed: bool = False)
         dropped = f"DROP TABLE {qualified(step.name_before.database, step.name_before.table)}"
         return Operations((dropped,), f"{step.name} was called {step.name_before} in the target")
     try:
-        return _written(step, now, zone)
+        done = _written(step, now, zone)
+        if step.file.type == Action.CREATE_SCHEMA and now.has_database(step.name.database):
+            return replace(done, statements=(adoption(step, done.statements[0]),), note=adopted(step))
+        return done
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
         hint = not_kept_hint(step.table, step.file.version) if lost else ""
         raise DdlRefused(error.message, hint=hint) from error
+
+
+def adoption(step: ApplyDdl, statement: str) -> str:
+    """A database that is there already gets upstream's defaults: tables that name no character set take them.
+    `statement` would have created it."""
+    options = _CREATE_DATABASE.sub("", statement, count=1).strip(" ;\r\n") or TIDB_DEFAULTS
+    return f"ALTER DATABASE {quote(step.name.database)} {options}"
+
+
+def adopted(step: ApplyDdl) -> str:
+    return f"the database {step.name.database} existed already; it has upstream's character set now"
+
+
+def table_exists(step: ApplyDdl) -> tuple[str, str]:
+    """The reason and the hint where a table that `step` creates is there, and not of it."""
+    return "a table of this name exists", table_there_hint(step.table, step.file.version)
 
 
 def preview(
@@ -95,9 +119,12 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
     if (missing := target.lacking(step)) is not None:
         return TargetDdl(error=f"the target has no table {missing}")
     done = operations(step, target, zone)
-    target.follow(step, None if done.trash is not None else done.statements)
-    shown = done.statements if done.trash is None else tuple(target.moves(step, done.trash))
-    return TargetDdl(shown, done.note)
+    if step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and step.merged is None and target.holds(step.name):
+        raise DdlRefused(table_exists(step)[0])
+    if done.trash is not None:
+        return TargetDdl(tuple(target.moves(step, done.trash)), done.note)
+    target.follow(step, done.statements)
+    return TargetDdl(done.statements, done.note)
 
 
 def _uses_trash(step: ApplyDdl, trash: TableName, now: TargetNow, resumed: bool) -> bool:

@@ -11,7 +11,6 @@ import pymysql
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.hints import table_there_hint
 from consumer.model.names import qualified
 from consumer.model.progress import DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl
@@ -22,7 +21,7 @@ from consumer.sink.mysql.server.connection import SESSION_MARK, FlavorName, chec
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.statements.evidence import BeforeState, before_state, look_again
-from consumer.sink.mysql.statements.operations import Operations, check_names, operations, refused
+from consumer.sink.mysql.statements.operations import Operations, check_names, operations, refused, table_exists
 from consumer.sink.mysql.statements.target_now import TargetNow
 from consumer.sink.mysql.statements.trash import is_taken
 from consumer.target import DdlOutcome
@@ -123,11 +122,6 @@ def _misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorNam
     if cursor.fetchone() is None:
         return ""
     return "rows whose HASH is NULL are in another partition here than upstream"
-
-
-def table_exists(step: ApplyDdl) -> tuple[str, str]:
-    """The reason and the hint where a table that `step` creates is there, and not of it."""
-    return "a table of this name exists", table_there_hint(step.table, step.file.version)
 
 
 def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:

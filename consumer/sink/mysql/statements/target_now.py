@@ -17,7 +17,16 @@ from consumer.model.names import TableName, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import UNTOLD, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
-from consumer.sink.mysql.statements.trash import Found, find, is_there, left_to_do, statements
+from consumer.sink.mysql.statements.trash import (
+    Found,
+    base_tables,
+    find,
+    has_database,
+    is_there,
+    keep_database,
+    statements,
+    triggers_of,
+)
 from consumer.sink.mysql.tables.describe import table_indexes
 
 _COLLATIONS: WeakKeyDictionary[pymysql.Connection, frozenset[str]] = WeakKeyDictionary()
@@ -69,6 +78,9 @@ class TargetNow:
         """Whether the table is there; of one table, looked at alone."""
         return is_there(self._cursor, table, self.flavor)
 
+    def has_database(self, database: str) -> bool:
+        return has_database(self._cursor, database, self.flavor)
+
     def indexes(self, table: TableName) -> TableIndexes:
         return table_indexes(self._cursor, table)
 
@@ -116,6 +128,7 @@ class _Table:
     """What the plan's statements do to it."""
     likened: bool = False
     """It began as a copy of that."""
+    is_view: bool = False
 
 
 class PlannedTarget(TargetNow):
@@ -123,7 +136,10 @@ class PlannedTarget(TargetNow):
 
     def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> None:
         super().__init__(cursor, flavor)
-        self._tables: dict[TableName, _Table] = {}
+        self._tables: dict[TableName, _Table | None] = {}
+        """Those that the plan makes, moves or drops (None), by their names behind that."""
+        self._databases: dict[str, bool] = {}
+        """Whether they are there then; of those that somebody asked for, or that the plan makes or drops."""
         self._changed: set[TableName] = set()
 
     @cached_property
@@ -131,13 +147,20 @@ class PlannedTarget(TargetNow):
         return frozenset(name.folded for name in self.tables)
 
     def has(self, table: TableName) -> bool:
+        if table in self._tables:
+            return self._tables[table] is not None
         return table in self._changed or super().has(table)
 
     def all_tables(self) -> Collection[TableName]:
-        return self.tables.union(self._changed)
+        return [name for name in self.tables.union(self._changed, self._tables) if self.has(name)]
 
     def holds(self, table: TableName) -> bool:
-        return table in self._changed or super().holds(table)
+        return self._tables[table] is not None if table in self._tables else super().holds(table)
+
+    def has_database(self, database: str) -> bool:
+        if database not in self._databases:
+            self._databases[database] = super().has_database(database)
+        return self._databases[database]
 
     def indexes(self, table: TableName) -> TableIndexes:
         place = self._at(table)
@@ -155,45 +178,89 @@ class PlannedTarget(TargetNow):
         if step.file.type in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS:
             return None
         name = step.old_name or step.name
+        if name in self._tables:
+            return name if self._tables[name] is None else None
         return None if name in self._changed or name.folded in self._folded else name
 
     def moves(self, step: ApplyDdl, trash: TableName) -> list[str]:
-        """The statements that bring the table of `step` to the trash, or back."""
-        if step.file.type == Action.DROP_SCHEMA:
-            return left_to_do(self._cursor, step, trash, self.flavor)
-        found = find(self._cursor, step.name, trash, self.flavor)
-        if step.name in self._changed:
-            found = Found(in_trash=found.in_trash)
-        return statements(step, trash, replace(found, in_trash=found.in_trash or trash in self._changed))
+        """The statements that bring the table of `step` to the trash, or back. They are taken in."""
+        action, name = step.file.type, step.name_before
+        if action == Action.DROP_SCHEMA:
+            return self._database_moves(name.database, trash.database)
+        place, there, in_trash = self._at(name), self.holds(name), self.holds(trash)
+        found = Found(there, in_trash)
+        if there and not in_trash and place.today is not None:
+            today = find(self._cursor, place.today, None, self.flavor)
+            found = replace(today, there=True, empty=today.empty and name not in self._changed)
+        left = statements(step, trash, found)
+        if action == Action.RECOVER_TABLE:
+            self._move(trash, name)
+            self._databases[name.database] = True
+        elif action == Action.TRUNCATE_TABLE:
+            if there and not in_trash and not found.empty:
+                self._tables |= {trash: place, name: replace(place, likened=True)}
+        elif there and not in_trash:
+            self._move(name, trash)
+        else:
+            self._tables[name] = None
+        return left
+
+    def _database_moves(self, database: str, trash: str) -> list[str]:
+        if not self.has_database(database):
+            return []
+        planned = {name: place for name, place in self._tables.items() if place is not None and not place.is_view}
+        own = {name for name in base_tables(self._cursor, database) if name not in self._tables}
+        own |= {name for name in planned if name.database == database}
+        # Triggers stay with their tables for as long as those are there.
+        today = {self._at(name).today for name in own if not self._at(name).likened}
+        triggers = [t for t, table in triggers_of(self._cursor, database).items() if table in today]
+        for name in own:
+            self._move(name, TableName(trash, name.table))
+        if own:
+            self._databases[trash] = True
+        self._drop_database(database)
+        return keep_database(database, trash, own, triggers)
 
     def touched(self, step: ApplyDdl) -> None:
         """What is looked at next comes behind `step`, whatever came of it."""
         self._changed |= {step.name, *step.touches, *filter(None, (step.trash, step.old_name))}
 
-    def follow(self, step: ApplyDdl, executed: Sequence[str] | None) -> None:
-        """Take in what a step executes; None for one that moves its table to the trash, or back."""
+    def follow(self, step: ApplyDdl, executed: Sequence[str]) -> None:
+        """Take in what a step executes that moves nothing to the trash, or back."""
         name, action = step.name, step.file.type
-        if action in RENAME_ACTIONS:
+        if action in CREATE_ACTIONS | RENAME_ACTIONS or action == Action.CREATE_SCHEMA:
+            self._databases[name.database] = True
+        if action == Action.DROP_SCHEMA:
+            self._drop_database(name.database)
+        elif action in RENAME_ACTIONS:
             self._move(step.old_name, name)
-        elif action == Action.RECOVER_TABLE:
-            self._move(step.trash, name)
         elif action in DROP_ACTIONS:
-            self._move(name, step.trash if executed is None else None)
-        elif executed is not None and action in CREATE_ACTIONS | INDEX_ACTIONS:
-            done = tuple(compiled(statement_of(statement)) for statement in executed)
-            place = _Table(None) if action in CREATE_ACTIONS else self._at(name)
-            source = done[0].named("like") if done else None
-            if source is not None:
-                like = source.within(step.name.database)
-                place, done = replace(self._at(like), likened=True), ()
-            self._tables[name] = replace(place, changes=(*place.changes, *done))
+            if step.merged is None:  # else the rows of the others stay
+                self._tables[step.name_before] = None
+        elif action in CREATE_ACTIONS | INDEX_ACTIONS:
+            self._change(step, executed)
+
+    def _change(self, step: ApplyDdl, executed: Sequence[str]) -> None:
+        name, action = step.name, step.file.type
+        done = tuple(compiled(statement_of(statement)) for statement in executed)
+        made = action in CREATE_ACTIONS and (step.merged is None or not self.holds(name))
+        place = _Table(None, is_view=action == Action.CREATE_VIEW) if made else self._at(name)
+        source = done[0].named("like") if done else None
+        if source is not None:
+            like = source.within(name.database)
+            place, done = replace(self._at(like), likened=True), ()
+        self._tables[name] = replace(place, changes=(*place.changes, *done))
 
     def _at(self, table: TableName) -> _Table:
-        return self._tables.get(table, _Table(table))
+        return self._tables.get(table, _Table(table)) or _Table(None)
 
-    def _move(self, old: TableName | None, new: TableName | None) -> None:
+    def _move(self, old: TableName | None, new: TableName) -> None:
         place = _Table(None) if old is None else self._at(old)
         if old is not None:
-            self._tables[old] = _Table(None)
-        if new is not None:
-            self._tables[new] = place
+            self._tables[old] = None
+        self._tables[new] = place
+
+    def _drop_database(self, database: str) -> None:
+        there = self.tables.union(self._tables, self._changed)
+        self._tables |= dict.fromkeys(name for name in there if name.database == database)
+        self._databases[database] = False

@@ -6,6 +6,7 @@ above the statement's version are written before it is recorded.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pymysql
@@ -37,10 +38,35 @@ def is_there(cursor: pymysql.cursors.Cursor, name: TableName, flavor: FlavorName
     return look(cursor, 0, "", (name,), (), flavor).definitions[0] is not None
 
 
+def has_database(cursor: pymysql.cursors.Cursor, database: str, flavor: FlavorName) -> bool:
+    return look(cursor, 0, database, (), (), flavor).definitions[0] is not None
+
+
+def base_tables(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
+    """Its tables but for views, which hold no rows."""
+    cursor.execute(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type <> 'VIEW'",
+        (database,),
+    )
+    return [TableName(database, table) for (table,) in cursor.fetchall()]
+
+
+def triggers_of(cursor: pymysql.cursors.Cursor, database: str) -> dict[str, TableName]:
+    """The tables of its triggers, by the trigger's name."""
+    cursor.execute(
+        "SELECT trigger_name, event_object_table FROM information_schema.triggers WHERE trigger_schema = %s",
+        (database,),
+    )
+    return {trigger: TableName(database, table) for trigger, table in cursor.fetchall()}
+
+
 def left_to_do(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, flavor: FlavorName) -> list[str]:
     """The statements that bring the target from what it is to where `step` leaves it; none: it is there."""
     if step.file.type == Action.DROP_SCHEMA:
-        return _keep_database(cursor, step.name.database, trash.database)
+        database = step.name.database
+        if not has_database(cursor, database, flavor):
+            return []
+        return keep_database(database, trash.database, base_tables(cursor, database), triggers_of(cursor, database))
     return statements(step, trash, find(cursor, step.name_before, trash, flavor))
 
 
@@ -148,24 +174,12 @@ def _is_bound(cursor: pymysql.cursors.Cursor, own: tuple[str, str]) -> bool:
     return cursor.fetchone() is not None
 
 
-def _keep_database(cursor: pymysql.cursors.Cursor, database: str, trash: str) -> list[str]:
-    """Its tables go to the database `trash`; views and triggers go with the database, as they hold no rows."""
-    cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (database,))
-    if cursor.fetchone() is None:
-        return []
-    cursor.execute(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type <> 'VIEW'"
-        " ORDER BY table_name",
-        (database,),
-    )
-    tables = [table for (table,) in cursor.fetchall()]
-    cursor.execute(
-        "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = %s ORDER BY trigger_name",
-        (database,),
-    )
-    triggers = [f"DROP TRIGGER {qualified(database, trigger)}" for (trigger,) in cursor.fetchall()]
-    moves = [(TableName(database, table), TableName(trash, table)) for table in tables]
-    moved = [f"CREATE DATABASE IF NOT EXISTS {quote(trash)}", *triggers, *_rename(*moves)] if moves else []
+def keep_database(database: str, trash: str, tables: Iterable[TableName], triggers: Iterable[str]) -> list[str]:
+    """The `tables` of a database that is there go to the database `trash`; views and `triggers` go with it, as they
+    hold no rows."""
+    moves = [(name, TableName(trash, name.table)) for name in sorted(tables)]
+    drops = [f"DROP TRIGGER {qualified(database, trigger)}" for trigger in sorted(triggers)]
+    moved = [f"CREATE DATABASE IF NOT EXISTS {quote(trash)}", *drops, *_rename(*moves)] if moves else []
     return [*moved, f"DROP DATABASE {quote(database)}"]
 
 
