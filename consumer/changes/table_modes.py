@@ -13,7 +13,7 @@ from consumer.changes.identity import first_of_equal, key_codes, last_of, row_co
 from consumer.changes.keyed import fold_keyed
 from consumer.codec import protocol_of
 from consumer.codec.change_table import Flags, Ints, change_schema
-from consumer.model.load import Forming, LoadTask
+from consumer.model.load import LoadTask, ModeLoad
 from consumer.model.table_modes import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, ModeKind, source_of
 from consumer.model.times import LOGICAL_BITS, MAX_TSO
 
@@ -30,7 +30,7 @@ def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
 
 def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = True) -> pa.Table:
     """`fold` of rows with the values of upstream's key in the columns `key`. Raises CannotBeExact."""
-    kind = None if task.forming is None else task.forming.mode.kind
+    kind = None if task.mode_load is None else task.mode_load.mode.kind
     if kind in (ModeKind.APPEND, ModeKind.HISTORY):
         of_all = _every_change if kind is ModeKind.APPEND else _last_of_moments
         return of_all(changes, key) if final and changes.num_rows else changes
@@ -44,18 +44,20 @@ def to_write(changes: pa.Table, task: LoadTask) -> pa.Table:
 
 def in_mode(changes: pa.Table, task: LoadTask) -> pa.Table:
     """Finally folded `changes` as puts and deletes of the target."""
-    forming = task.forming
-    if forming is None:
+    mode_load = task.mode_load
+    if mode_load is None:
         return changes
-    if forming.mode.kind is ModeKind.HISTORY:
-        return _versions(changes, task, forming)
-    return _rows(changes, task, forming)
+    if mode_load.mode.kind is ModeKind.HISTORY:
+        return _versions(changes, task, mode_load)
+    return _rows(changes, task, mode_load)
 
 
 def added(changes: pa.Table, task: LoadTask) -> list[Values]:
     """The values of the columns that the task's mode adds, for finally folded `changes`, of which the values of
     upstream's columns do not matter. Versions of rows have `versions`."""
-    return [_VALUES[usual](changes, task, task.forming) for usual in task.forming.mode.usual] if task.forming else []
+    return (
+        [_VALUES[usual](changes, task, task.mode_load) for usual in task.mode_load.mode.usual] if task.mode_load else []
+    )
 
 
 def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
@@ -96,12 +98,12 @@ def _kinds(changes: pa.Table) -> Ints:
     return kinds
 
 
-def _rows(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
-    puts = np.ones(changes.num_rows, np.bool_) if forming.mode.keeps_ended else changes.column("put").to_numpy()
-    return _written(changes, puts, added(changes, task), task, forming)
+def _rows(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.Table:
+    puts = np.ones(changes.num_rows, np.bool_) if mode_load.mode.keeps_ended else changes.column("put").to_numpy()
+    return _written(changes, puts, added(changes, task), task, mode_load)
 
 
-def _versions(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
+def _versions(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.Table:
     """A put for each row that came, up to the next change of its key; and a delete for the first change of each key,
     which ends the version that is there."""
     if not changes.num_rows:
@@ -113,7 +115,7 @@ def _versions(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
     first = first[first_of_equal(codes[first])]
     at = np.concatenate([np.flatnonzero(put), first])
     puts = np.arange(len(at)) < len(at) - len(first)
-    return _written(changes.take(pa.array(at)), puts, versions(ts[at], until[at]), task, forming)
+    return _written(changes.take(pa.array(at)), puts, versions(ts[at], until[at]), task, mode_load)
 
 
 def versions(ts: Ints, until: Ints) -> list[pa.Array]:
@@ -134,39 +136,39 @@ def next_changes(codes: Ints, ts: Ints, put: Flags) -> Ints:
     return later
 
 
-def _written(changes: pa.Table, puts: Flags, values: Sequence[Values], task: LoadTask, forming: Forming) -> pa.Table:
+def _written(changes: pa.Table, puts: Flags, values: Sequence[Values], task: LoadTask, mode_load: ModeLoad) -> pa.Table:
     """The rows of `changes` with the values of the columns that are added."""
-    upstream = (changes.column(f"c{position}") for position in range(len(forming.source.columns)))
+    upstream = (changes.column(f"c{position}") for position in range(len(mode_load.source.columns)))
     everything = [*upstream, *values]
     meta = [changes.column(name) for name in ("ts", "series", "rank")]
-    columns = [meta[0], pa.array(puts), *meta[1:], *(everything[place] for place in forming.places)]
+    columns = [meta[0], pa.array(puts), *meta[1:], *(everything[place] for place in mode_load.places)]
     return pa.Table.from_arrays(columns, schema=change_schema(task.target))
 
 
-def _op(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+def _op(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.Array:
     return pa.array(["I", "U", "D", "D"], pa.large_string()).take(pa.array(_kinds(changes)))
 
 
-def _commit_ts(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.ChunkedArray:
+def _commit_ts(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.ChunkedArray:
     return pc.cast(changes.column("ts"), pa.large_string())
 
 
-def _table(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+def _table(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.Array:
     return pa.repeat(pa.scalar(str(task.source.table), pa.large_string()), changes.num_rows)
 
 
-def _source(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+def _source(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.Array:
     return pa.repeat(pa.scalar(source_of(task.source.table), pa.large_string()), changes.num_rows)
 
 
-def _version(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+def _version(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.Array:
     """The last version below each commit-ts: what a folder is named does not say it."""
-    versions = np.array(forming.versions, np.int64)
+    versions = np.array(mode_load.versions, np.int64)
     at = np.searchsorted(versions, changes.column("ts").to_numpy(), side="left") - 1
     return pc.cast(pa.array(versions[np.maximum(at, 0)]), pa.large_string())
 
 
-def _deleted_at(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.ChunkedArray:
+def _deleted_at(changes: pa.Table, task: LoadTask, mode_load: ModeLoad) -> pa.ChunkedArray:
     return times(np.where(changes.column("put").to_numpy(), 0, changes.column("ts").to_numpy()))
 
 
@@ -176,7 +178,7 @@ def times(ts: Ints) -> pa.Array:
     return moments.cast(pa.timestamp("us")).cast(pa.large_string())
 
 
-_VALUES: Mapping[str, Callable[[pa.Table, LoadTask, Forming], pa.Array | pa.ChunkedArray]] = {
+_VALUES: Mapping[str, Callable[[pa.Table, LoadTask, ModeLoad], pa.Array | pa.ChunkedArray]] = {
     OP: _op,
     COMMIT_TS: _commit_ts,
     TABLE: _table,

@@ -157,7 +157,7 @@ class LoadTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Forming:
+class ModeLoad:
     """How a table's changes become rows of a target that is no mirror."""
 
     source: LoadTarget
@@ -212,7 +212,7 @@ class LoadTask:
 
     `parts` is which partition of the table a series writes, by the series' number, `writers` who writes it: date
     folders of unknown order are series of one writer. `never_split`: the operator says that no two writers share a
-    partition. `forming`: rows are written in a form of their own; None: as they are.
+    partition. `mode_load`: rows are written in a form of their own; None: as they are.
     """
 
     number: int
@@ -224,12 +224,12 @@ class LoadTask:
     parts: tuple[int, ...] = ()
     writers: tuple[int, ...] = ()
     never_split: bool = False
-    forming: Forming | None = None
+    mode_load: ModeLoad | None = None
 
     @property
     def source(self) -> LoadTarget:
         """What rows are decoded for, and by whose key they are folded."""
-        return self.target if self.forming is None else self.forming.source
+        return self.target if self.mode_load is None else self.mode_load.source
 
     def layout_of(self, piece: FileSlice) -> Layout:
         return self.layouts[piece.layout] if self.layouts else ()

@@ -11,7 +11,7 @@ from consumer.model.files import DataFile, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.model.table_definition import UNTOLD, Charset, Partitioning, TableIndexes
-from consumer.model.table_modes import FormedDdl
+from consumer.model.table_modes import ModeDdl
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ApplyDdl:
     """Those of `touches` that the statement does not name and only comes after; upstream may not have them any more."""
     routed: SchemaFile | None = None
     """`file` with its query in the target's names; None where these are the upstream's."""
-    formed: FormedDdl | None = None
+    mode_ddl: ModeDdl | None = None
     """What it does to a table that is no mirror; None where it is one, or where that is the same."""
 
     @property
@@ -124,9 +124,9 @@ class ApplyDdl:
         return self.old_name if dropped and self.old_name is not None else self.name
 
     @property
-    def merged(self) -> FormedDdl | None:
-        """`formed`, of a table that others are merged with: it can be done again until it is recorded."""
-        return self.formed if self.formed is not None and self.formed.mode.merges else None
+    def merged(self) -> ModeDdl | None:
+        """`mode_ddl`, of a table that others are merged with: it can be done again until it is recorded."""
+        return self.mode_ddl if self.mode_ddl is not None and self.mode_ddl.mode.merges else None
 
     @property
     def id(self) -> DdlId:

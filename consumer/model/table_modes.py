@@ -172,7 +172,7 @@ def source_of(table: TableName) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FormedDdl:
+class ModeDdl:
     """A statement about a table with a mode: the columns of the target's table `before` (of a CREATE TABLE: none) and
     `after` it, the added ones at their end. Its primary key are those with `is_pk`."""
 

@@ -35,7 +35,7 @@ class Found:
 def find_rows(names: Collection[Name], task: LoadTask, loader: Loader, reader: RangeReader) -> dict[Name, Found]:
     """Of each row the newest change in the load's files; a row that is in none of them is left out. Raises what
     decoding raises."""
-    if task.forming is not None:
+    if task.mode_load is not None:
         return {}  # what the target was given is not what the files have
     divisible = protocol_of(task.dialect).splittable(task.dialect)
     if not divisible and any(piece.length > _WHOLE_BYTES for piece in task.slices):

@@ -106,7 +106,7 @@ class LoadRunner:
                 context.stop(table, too_long)
                 continue
             try:
-                task = version.task(next(self._numbers), target, version.forming(target))
+                task = version.task(next(self._numbers), target, version.mode_load(target))
             except ConsumerError as error:
                 context.stop(table, error)
                 continue

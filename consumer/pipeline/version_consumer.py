@@ -14,7 +14,7 @@ from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column
 from consumer.model.files import Folder, SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
-from consumer.model.load import POSITION_BITS, Dialect, FileSlice, Forming, LoadTarget, LoadTask, Purpose, TableLoad
+from consumer.model.load import POSITION_BITS, Dialect, FileSlice, LoadTarget, LoadTask, ModeLoad, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.table_definition import KeyColumns
@@ -22,7 +22,7 @@ from consumer.model.table_modes import Chosen, TableMode
 from consumer.model.table_rules import TableRules
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
-from consumer.plan.table_modes import form_columns, stored_columns
+from consumer.plan.table_modes import mode_columns, stored_columns
 from consumer.target import LoadRequest
 
 SLICE_BYTES = 32 << 20
@@ -67,7 +67,7 @@ class TableVersionConsumer:
         )
         labels = self._labels(columns, shape)
         if load.mode is not None:
-            return self._formed(load, load.mode, columns, shape, labels)
+            return self._mode_ddl(load, load.mode, columns, shape, labels)
         return LoadRequest(
             load, columns, shape.unique_keys(columns), shape.index_names, shape.told_unique, labels, shape.plain
         )
@@ -79,7 +79,7 @@ class TableVersionConsumer:
         history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
         return history[-1].columns, self.catalog.shape(statements[-1]) if statements else Shape()
 
-    def _formed(
+    def _mode_ddl(
         self,
         load: TableLoad,
         mode: TableMode,
@@ -105,7 +105,7 @@ class TableVersionConsumer:
                 table=str(table),
             )
         named = {same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)}
-        return LoadRequest(load, form_columns(mode, table, columns, shape), labels=named)
+        return LoadRequest(load, mode_columns(mode, table, columns, shape), labels=named)
 
     def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:
         if lost := chosen.lacking(self.had()):
@@ -157,14 +157,14 @@ class TableVersionConsumer:
         known = {name: labels or shape.columns.get(name, Definition()).elements for name, labels in found.items()}
         return {name: labels for name, labels in known.items() if labels}
 
-    def task(self, number: int, target: LoadTarget, forming: Forming | None) -> LoadTask:
+    def task(self, number: int, target: LoadTarget, mode_load: ModeLoad | None) -> LoadTask:
         """Raises CannotBeExact if it is unknown how to read CSV rows."""
         protocol = protocol_of(self.dialect)
         whole = not target.key or target.whole or not protocol.splittable(self.dialect)
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
-        source = target if forming is None else forming.source
+        source = target if mode_load is None else mode_load.source
         layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         return LoadTask(
             number,
@@ -176,18 +176,18 @@ class TableVersionConsumer:
             self._parts(),
             self._writers(),
             self.rules.never_split(self.load.table),
-            forming,
+            mode_load,
         )
 
-    def forming(self, target: LoadTarget) -> Forming | None:
+    def mode_load(self, target: LoadTarget) -> ModeLoad | None:
         """How changes become rows of `target`; None where they are. Raises SchemaDrift where it computes a column that
         the table's mode adds."""
-        forming = self._forming(target)
-        if forming is not None:
-            _check_written(forming.mode, target)
-        return forming
+        mode_load = self._mode_load(target)
+        if mode_load is not None:
+            _check_written(mode_load.mode, target)
+        return mode_load
 
-    def _forming(self, target: LoadTarget) -> Forming | None:
+    def _mode_load(self, target: LoadTarget) -> ModeLoad | None:
         mode = target.load.mode
         if mode is None:
             return None
@@ -203,7 +203,7 @@ class TableVersionConsumer:
             events=mode.keeps_ended,
         )
         found = (places.get(n, len(upstream) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
-        return Forming(source, tuple(found), self.versions)
+        return ModeLoad(source, tuple(found), self.versions)
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -250,8 +250,8 @@ class TableVersionConsumer:
 
     def source(self, target: LoadTarget) -> LoadTarget:
         """What rows are decoded for, which the rules about changes are about: upstream's columns."""
-        forming = self._forming(target)
-        return target if forming is None else forming.source
+        mode_load = self._mode_load(target)
+        return target if mode_load is None else mode_load.source
 
     def _parts(self) -> tuple[int, ...]:
         """By the number of a series, which of the table's partitions it writes."""

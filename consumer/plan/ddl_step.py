@@ -11,10 +11,10 @@ from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import ApplyDdl
-from consumer.model.table_modes import FormedDdl
+from consumer.model.table_modes import ModeDdl
 from consumer.model.texts import cut
 from consumer.plan.statement import NotRead, Statement
-from consumer.plan.table_modes import check_beside, formed
+from consumer.plan.table_modes import check_beside, mode_ddl
 
 _UNRECORDED = ProgressChange()
 
@@ -42,12 +42,12 @@ def ddl_step(
         trash=statement.kept_as(complete=False) if lacking else statement.trash,
         behind=naming.targets(statement.behind),
         routed=query,
-        formed=change,
+        mode_ddl=change,
     )
 
 
-def _written(statement: Statement) -> tuple[SchemaFile | None, FormedDdl | None]:
-    """`routed` and `formed` of the step. Raises DdlRefused where the text is not what its file says, or cannot be
+def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
+    """`routed` and `mode_ddl` of the step. Raises DdlRefused where the text is not what its file says, or cannot be
     written in the target's names, and where it cannot be done to tables with a mode."""
     if not statement.executed:
         return None, None
@@ -56,7 +56,7 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, FormedDdl | None]
         named = {*statement.touches, *statement.drops} - {*statement.behind}
         query = routed(statement.file, statement.naming, named, statement.old_name)
         check_beside(statement)
-        return query, formed(statement)
+        return query, mode_ddl(statement)
     except DdlRefused as error:
         raise cannot_be_executed(statement, error) from error
 

@@ -17,7 +17,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.naming import Naming
-from consumer.model.table_modes import Chosen, FormedDdl, TableMode, canonical
+from consumer.model.table_modes import Chosen, ModeDdl, TableMode, canonical
 from consumer.plan.statement import Statement
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
@@ -26,7 +26,7 @@ _REMOVING = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
 _BRINGING = frozenset({Action.ADD_COLUMN, Action.ADD_COLUMNS, Action.MULTI_SCHEMA_CHANGE})
 
 
-def form_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
+def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
     """The columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for upstream's
     key, and those that the mode adds. Raises CannotBeExact."""
     unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
@@ -79,12 +79,12 @@ def stored_columns(columns: Sequence[Column], shape: Shape) -> Iterator[Column]:
             yield _labelled(column, shape)
 
 
-def formed(statement: Statement) -> FormedDdl | None:
+def mode_ddl(statement: Statement) -> ModeDdl | None:
     """What the statement does to a table with a mode; None for a mirror, and for what means the same for all modes.
     Raises DdlRefused, without the statement's text."""
     file, mode = statement.file, statement.naming.mode(statement.file.name)
     if mode is not None and mode.merges and statement.action in _REMOVING:
-        return FormedDdl(mode, (), mode.added)
+        return ModeDdl(mode, (), mode.added)
     if mode is None or statement.action in _AS_WRITTEN or statement.shapes is None:
         return None
     before, after = statement.shapes(file)
@@ -94,10 +94,10 @@ def formed(statement: Statement) -> FormedDdl | None:
     if mode.chosen is not None:
         _check_chosen(mode.chosen, file, () if creates or columns is None else columns, creates)
     try:
-        found = FormedDdl(
+        found = ModeDdl(
             mode,
-            () if creates or columns is None else form_columns(mode, file.name, columns, before),
-            form_columns(mode, file.name, file.columns, after),
+            () if creates or columns is None else mode_columns(mode, file.name, columns, before),
+            mode_columns(mode, file.name, file.columns, after),
         )
     except CannotBeExact as error:
         raise DdlRefused(error.message, hint=error.hint) from error
@@ -125,7 +125,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             )
 
 
-def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
+def _check_columns(found: ModeDdl, file: SchemaFile) -> None:
     """Other tables have the columns of a merged one too, and not at the same time as this one."""
     said = declared_columns(file, found.mode, found.before)
     before = {same_name(column.name): column for column in found.before}
@@ -247,7 +247,7 @@ def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
             )
 
 
-def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
+def _moves_key(found: ModeDdl, file: SchemaFile) -> bool:
     old_name = declared_columns(file, found.mode, found.before).old_name
     before = same_names(column.name for column in found.before if column.is_pk)
     added = {column.name for column in found.mode.added}

@@ -18,7 +18,7 @@ from consumer.model.table_modes import (
     TABLE,
     VALID_TO,
     VERSION,
-    FormedDdl,
+    ModeDdl,
     ModeKind,
 )
 from consumer.model.times import tso_to_text
@@ -71,7 +71,7 @@ Text = Callable[[str], str]
 
 
 def closing_statement(
-    formed: FormedDdl,
+    mode_ddl: ModeDdl,
     there: str,
     table: TableName,
     version: int,
@@ -83,7 +83,7 @@ def closing_statement(
     """The statement that ends the rows of `there`, a table's name in SQL, at `version`; `table` is upstream's name. It
     can run again. `own` writes a column of the key so that the target tells its values apart as they are;
     `stays` are the assignments that keep columns as they are which the target would change by itself."""
-    mode = formed.mode
+    mode = mode_ddl.mode
     names = {usual: quote(mode.name(usual)) for usual in mode.usual}
     also = f"{''.join(f', {assigned}' for assigned in stays)} WHERE"
     if mode.kind is ModeKind.SOFT_DELETE:
@@ -92,8 +92,8 @@ def closing_statement(
     if mode.kind is ModeKind.HISTORY:
         ended, current = names[VALID_TO], names[IS_CURRENT]
         return f"UPDATE {there} SET {ended} = {literal(tso_to_text(version))}, {current} = 0{also} {ended} IS NULL"
-    upstream = [quote(column.name) for column in formed.after[: -len(mode.added)]]
-    key = ", ".join(own(column) for column in formed.after if column.name in formed.key)
+    upstream = [quote(column.name) for column in mode_ddl.after[: -len(mode.added)]]
+    key = ", ".join(own(column) for column in mode_ddl.after if column.name in mode_ddl.key)
     gone = f"{names[OP]} = 'D'"
     # At one commit-ts a row comes behind the one that gave it its key.
     ranked = f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {names[COMMIT_TS]} DESC, {gone}) AS {_RANK}"

@@ -86,7 +86,7 @@ class Comparison:
         if not task.target.key:
             return compare_multisets(task, eras, held)
         last = {n: folded(rows, task.eras[n].task, task.upstream_key) for n, rows in eras.items()}
-        return compare_keyed(task, _formed_eras(task, last, self.comparer), held)
+        return compare_keyed(task, _mode_eras(task, last, self.comparer), held)
 
     def _expected(
         self, number: int, pieces: Group, buckets: int, moved: Moved
@@ -158,7 +158,7 @@ def _is_value(name: str) -> bool:
     return name[0] == "c" and name[1:].isdigit()
 
 
-def _formed_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Comparer) -> Mapping[int, pa.Table]:
+def _mode_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Comparer) -> Mapping[int, pa.Table]:
     """`eras` have the finally folded changes of each era, with the values of upstream's columns in their normal form;
     what comes has those that the mode adds too. In a mode that keeps rows that ended each row is a put."""
     modes = task.modes

@@ -15,7 +15,7 @@ from consumer.model.bad_rows import Quarantine
 from consumer.model.check import Era, Modes
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, SchemaFile
-from consumer.model.load import Forming, LoadTarget, Purpose, TableLoad
+from consumer.model.load import LoadTarget, ModeLoad, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
@@ -211,8 +211,8 @@ class TableHistory:
         version = TableVersionConsumer(load, self.assembly.catalog, self.options.files.dialect, self.options.rules)
         version.check_rules(own)
         version.check_schemas()
-        forming = None if self.mode is None else Forming(own, places, version.versions)
-        return Era(version.task(number, own, forming), places, known, span.known.added, span.kept)
+        mode_load = None if self.mode is None else ModeLoad(own, places, version.versions)
+        return Era(version.task(number, own, mode_load), places, known, span.known.added, span.kept)
 
     @property
     def _quarantined(self) -> Quarantine | None:

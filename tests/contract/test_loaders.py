@@ -18,7 +18,7 @@ from consumer.changes.identity import identities
 from consumer.codec.typed import typed
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
 from consumer.model.check import CheckTask, Counted, Era, Modes
-from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask, TableLoad
+from consumer.model.load import Dialect, FileSlice, LoadOutcome, LoadPart, LoadTarget, LoadTask, ModeLoad, TableLoad
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.model.table_modes import ModeKind, TableMode
@@ -298,7 +298,7 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
     columns = (ID, NAME, *form.added)
     key = tuple(position for position, column in enumerate(columns) if column.is_pk)
     written = replace(target_of(columns, key, TABLES[0]), settings=None)
-    reading = replace(task(0, files), target=own, forming=Forming(own, tuple(range(len(columns))), (1, 15)))
+    reading = replace(task(0, files), target=own, mode_load=ModeLoad(own, tuple(range(len(columns))), (1, 15)))
     added = {2 + at: at for at in range(len(form.added))}
     era = Era(reading, (0, 1, *[-1] * len(added)), (True,) * len(columns))
     asked = CheckTask(

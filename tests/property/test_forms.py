@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumer.changes.table_modes import fold, in_mode
 from consumer.codec.change_table import change_schema
-from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask, TableLoad
+from consumer.model.load import Dialect, LoadTarget, LoadTask, ModeLoad, TableLoad
 from consumer.model.steps import Window
 from consumer.model.table_modes import ModeKind, TableMode
 from consumer.model.times import tso_to_time
@@ -97,8 +97,8 @@ def task_of(kind: ModeKind) -> LoadTask:
     names = tuple(column.name for column in columns)
     source = LoadTarget(TableLoad(TABLE, mode=form), (ID, VALUE), ("id", "v"), (0,), events=True)
     target = LoadTarget(TableLoad(TABLE), columns, names, tuple(n for n, column in enumerate(columns) if column.is_pk))
-    forming = Forming(source, tuple(range(len(columns))), VERSIONS)
-    return LoadTask(0, target, Window(0, 100 * MS), (), Dialect(), forming=forming)
+    mode_load = ModeLoad(source, tuple(range(len(columns))), VERSIONS)
+    return LoadTask(0, target, Window(0, 100 * MS), (), Dialect(), mode_load=mode_load)
 
 
 def rows_of(parts: Sequence[Sequence[_Row]], kind: ModeKind) -> list[tuple[str | None, ...]]:

@@ -22,7 +22,7 @@ from consumer.model.table_modes import (
     TABLE,
     VALID_TO,
     VERSION,
-    FormedDdl,
+    ModeDdl,
     ModeKind,
     source_of,
 )
@@ -38,8 +38,8 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         return moved
     if step.merged is not None:
         return _merge(tables, step, step.merged)
-    formed = step.formed
-    columns = tuple(column for column in (formed.after if formed else step.file.columns) if not column.hidden)
+    mode_ddl = step.mode_ddl
+    columns = tuple(column for column in (mode_ddl.after if mode_ddl else step.file.columns) if not column.hidden)
     if action == Action.DROP_SCHEMA:
         for gone in [table for table in tables if table.database == name.database]:
             del tables[gone]
@@ -63,8 +63,8 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         if name in tables:
             raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = tables.pop(old)
-    elif formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
-        _end_rows(tables[name], formed, step)
+    elif mode_ddl is not None and mode_ddl.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
+        _end_rows(tables[name], mode_ddl, step)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)
     return ""
@@ -106,9 +106,9 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
-    formed = step.formed
-    before = formed.before if formed else step.known.columns or ()
-    parsed = declared_columns(step.file, formed.mode if formed else None, before)
+    mode_ddl = step.mode_ddl
+    before = mode_ddl.before if mode_ddl else step.known.columns or ()
+    parsed = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(parsed.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows
@@ -119,27 +119,27 @@ def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, tr
     table.columns = columns
 
 
-def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedDdl) -> str:
+def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, mode_ddl: ModeDdl) -> str:
     """Others are merged with the table: what the statement means for its own rows."""
-    source, own = formed.mode.name(SOURCE), source_of(step.table)
+    source, own = mode_ddl.mode.name(SOURCE), source_of(step.table)
     creates = step.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
     if step.name not in tables and not creates:
         raise DdlRefused(f"the target has no table {step.name}: {step.file.query}", table=str(step.table))
-    bare = [replace(column, default=None, nullable=not column.is_pk) for column in formed.after]
+    bare = [replace(column, default=None, nullable=not column.is_pk) for column in mode_ddl.after]
     table = tables.setdefault(step.name, MemoryTable(tuple(bare)))
     if step.action in (Action.DROP_TABLE, Action.TRUNCATE_TABLE):
         table.rows = [row for row in table.rows if row[source] != own]
         return only_own_rows(step)
     there = {column.name: column for column in table.columns}
-    for column in formed.after:
+    for column in mode_ddl.after:
         if (other := there.get(column.name, column)).kind != column.kind or other.is_pk != column.is_pk:
             raise merge_conflict(step, f"column {column.name} is another there")
     if creates and any(row[source] == own for row in table.rows):
         raise rows_there(step, "in memory")
     new = [column for column in bare if column.name not in there]
     table.columns += tuple(new)
-    before, after = ({column.name for column in columns} for columns in (formed.before, formed.after))
-    values = {} if creates else {column.name: column.default for column in formed.after if column.name not in before}
+    before, after = ({column.name for column in columns} for columns in (mode_ddl.before, mode_ddl.after))
+    values = {} if creates else {column.name: column.default for column in mode_ddl.after if column.name not in before}
     values |= dict.fromkeys(before - after)
     for row in table.rows:
         row |= dict.fromkeys(column.name for column in new)
@@ -147,8 +147,8 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedD
     return ""
 
 
-def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:
-    mode, version = formed.mode, str(step.file.version)
+def _end_rows(table: MemoryTable, mode_ddl: ModeDdl, step: ApplyDdl) -> None:
+    mode, version = mode_ddl.mode, str(step.file.version)
     time = tso_to_text(step.file.version)
     if mode.kind is ModeKind.HISTORY:
         end: Row = {mode.name(VALID_TO): time, mode.name(IS_CURRENT): "0"}
@@ -160,6 +160,6 @@ def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:
     op, commit_ts = mode.name(OP), mode.name(COMMIT_TS)
     last: dict[tuple[object, ...], Row] = {}
     for row in sorted(table.rows, key=lambda row: (int(row[commit_ts]), row[op] != "D")):
-        last[tuple(row[name] for name in formed.key)] = row
+        last[tuple(row[name] for name in mode_ddl.key)] = row
     end = {op: "D", commit_ts: version, mode.name(TABLE): str(step.table), mode.name(VERSION): version}
     table.rows += [{**row, **end} for row in last.values() if row[op] != "D"]

@@ -16,7 +16,7 @@ from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl, TargetDdl
-from consumer.model.table_modes import SOURCE, FormedDdl
+from consumer.model.table_modes import SOURCE, ModeDdl
 from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.common import rows_there
 from consumer.sink.duckdb.connection import catalog, qualified
@@ -63,10 +63,10 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
         raise refused(step, str(error).splitlines()[0]) from error
 
 
-def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, formed: FormedDdl, written: Written) -> None:
+def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, mode_ddl: ModeDdl, written: Written) -> None:
     """A new table has no rows yet among those of the tables that it is merged with."""
-    there, own = written.table(step.name), own_rows(step, formed)
-    source = describe(connection, [step.name])[step.name].spelled(formed.mode.name(SOURCE))
+    there, own = written.table(step.name), own_rows(step, mode_ddl)
+    source = describe(connection, [step.name])[step.name].spelled(mode_ddl.mode.name(SOURCE))
     if source is not None and connection.execute(f"SELECT 1 FROM {there} WHERE {own} LIMIT 1").fetchall():
         found = rows_there(step, f"DELETE FROM {there} WHERE {own}")
         raise refused(step, found.message, found.hint)

@@ -16,7 +16,7 @@ from consumer.model.columns import Column
 from consumer.model.hints import NOT_KEPT, not_kept_hint, statement_refused, table_there_hint
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
-from consumer.model.table_modes import SOURCE, FormedDdl, source_of
+from consumer.model.table_modes import SOURCE, ModeDdl, source_of
 from consumer.model.texts import cut
 from consumer.sink.columnar.casts import backfill
 from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote
@@ -145,12 +145,12 @@ def _operations(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, wr
 
 
 def _merged(
-    step: ApplyDdl, formed: FormedDdl, table: ReplicaTable | None, zone: tzinfo, written: Written
+    step: ApplyDdl, mode_ddl: ModeDdl, table: ReplicaTable | None, zone: tzinfo, written: Written
 ) -> Operations:
     """`table` is None where it is not there yet."""
     action = step.action
     if table is None and action in CREATE_ACTIONS:
-        ordered = sorted(formed.after, key=lambda column: column not in formed.mode.added)
+        ordered = sorted(mode_ddl.after, key=lambda column: column not in mode_ddl.mode.added)
         return empty_table(step.name, Upstream(tuple(ordered)), written)
     if table is None and action == Action.DROP_TABLE:
         return Operations(note=f"{step.name} was not there")
@@ -158,7 +158,7 @@ def _merged(
         raise refused(step, MISSING, _RESTORE)
     removes = action in (Action.DROP_TABLE, Action.TRUNCATE_TABLE)
     try:
-        sql, after = merged_into(step, formed, table, zone, written.table(table.name))
+        sql, after = merged_into(step, mode_ddl, table, zone, written.table(table.name))
     except DdlRefused as error:
         raise refused(step, error.message, error.hint) from error
     return Operations(tuple(sql), {table.name: after}, only_own_rows(step) if removes else "")
@@ -172,8 +172,8 @@ def _created(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
     name = step.name
     if name in tables:
         raise refused(step, f"the table {name} exists already", table_there_hint(step.table, step.file.version))
-    if step.formed is not None:
-        return empty_table(name, Upstream(step.formed.after), written)
+    if step.mode_ddl is not None:
+        return empty_table(name, Upstream(step.mode_ddl.after), written)
     upstream = _like(step, tables) or _upstream(step.file.columns, changes_of(step.file).columns)
     return empty_table(name, upstream, written)
 
@@ -211,16 +211,16 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 
 
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
-    table, formed = _existing(step, step.name, tables), step.formed
-    there = formed.before if formed else step.known.columns or ()
-    definitions = declared_columns(step.file, formed.mode if formed else None, there)
-    if formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
+    table, mode_ddl = _existing(step, step.name, tables), step.mode_ddl
+    there = mode_ddl.before if mode_ddl else step.known.columns or ()
+    definitions = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, there)
+    if mode_ddl is not None and mode_ddl.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
         version, own = step.file.version, lambda column: quote(column.name)
         return Operations(
-            (closing_statement(formed, written.table(table.name), step.table, version, quote, literal, own),)
+            (closing_statement(mode_ddl, written.table(table.name), step.table, version, quote, literal, own),)
         )
     before = table.upstream or Upstream(visible(there or step.file.columns))
-    after = _upstream(step.file.columns if formed is None else formed.after, definitions, before)
+    after = _upstream(step.file.columns if mode_ddl is None else mode_ddl.after, definitions, before)
     found = changes(step, table, before, after, definitions, zone)
     emptied = (f"TRUNCATE {written.table(table.name)}",) if action == Action.TRUNCATE_TABLE else ()
     types = {change.name: change.value.type for change in found}
@@ -264,38 +264,38 @@ def refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
     return statement_refused(step.file, f"{why}: {cut(step.file.query)}", hint=hint)
 
 
-def own_rows(step: ApplyDdl, formed: FormedDdl) -> str:
+def own_rows(step: ApplyDdl, mode_ddl: ModeDdl) -> str:
     """The condition for the rows of the statement's table."""
-    return f"{quote(formed.mode.name(SOURCE))} = {literal(source_of(step.table))}"
+    return f"{quote(mode_ddl.mode.name(SOURCE))} = {literal(source_of(step.table))}"
 
 
 def merged_into(
-    step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo, there: str
+    step: ApplyDdl, mode_ddl: ModeDdl, table: ReplicaTable, zone: tzinfo, there: str
 ) -> tuple[list[str], ReplicaTable]:
     """The SQL, and what the table is then; it is `there` in SQL. Raises DdlRefused where it is not one that the
     statement's table can be merged into, and NotExact."""
-    own = own_rows(step, formed)
+    own = own_rows(step, mode_ddl)
     if step.action in (Action.TRUNCATE_TABLE, Action.DROP_TABLE):
         return [f"DELETE FROM {there} WHERE {own}"], table
-    if (why := merge_misfit(formed.after, table)) is not None or table.upstream is None:
+    if (why := merge_misfit(mode_ddl.after, table)) is not None or table.upstream is None:
         raise merge_conflict(step, why or "")
-    new = [column for column in formed.after if table.spelled(column.name) is None]
+    new = [column for column in mode_ddl.after if table.spelled(column.name) is None]
     sql = [f"ALTER TABLE {there} ADD COLUMN {quote(column.name)} {duckdb_type(column)}" for column in new]
     types = {**table.types, **{column.name: duckdb_type(column) for column in new}}
     known = {same_name(column.name) for column in new}
     kept = [column for column in table.upstream.columns if same_name(column.name) not in known]
     after = replace(table, types=types, upstream=Upstream((*kept, *new), table.upstream.virtual))
-    if step.action not in CREATE_ACTIONS and (values := _values(step, formed, after, zone)):
+    if step.action not in CREATE_ACTIONS and (values := _values(step, mode_ddl, after, zone)):
         sql.append(f"UPDATE {there} SET {', '.join(values)} WHERE {own}")
     return sql, after
 
 
-def _values(step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo) -> list[str]:
+def _values(step: ApplyDdl, mode_ddl: ModeDdl, table: ReplicaTable, zone: tzinfo) -> list[str]:
     """The values of the table's rows in columns that come, and none in those that go."""
-    parsed = declared_columns(step.file, formed.mode, formed.before)
-    before, after = ({same_name(column.name) for column in columns} for columns in (formed.before, formed.after))
+    parsed = declared_columns(step.file, mode_ddl.mode, mode_ddl.before)
+    before, after = ({same_name(column.name) for column in columns} for columns in (mode_ddl.before, mode_ddl.after))
     found = []
-    for column in formed.after[: -len(formed.mode.added)]:
+    for column in mode_ddl.after[: -len(mode_ddl.mode.added)]:
         if parsed.old_name(column.name) not in before:
             value = backfill(column, parsed.columns.get(same_name(column.name), Definition()), step.file.version, zone)
             name = table.spelled(column.name) or column.name
@@ -303,5 +303,5 @@ def _values(step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo
             if not empty and table.types[name] != value.type:
                 raise NotExact(f"column {name} is {table.types[name]} in the target, and its default {value.sql}")
             found.append(f"{quote(name)} = {'NULL' if empty else value.sql}")
-    gone = (table.spelled(column.name) for column in formed.before if same_name(column.name) not in after)
+    gone = (table.spelled(column.name) for column in mode_ddl.before if same_name(column.name) not in after)
     return found + [f"{quote(name)} = NULL" for name in gone if name is not None]

@@ -205,7 +205,7 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     that it takes is."""
     if step.file.type in _REPEATED:
         return True
-    if step.formed is not None or step.file.type in _SHOWN_OTHERWISE:
+    if step.mode_ddl is not None or step.file.type in _SHOWN_OTHERWISE:
         return False
     indexes = table_indexes(cursor, step.name_before)
     there = _names_there(cursor, step.name_before, indexes)

@@ -22,7 +22,7 @@ from consumer.model.texts import cut
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
-from consumer.sink.mysql.statements.table_modes import Merged, formed_statements
+from consumer.sink.mysql.statements.table_modes import Merged, mode_statements
 from consumer.sink.mysql.statements.target_now import Others, PlannedTarget, TargetNow
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
 
@@ -147,8 +147,8 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     statement = statement_of(step.statement.query)
     zone = agreed_zone(step, statement, zone, lambda: now.nodes_in_utc)
     session = session_zone(step, statement, zone)
-    if step.formed is not None:
-        found = tuple(formed_statements(step, step.formed, zone))
+    if step.mode_ddl is not None:
+        found = tuple(mode_statements(step, step.mode_ddl, zone))
         merged = None if step.merged is None else Merged(step, step.merged, zone)
         # Rows that upstream no longer has may hold what does not fit a column that it changes.
         return Operations(found, time_zone=session, strict=True, merged=merged)

@@ -15,7 +15,7 @@ from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column, Family
 from consumer.model.names import by_name, literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
-from consumer.model.table_modes import SOURCE, FormedDdl, source_of
+from consumer.model.table_modes import SOURCE, ModeDdl, source_of
 from consumer.model.times import zone_of
 from consumer.sink.common import closing_statement, merge_conflict, only_own_rows, rows_there
 from consumer.sink.mysql.server.errors import MISSING, errno
@@ -27,28 +27,28 @@ _ZERO_DATE = "0000-00-00"
 _BLOBS = ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
 
 
-def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]:
+def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str) -> list[str]:
     """None for a statement about what such a table does not have. `zone` is the changefeed's. Raises DdlRefused."""
     there = qualified(step.name.database, step.name.table)
-    for column in formed.after:
+    for column in mode_ddl.after:
         if column.labelled and not column.elements:
             raise DdlRefused(f"nothing tells the labels of column {column.name}")
-    if formed.mode.merges:
-        return merged_statements(Merged(step, formed, zone))
+    if mode_ddl.mode.merges:
+        return merged_statements(Merged(step, mode_ddl, zone))
     if step.action in CREATE_ACTIONS:
-        return [_created(formed, there)]
-    if step.action == Action.TRUNCATE_TABLE and not formed.mode.keeps_ended:
+        return [_created(mode_ddl, there)]
+    if step.action == Action.TRUNCATE_TABLE and not mode_ddl.mode.keeps_ended:
         return [f"TRUNCATE TABLE {there}"]
     if step.action == Action.TRUNCATE_TABLE:
-        stays = times_stay(formed.after[: -len(formed.mode.added)])
-        return [closing_statement(formed, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
-    return list(_altered(step, formed, there, zone))
+        stays = times_stay(mode_ddl.after[: -len(mode_ddl.mode.added)])
+        return [closing_statement(mode_ddl, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
+    return list(_altered(step, mode_ddl, there, zone))
 
 
-def _created(formed: FormedDdl, there: str) -> str:
+def _created(mode_ddl: ModeDdl, there: str) -> str:
     """TiDB's own collation tells apart whatever upstream does."""
-    key = ", ".join(quote(column.name) for column in formed.after if column.is_pk)
-    lines = [*map(_declared, formed.after), f"PRIMARY KEY ({key})"]
+    key = ", ".join(quote(column.name) for column in mode_ddl.after if column.is_pk)
+    lines = [*map(_declared, mode_ddl.after), f"PRIMARY KEY ({key})"]
     return f"CREATE TABLE {there} ({', '.join(lines)}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 
@@ -60,20 +60,20 @@ def _declared(column: Column) -> str:
     return f"{quote(column.name)} {kind} {f'NOT NULL{default}' if column.is_pk else 'NULL'}"
 
 
-def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
-    parsed = declared_columns(step.file, formed.mode, formed.before)
-    before = by_name(formed.before)
+def _altered(step: ApplyDdl, mode_ddl: ModeDdl, there: str, zone: str) -> Iterator[str]:
+    parsed = declared_columns(step.file, mode_ddl.mode, mode_ddl.before)
+    before = by_name(mode_ddl.before)
     clauses, fills, stayed, same = list[str](), list[str](), set[str](), list[Column]()
     place = "FIRST"
-    for column in formed.after:
-        old = _old(column, parsed, formed)
+    for column in mode_ddl.after:
+        old = _old(column, parsed, mode_ddl)
         if old is None or old not in before:
             default, fill = _backfill(step, column, parsed, zone)
             clauses.append(f"ADD COLUMN {_declared(column)}{default} {place}")
             fills += fill
         else:
             stayed.add(old)
-            same += [column] if column not in formed.mode.added else []
+            same += [column] if column not in mode_ddl.mode.added else []
             if _declared(before[old]) != _declared(column):
                 clauses.append(f"CHANGE COLUMN {quote(before[old].name)} {_declared(column)}")
         place = f"AFTER {quote(column.name)}"
@@ -84,9 +84,9 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
         yield f"UPDATE {there} SET {', '.join([*fills, *times_stay(same)])}"
 
 
-def _old(column: Column, parsed: Definitions, formed: FormedDdl) -> str | None:
+def _old(column: Column, parsed: Definitions, mode_ddl: ModeDdl) -> str | None:
     """The name, in lower case, that the column had before."""
-    return same_name(column.name) if column in formed.mode.added else parsed.old_name(column.name)
+    return same_name(column.name) if column in mode_ddl.mode.added else parsed.old_name(column.name)
 
 
 def _assigned(step: ApplyDdl, column: Column, parsed: Definitions, zone: str) -> str:
@@ -143,7 +143,7 @@ class Merged:
     others. All of it can run again until it is recorded."""
 
     step: ApplyDdl
-    formed: FormedDdl
+    mode_ddl: ModeDdl
     zone: str
     """The changefeed's."""
 
@@ -154,12 +154,12 @@ class Merged:
     @property
     def own(self) -> str:
         """The condition for the rows of the statement's table."""
-        source = quote(self.formed.mode.name(SOURCE))
+        source = quote(self.mode_ddl.mode.name(SOURCE))
         return f"{source} = {literal(source_of(self.step.table))}"
 
     def columns(self, there: str) -> str:
         """With the source at the beginning of the key, so that the rows of one table are together."""
-        ordered = sorted(self.formed.after, key=lambda column: column not in self.formed.mode.added)
+        ordered = sorted(self.mode_ddl.after, key=lambda column: column not in self.mode_ddl.mode.added)
         key = ", ".join(quote(column.name) for column in ordered if column.is_pk)
         lines = [*map(_declared, ordered), f"PRIMARY KEY ({key})"]
         return f"TABLE {there} ({', '.join(lines)}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -170,21 +170,21 @@ class Merged:
     @property
     def brought(self) -> tuple[Column, ...]:
         """The columns that are new to the statement's table."""
-        old_name = declared_columns(self.step.file, self.formed.mode, self.formed.before).old_name
-        before = {same_name(column.name) for column in self.formed.before}
-        own = self.formed.after[: -len(self.formed.mode.added)]
+        old_name = declared_columns(self.step.file, self.mode_ddl.mode, self.mode_ddl.before).old_name
+        before = {same_name(column.name) for column in self.mode_ddl.before}
+        own = self.mode_ddl.after[: -len(self.mode_ddl.mode.added)]
         return tuple(column for column in own if old_name(column.name) not in before)
 
     @property
     def filled(self) -> Iterator[str]:
         """The statement that gives the table's rows their values in columns that come, and none in those that go."""
-        there = {same_name(column.name) for column in self.formed.after}
-        parsed = declared_columns(self.step.file, self.formed.mode, self.formed.before)
+        there = {same_name(column.name) for column in self.mode_ddl.after}
+        parsed = declared_columns(self.step.file, self.mode_ddl.mode, self.mode_ddl.before)
         values = [_assigned(self.step, column, parsed, self.zone) for column in self.brought]
-        values += [f"{quote(c.name)} = NULL" for c in self.formed.before if same_name(c.name) not in there]
+        values += [f"{quote(c.name)} = NULL" for c in self.mode_ddl.before if same_name(c.name) not in there]
         if values:
             brought = {column.name for column in self.brought}
-            own = self.formed.after[: -len(self.formed.mode.added)]
+            own = self.mode_ddl.after[: -len(self.mode_ddl.mode.added)]
             values += times_stay(column for column in own if column.name not in brought)
             yield f"UPDATE {self.there} SET {', '.join(values)} WHERE {self.own}"
 
@@ -222,7 +222,7 @@ def run_merged(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[
     if creates:
         cursor.execute(*statements)
     there = _check_columns(cursor, merged, whole=False)
-    own = merged.formed.after[: -len(merged.formed.mode.added)] if creates else merged.brought
+    own = merged.mode_ddl.after[: -len(merged.mode_ddl.mode.added)] if creates else merged.brought
     for column in own:
         if same_name(column.name) not in there and not column.is_pk:
             check()
@@ -270,7 +270,7 @@ def _check_columns(cursor: pymysql.cursors.Cursor, merged: Merged, whole: bool) 
     if keys[0] != keys[1]:
         own, others = (", ".join(sorted(key)) or "none" for key in keys)
         raise merge_conflict(step, f"its key would be {own}, and that of {step.name} is {others}")
-    for column in merged.formed.after:
+    for column in merged.mode_ddl.after:
         name = same_name(column.name)
         if name not in there and whole:
             raise merge_conflict(step, f"{step.name} of the target has no column {column.name}")

@@ -85,12 +85,12 @@ def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
         return True
     if step.file.type not in _CONVERTING:
         return False
-    formed = step.formed
-    before, after = (formed.before, formed.after) if formed else (step.known.columns, step.file.columns)
+    mode_ddl = step.mode_ddl
+    before, after = (mode_ddl.before, mode_ddl.after) if mode_ddl else (step.known.columns, step.file.columns)
     times = [c for c in (*after, *(before or ())) if _is_time(c)]
     if not times or before is None:
         return bool(times)
-    parsed = declared_columns(step.file, formed.mode if formed else None, before)
+    parsed = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, before)
     known = by_name(before)
     pairs = ((known.get(parsed.old_name(column.name) or ""), column) for column in after)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)
