@@ -243,6 +243,7 @@ GROUPS = {
             "faults/test_faults.py::test_a_file_is_right_after_it",
             "e2e/test_fail_over.py",
             "e2e/test_full_disk.py",
+            "e2e/test_rounds.py::test_rows_of_tables_with_no_key_count_once_whenever_a_run_dies",
         ),
         programs=(("tests.faults", "--runs", "1"), ("tests.faults", "--runs", "1", "--spark", "--targets", "mysql")),
         tools=("mysql",),
