@@ -28,7 +28,7 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
-from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State
+from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, is_replay
 from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
@@ -43,7 +43,6 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
 from consumer.results import ForgetResult, PlanResult, RunResult, SkipDdlResult
-from consumer.sink.progress_sql import is_replay
 from consumer.target import Sink
 
 LIVE_BYTES = SINGLE_TASK_BYTES

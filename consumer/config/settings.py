@@ -38,12 +38,12 @@ from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route
+from consumer.model.progress import is_replay
 from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.times import zone_of
 from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.plan.retention import Retention
-from consumer.sink.progress_sql import is_replay
 from consumer.spark.settings import SparkSettings
 from consumer.target import TargetOptions
 

@@ -4,6 +4,7 @@ itself."""
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -390,3 +391,11 @@ class OwnedTables(Mapping[TableName, Owned]):
 
     def _key(self, name: TableName) -> TableName:
         return name if self._case else name.folded
+
+
+_REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
+
+
+def is_replay(name: str) -> bool:
+    """Whether a replay keeps its progress under `name`."""
+    return _REPLAY.fullmatch(name) is not None

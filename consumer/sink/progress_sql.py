@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple
@@ -33,6 +32,7 @@ from consumer.model.progress import (
     ProgressChange,
     State,
     TableProgress,
+    is_replay,
 )
 from consumer.model.steps import Window
 from consumer.model.times import tso_to_text
@@ -281,7 +281,6 @@ OF_OTHERS = (
 """Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
 is in order, or has come to a stop behind a statement of its own."""
 _OF_CONSUMER = ("upstream", "applied_ts", "start_ts", "time_zone", "routes", "modes", "filters")
-_REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
 Rows = Sequence[Sequence[Any]]
 Select = Callable[[str, str], Rows]
@@ -303,11 +302,6 @@ def others_of(rows: Rows, consumers: Mapping[str, Progress], case: bool) -> Owne
         else:
             kept[there] = max(kept.get(there, owned), owned, key=lambda one: (one.start_ts, one.applied_ts))
     return OwnedTables(kept, case, replayed)
-
-
-def is_replay(name: str) -> bool:
-    """Whether a replay keeps its progress under `name`."""
-    return _REPLAY.fullmatch(name) is not None
 
 
 def progress_of(select: Select) -> Progress:
