@@ -9,7 +9,7 @@ from functools import cached_property
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
 from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level, without_comments
 from consumer.model.names import same_name
-from consumer.model.table_definition import Part
+from consumer.model.table_definition import PARTIAL, Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
 _KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
@@ -28,8 +28,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index as defined. `kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR or HYBRID; `name_at`
-    is where a name would stand."""
+    """An index as defined. `kind` as in KnownIndex; `name_at` is where a name would stand."""
 
     kind: str
     name: str | None
@@ -225,11 +224,18 @@ def _defined(spec: Tokens) -> Iterator[Tokens]:
     """What an ADD, MODIFY or CHANGE specification defines."""
     at = skip_if_exists(spec, 1 + starts(spec, "COLUMN", at=1))
     if starts(spec, "(", at=at):
-        end = closing(spec, at)
-        for member in members_of(spec[at + 1 : end], 0, 0):
-            yield member.tokens
+        yield from (member.tokens for member in listed(spec))
     else:
         yield spec[at:]
+
+
+def listed(spec: Tokens) -> list[Member]:
+    """The definitions of ``ADD [COLUMN] (.., ..)``; none for another specification."""
+    at = skip_if_exists(spec, 1 + starts(spec, "COLUMN", at=1))
+    if not starts(spec, "ADD") or not starts(spec, "(", at=at):
+        return []
+    end = closing(spec, at)
+    return list(members_of(spec[at + 1 : end], spec[at].end, spec[end].start if end < len(spec) else spec[-1].end))
 
 
 def _names(spec: Tokens) -> list[str]:
@@ -267,7 +273,9 @@ def _index(tokens: Tokens) -> Index | None:
         name = tokens[at].name
         at += 1
     opening = next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens))
-    parts = [_part(member.tokens) for member in members_of(tokens[opening + 1 : closing(tokens, opening)], 0, 0)]
+    end = closing(tokens, opening)
+    parts = [_part(member.tokens) for member in members_of(tokens[opening + 1 : end], 0, 0)]
+    kind = PARTIAL if find_words(tokens[end:], "WHERE") is not None else kind
     return Index(kind, name, tuple(part for part in parts if part), tokens, stands_at)
 
 

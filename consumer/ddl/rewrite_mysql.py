@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
-from consumer.ddl.definitions import Index, Member, ParsedStatement, remove_members
+from consumer.ddl.definitions import Index, Member, ParsedStatement, listed, remove_members
 from consumer.ddl.indexes import (
     define_indexes,
     dropped_foreign_key,
@@ -27,7 +27,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.hints import NOT_KEPT
 from consumer.model.names import quote
-from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
+from consumer.model.table_definition import PARTIAL, UNTOLD, Charset, KnownIndex, TableIndexes
 from consumer.model.times import tso_to_ms
 
 FlavorName = Literal["mysql", "mariadb", "tidb"]
@@ -113,10 +113,11 @@ class _LeftOut:
 
     def index(self, index: Index, note: str) -> None:
         at = index.tokens[0].start
-        self.part(next((member for member in self.statement.members if member.start <= at < member.end), None), note)
+        parts = (part for member in self.statement.members for part in (*listed(member.tokens), member))
+        self.part(next((part for part in parts if part.start <= at < part.end), None), note)
 
     def part(self, member: Member | None, note: str) -> None:
-        """A specification, or (None) all of the statement."""
+        """A specification, one of its definitions, or (None) all of the statement."""
         self.members += [member] if member else []
         self.whole |= member is None
         self.notes.append(note)
@@ -125,7 +126,14 @@ class _LeftOut:
         """Whether something is left to execute."""
         if self.whole:
             return False
-        return not self.members or remove_members(edits, self.statement.members, self.members)
+        gone = list(self.members)
+        for member in self.statement.members:
+            inner = listed(member.tokens)
+            lost = [one for one in inner if one in gone]
+            if lost and not remove_members(edits, inner, lost):
+                gone.append(member)
+        gone = [member for member in self.statement.members if member in gone]
+        return not gone or remove_members(edits, self.statement.members, gone)
 
 
 def _refuse(statement: ParsedStatement, place: RewriteContext) -> None:
@@ -157,6 +165,8 @@ def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, l
     for member, note in leave_out_checks(statement, edits):
         left_out.members += [member] if member else []
         left_out.notes.append(note)
+    for index, note in tidb_syntax.partial_indexes(statement):
+        left_out.index(index, note)
     if place.flavor != "tidb":
         _translate(statement, edits, place.flavor, left_out, plain)
 
@@ -218,13 +228,16 @@ def _leave_out_missing(statement: ParsedStatement, edits: Edits, place: RewriteC
 
 
 def _lacks_index(place: RewriteContext, name: str) -> bool:
-    index, flavor = place.before.index(name), place.flavor
-    if index is None:
-        return False
-    never_made = (flavor != "tidb" and index.kind in tidb_syntax.INDEX_KINDS) or (
-        flavor == "mariadb" and mariadb_syntax.is_left_out(index.kind, index.has_expression)
-    )
-    return never_made or (index.skipped and (place.there is None or place.there.index(name) is None))
+    index = place.before.index(name)
+    left_out = index is not None and (index.skipped or never_made(index, place.flavor))
+    return left_out and (place.there is None or place.there.index(name) is None)
+
+
+def never_made(index: KnownIndex, flavor: FlavorName) -> bool:
+    """Whether a statement that makes it is executed without it."""
+    if index.kind == PARTIAL or (flavor != "tidb" and tidb_syntax.is_own(index.kind)):
+        return True
+    return flavor == "mariadb" and mariadb_syntax.is_left_out(index.kind, index.has_expression)
 
 
 def _specifications(statement: ParsedStatement) -> list[tuple[Member | None, Tokens]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from consumer.ddl.definitions import Index, Member, ParsedStatement
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, tokenize, top_level
 from consumer.model.names import quote
+from consumer.model.table_definition import PARTIAL
 
 _OPTIONS = frozenset(
     {
@@ -71,7 +72,7 @@ _SPECIFICATIONS = (
 )
 """ALTER TABLE specifications that say nothing about columns, rows or keys."""
 
-INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
+_INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
 """Kinds of indexes that no other server has."""
 
 
@@ -182,11 +183,24 @@ def vector_columns(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
         yield f"column {column.name} is a VECTOR upstream and stored as LONGTEXT"
 
 
+def partial_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:
+    """Indexes with a WHERE, and why they are left out: also where the target is a TiDB. It may be an older one; and
+    nothing says of a unique one that is there that rows may be equal in it."""
+    for index in statement.indexes:
+        if index.kind == PARTIAL:
+            yield index, f"{index.label} is left out: no target gets indexes with a WHERE"
+
+
 def unknown_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:
     """Indexes of kinds that only TiDB has, and why they are left out."""
     for index in statement.indexes:
-        if index.kind in INDEX_KINDS:
+        if is_own(index.kind):
             yield index, f"{index.label} is left out: {index.kind} indexes are TiDB's own"
+
+
+def is_own(kind: str) -> bool:
+    """Whether no other server has such an index."""
+    return kind in _INDEX_KINDS
 
 
 def global_indexes(statement: ParsedStatement, edits: Edits) -> Iterator[str]:

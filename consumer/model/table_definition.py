@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from consumer.model.names import same_name, same_names
 
 
+PARTIAL = "PARTIAL"
+"""The kind of an index, unique or not, that holds only the rows of its WHERE: it tells no rows apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of an index; `column` is None for an expression, `prefix`: it counts only in part."""
@@ -20,8 +24,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR or HYBRID. `automatic`: upstream chose the
-    name. `skipped`: the statement that made it was not executed. `doubtful`: it may not exist."""
+    """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR, HYBRID or PARTIAL. `automatic`: upstream
+    chose the name. `skipped`: the statement that made it was not executed. `doubtful`: it may not exist."""
 
     name: str
     kind: str
@@ -84,8 +88,9 @@ class TableIndexes:
 
     @property
     def skips(self) -> bool:
-        """Whether something may be missing in the target because a statement was not executed."""
-        return any(index.skipped for index in self.indexes) or any(key.skipped for key in self.foreign_keys)
+        """Whether something may be missing in the target because a statement, or a part of it, was not executed."""
+        left_out = any(index.skipped or index.kind == PARTIAL for index in self.indexes)
+        return left_out or any(key.skipped for key in self.foreign_keys)
 
     def beside(self, there: TableIndexes) -> TableIndexes:
         """What is known of a table that is older than the statements: what the target has (`there`), and what the

@@ -106,6 +106,13 @@ CRASHES = {
     "create": CREATE,
     "alter": ddl(Action.ADD_COLUMN, "d", "old", 20, "ALTER TABLE `old` ADD COLUMN `w` INT DEFAULT 5"),
     "unnamed index": ddl(Action.ADD_INDEX, "d", "old", 20, "ALTER TABLE `old` ADD INDEX (`v`)"),
+    "an index that is left out": ddl(
+        Action.MULTI_SCHEMA_CHANGE,
+        "d",
+        "old",
+        20,
+        "ALTER TABLE `old` ADD INDEX `p`(`id`) WHERE `id`>1, RENAME COLUMN `v` TO `w`",
+    ),
     "drop": ddl(Action.DROP_TABLE, "d", "old", 20, "DROP TABLE `d`.`old`"),
     "truncate": ddl(Action.TRUNCATE_TABLE, "d", "old", 20, "TRUNCATE TABLE `old`"),
     "rename": ddl(

@@ -28,11 +28,13 @@ def prepared(
     *columns: Column,
     table: TableName = T,
     unique: tuple[str, ...] = (),
+    indexes: frozenset[str | frozenset[str]] | None = None,
     purpose: Purpose = Purpose.LOAD_IN_PARTS,
 ) -> LoadTarget | ConsumerError:
     sink = MySqlSink(settings(server))
     told = frozenset(frozenset([name]) for name in unique)
-    [answer] = sink.prepare([LoadRequest(TableLoad(table, purpose=purpose), columns, known_unique=told)])
+    request = LoadRequest(TableLoad(table, purpose=purpose), columns, indexes=indexes, known_unique=told)
+    [answer] = sink.prepare([request])
     sink.close()
     return answer
 
@@ -101,6 +103,18 @@ def test_the_key_without_a_primary_key(fresh_mariadb: MariaDb) -> None:
 def test_no_key_at_all(fresh_mariadb: MariaDb) -> None:
     create(fresh_mariadb, "a INT, UNIQUE (a)")
     assert target(fresh_mariadb, Column("a", "INT")).key == ()
+
+
+def test_a_key_that_upstream_does_not_have_is_no_handle(fresh_mariadb: MariaDb) -> None:
+    """As where upstream's unique key has a WHERE, and somebody made the table by hand without it."""
+    create(fresh_mariadb, "a INT NOT NULL, b INT NOT NULL, UNIQUE uk (a)")
+    columns = [Column(name, "INT", nullable=False) for name in "ab"]
+    answer = prepared(fresh_mariadb, *columns, indexes=frozenset({"other"}))
+    assert isinstance(answer, CannotBeExact)
+    assert "a unique key `uk` on `a`, which upstream does not have" in answer.message
+    assert target(fresh_mariadb, *columns, indexes=frozenset({"uk"})).key == ()
+    known = target(fresh_mariadb, *columns, indexes=frozenset({"uk", frozenset({"a"})}), unique=("a",))
+    assert known.key == (0,)
 
 
 def test_no_key_needs_transactions(fresh_mariadb: MariaDb) -> None:

@@ -62,6 +62,8 @@ def keys(*queries: str, columns: str) -> tuple[tuple[str, ...], ...]:
         ("`a` INT,`v` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL NOT NULL,UNIQUE(`v`)", "a v", ()),
         ("`a` INT,`v` INT GENERATED ALWAYS AS(`a`+1) STORED NOT NULL,UNIQUE(`v`)", "a v", (("v",),)),
         ("`a` INT,UNIQUE(`a`),CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `o`(`b`)", "a b", (("a",),)),
+        ("`a` INT,`b` INT,UNIQUE `k`(`a`) USING BTREE WHERE `b`=0", "a b", ()),
+        ("`a` INT,`b` INT,UNIQUE `k`(`a`) WHERE `b`=0,UNIQUE `l`(`b`) COMMENT 'WHERE'", "a b", (("b",),)),
     ],
 )
 def test_create_table(definition: str, columns: str, expected: tuple[tuple[str, ...], ...]) -> None:
@@ -78,6 +80,8 @@ A, BC = ("a",), ("b", "c")
         ("ALTER TABLE `t` ADD UNIQUE `k`(`b`)", "a b c", (A, ("b",), BC)),
         ("CREATE UNIQUE INDEX `k` ON `t` (`b`)", "a b c", (A, ("b",), BC)),
         ("CREATE INDEX `k` ON `t` (`b`)", "a b c", (A, BC)),
+        ("CREATE UNIQUE INDEX `k` ON `t` (`b`) COMMENT 'c' WHERE `b` IS NOT NULL", "a b c", (A, BC)),
+        ("ALTER TABLE `t` ADD UNIQUE `k`(`b`) WHERE `c`>10, ADD COLUMN `d` INT", "a b c d?", (A, BC)),
         (
             "ALTER TABLE `t` ADD CONSTRAINT `k` UNIQUE KEY (`c`), ADD COLUMN `d` INT NOT NULL UNIQUE",
             "a b c d",

@@ -10,13 +10,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pymysql
 
 from consumer.ddl.changes import changes_of, counts_partitions
 from consumer.ddl.indexes import IndexChanges, after
 from consumer.ddl.partitions import PartitionClause, PartitionedTable, altered
+from consumer.ddl.rewrite_mysql import never_made
 from consumer.errors import TargetBusy
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -199,7 +200,7 @@ _Names = frozenset[tuple[str, str]]
 """Names of columns, indexes, foreign keys and partitions, in lower case, each behind what it is a name of."""
 
 
-def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> bool:
     """Whether `step`, one statement about a table whose definition is another one than before it, is to be executed:
     it comes to the same however often it runs, or surely has not run, as a name that it makes is not there, or one
     that it takes is."""
@@ -211,7 +212,7 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     there = _names_there(cursor, step.name_before, indexes)
     parsed = changes_of(step.statement).indexes
     unknown = not step.known.indexes.whole and _leaves_names_open(parsed)
-    comes, goes = _names_moved(step, indexes, there, unknown)
+    comes, goes = _names_moved(step, indexes, there, unknown, flavor)
     if comes or goes:
         return not comes <= there or not goes.isdisjoint(there)
     moves = bool(parsed.renamed) or any(loss.renamed_to is not None for loss in parsed.losses)
@@ -231,7 +232,9 @@ def _leaves_names_open(parsed: IndexChanges) -> bool:
     return any(index.name is None for index in parsed.defined) or any(name is None for name, _ in parsed.foreign_keys)
 
 
-def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, unknown: bool) -> tuple[_Names, _Names]:
+def _names_moved(
+    step: ApplyDdl, indexes: TableIndexes, there: _Names, unknown: bool, flavor: FlavorName
+) -> tuple[_Names, _Names]:
     """Those that the statement makes, and those that it takes. The target has these `indexes` and names now. `unknown`:
     nothing is known of the names of indexes."""
     changes = changes_of(step.statement)
@@ -239,8 +242,8 @@ def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, unknown: 
     later = set() if step.known.columns is None else {*_of_columns(step.file.columns)}
     if not unknown:
         known = step.known.indexes if step.known.indexes.whole else step.known.indexes.beside(indexes)
-        before |= {*_of_indexes(known)}
-        later |= {*_of_indexes(after(known, changes.indexes, step.file.version))}
+        before |= {*_of_indexes(_made(known, flavor))}
+        later |= {*_of_indexes(_made(after(known, changes.indexes, step.file.version), flavor))}
     for clause in changes.partitions.clauses:
         later |= {*_named("partition", (part.name for part in _defined(clause)))}
         before |= {*_named("partition", clause.names)}
@@ -275,6 +278,10 @@ def _of_columns(columns: Iterable[Column]) -> Iterator[tuple[str, str]]:
 
 def _of_partitions(table: PartitionedTable) -> Iterator[tuple[str, str]]:
     return _named("partition", (part.name for part in table.partitioning.partitions) if table.partitioning else ())
+
+
+def _made(indexes: TableIndexes, flavor: FlavorName) -> TableIndexes:
+    return replace(indexes, indexes=tuple(index for index in indexes.indexes if not never_made(index, flavor)))
 
 
 def _of_indexes(indexes: TableIndexes) -> Iterator[tuple[str, str]]:

@@ -137,7 +137,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             ran = done.merged is None and was_executed(step, before, now)
             if ran and is_anothers(cursor, step):
                 raise refused(step, *table_exists(step))
-            if ran and not (len(done.statements) == 1 and may_run(cursor, step)):
+            if ran and not (len(done.statements) == 1 and may_run(cursor, step, flavor)):
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.name_before == step.name:
             return _was_not_there(step)

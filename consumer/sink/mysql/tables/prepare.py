@@ -182,7 +182,8 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     """Positions of the handle key in `names`.
 
     REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns. Rows
-    never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have.
+    never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have;
+    as they are where the statements tell all of upstream's keys, and the target's is none of them.
     """
     declared = tuple(column.name for column in request.columns if column.is_pk)
     candidates = [unique for unique in table.unique_keys if unique.not_null]
@@ -200,6 +201,8 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
         virtual = same_names(column.name for column in table.columns if column.virtual)
         exact = [unique for unique in candidates if not unique.prefix and virtual.isdisjoint(unique.folded)]
         written = same_names(names)
+        if request.indexes is not None:
+            exact = [u for u in exact if u.folded in request.known_unique or not u.folded <= written]
         key = min(exact, key=lambda unique: (not unique.folded <= written, len(unique.columns)), default=None)
     if key is None:
         return ()

@@ -31,12 +31,12 @@ def trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key
 
     Raises CannotBeExact for a key that upstream surely does not have; one with columns that the rows lack is
     `own_columns`' to judge."""
-    if not key:
-        return Trust()
     handle = {same_name(names[position]) for position in key}
     own = [unique for unique in table.unique_keys if unique.folded != handle]
     kept = same_names(names) | same_names(column.name for column in table.columns if column.generated)
     _refuse_extra(request, [unique for unique in own if unique.folded <= kept])
+    if not key:
+        return Trust()
     others = [unique for unique in own if unique.prefix or unique.folded <= kept]
     known = {frozenset(columns) for columns in request.known_unique}
     handles = [unique for unique in table.unique_keys if unique.folded == handle]
