@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from consumer.model.names import same_name, same_names
 
-
 PARTIAL = "PARTIAL"
 """The kind of an index, unique or not, that holds only the rows of its WHERE: it tells no rows apart."""
 
