@@ -208,8 +208,8 @@ class StatementPort(Protocol):
 class TablePort(Protocol):
     """The current tables of the target. Changes nothing. Only `has_rows` needs `acquire`."""
 
-    foreign_keys: bool
-    """Whether tables can have foreign keys."""
+    refers: bool
+    """Whether it has what refers to tables: foreign keys and views."""
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         """Look at the target tables in one call. Answers in the order of the requests. TableMissing for a missing
@@ -225,6 +225,10 @@ class TablePort(Protocol):
     def tables_in(self, database: str) -> Collection[TableName]:
         """The tables of a database of the target, as it spells them, and views that came from upstream; none where it
         does not have the database."""
+
+    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
+        """The tables and views of this name, whatever its case, in all databases but the target's own, each with the
+        names of its columns."""
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         """By table, the columns that foreign keys of other tables refer to; all names in lower case."""

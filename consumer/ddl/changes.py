@@ -206,9 +206,7 @@ def _after(told: Told, before: Shape) -> Shape:
 def _partitioned_after(told: Told, before: PartitionedTable) -> PartitionedTable:
     changes = changes_of(told.file)
     if told.copy:
-        # A source that stands alone where the new table's name does not is one of a database that nothing tells.
-        same = changes.names[1].database is not None or changes.names[0].database is None
-        return before if same else PartitionedTable()
+        return before
     if told.file.type in CREATE_ACTIONS:
         return created(changes.partitions, told.collation)
     return altered(before, changes.partitions) if told.file.type in PARTITION_ALTERS else before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -44,6 +45,16 @@ def references(tokens: Tokens) -> list[TableReference]:
         case "RECOVER" | "FLASHBACK":
             return _recover(tokens)
     return []
+
+
+def untold(found: Sequence[TableReference], own: TableName) -> list[TableReference]:
+    """The names without a database of which the text does not tell which one they are relative to. They are typed in a
+    session that uses one database, and `own` is the name of the statement's own table: where that stands alone too, it
+    is the database of all."""
+    alone = [name for name in found if name.database is None]
+    if any(name.role in ("table", "new") and same_name(name.table) == same_name(own.table) for name in alone):
+        return []
+    return [name for name in alone if name.role != "new"]
 
 
 def name_at(tokens: Tokens, at: int, role: Role) -> tuple[TableReference | None, int]:

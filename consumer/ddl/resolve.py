@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from consumer.ddl.definitions import ParsedStatement, statement_of
-from consumer.ddl.references import TableReference, database_at
+from consumer.ddl.references import TableReference, database_at, untold
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
@@ -23,10 +23,11 @@ class Names:
     known: Collection[TableName]
     """All tables of the target but its own, where later statements', and others' databases', can be too."""
     own: TableName
-    """A name without a database is relative to this one's."""
     old_name: TableName | None
     planned: Collection[TableName] = ()
     """Those that existed upstream then, and that the statement names as far as is known."""
+    session: str = ""
+    """The database that names without one are relative to, as far as the text tells: `resolve_names` looks."""
 
     def spelled(self, database: str) -> str:
         """The true spelling of a database's name, or `database` as it is where it is not known."""
@@ -38,15 +39,11 @@ class Names:
         return _find(self.planned, database, table) or _find(self.known, database, table)
 
     def alone(self, table: str) -> list[TableName]:
-        """The tables that a name without a database can mean: one of the own database goes first."""
-        others: list[TableName] = []
-        for tables in (self.planned, self.known):
-            if (here := _find(tables, self.own.database, table)) is not None:
-                return [here]
-            others = others or sorted(name for name in tables if same_name(name.table) == same_name(table))
-            if len(others) == 1:
-                break
-        return others
+        """The tables that a name without a database can mean: where nothing tells of its database, only one that is
+        older than the changefeed is left."""
+        if self.session:
+            return [self.find(self.session, table) or TableName(self.session, table)]
+        return sorted(name for name in self.known if same_name(name.table) == same_name(table))
 
     def is_own(self, reference: TableReference) -> bool:
         return reference.within(self.own.database).folded == self.own.folded
@@ -72,11 +69,16 @@ def resolve_names(statement: ParsedStatement, action: Action, names: Names, edit
     if action in DATABASE_ACTIONS:
         spell_database(statement, names.own, edits)
         return
+    names = _in_session(statement, names)
     for reference, meant in meant_tables(statement, names):
         if meant is not None:
             elsewhere = same_name(meant.database) != same_name(names.own.database)
             write_name(reference, meant, edits, qualified=elsewhere or reference.role in ("old", "new"))
     _spell_qualifiers(statement, statement.references, names, edits)
+
+
+def _in_session(statement: ParsedStatement, names: Names) -> Names:
+    return names if untold(statement.references, names.own) else replace(names, session=names.own.database)
 
 
 def meant_tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName | None]]:
@@ -116,18 +118,14 @@ def _meant(reference: TableReference, names: Names) -> TableName:
     if reference.database is not None:
         as_typed = TableName(names.spelled(reference.database), reference.table)
         return names.find(reference.database, reference.table) or as_typed
-    if reference.role in ("table", "new", "exchange", "foreign"):
+    if reference.role in ("table", "new"):
         as_typed = TableName(names.spelled(names.own.database), reference.table)
         return names.find(names.own.database, reference.table) or as_typed
     meant = names.alone(reference.table)
     if len(meant) == 1:
         return meant[0]
     who = f"it can be any of {', '.join(map(str, meant))}" if meant else "no known database has it"
-    raise DdlRefused(
-        f"the statement names `{reference.table}` without its database: {names.own.database} does not have it, and"
-        f" {who}",
-        table=str(names.own),
-    )
+    raise DdlRefused(f"the statement names `{reference.table}` without its database, and {who}", table=str(names.own))
 
 
 def write_name(reference: TableReference, target: TableName, edits: Edits, qualified: bool) -> None:
@@ -173,6 +171,18 @@ _BEHIND_A_TABLE = frozenset(
 """Words that can stand behind a table of a query that has no alias."""
 
 
+def with_session(file: SchemaFile, session: str | None) -> SchemaFile:
+    """`file` with the database of the session written to the names that are relative to it, where the text does not
+    tell which one it was."""
+    unsure = untold(statement_of(file.query).references, file.name) if session is not None else ()
+    if session is None or not unsure:
+        return file
+    edits = Edits()
+    for reference in unsure:
+        edits.insert(reference.start, quote(session) + ".")
+    return replace(file, query=edits.apply(file.query))
+
+
 def routed(
     file: SchemaFile, naming: Naming, tables: Collection[TableName], old_name: TableName | None
 ) -> SchemaFile | None:
@@ -214,7 +224,7 @@ def _check_tables(own: TableName, tables: Sequence[TableName]) -> None:
 
 
 def _tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName]]:
-    for reference, meant in meant_tables(statement, names):
+    for reference, meant in meant_tables(statement, _in_session(statement, names)):
         yield reference, meant or reference.within(names.own.database)
 
 

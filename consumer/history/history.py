@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partitions, recovered_table
 from consumer.ddl.charsets import TIDB_DEFAULT
-from consumer.ddl.references import TableReference
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, upstream_order
+from consumer.history.session import Session, session_of
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
@@ -129,13 +129,15 @@ class History:
 
     # What is asked while the files are followed
 
+    def session(self, file: SchemaFile) -> Session:
+        """That of the statement, which is the next one."""
+        return session_of(file, self.tables)
+
     def named(self, file: SchemaFile) -> set[TableName]:
-        """The tables that exist and that the statement names. One without a database that its own does not have is
-        found by its name: TiCDC leaves names as typed, and they may have been relative to another database. That of
-        its own table is the file's."""
-        own = ("table", same_name(file.table))
+        """The tables that exist and that the statement names. That of its own table is the file's."""
+        own, session = ("table", same_name(file.table)), self.session(file)
         others = (name for name in changes_of(file).names if (name.role, same_name(name.table)) != own)
-        return {name for reference in others for name in self._meant(reference, file)}
+        return {name for reference in others if (name := session.meant(reference, self.tables)) is not None}
 
     def before(self, event: Event) -> TableBefore:
         """What is told of the statement's table before it, as far as the statement asks for it."""
@@ -300,12 +302,7 @@ class History:
         if "LIKE" not in file.query.upper():
             return None
         source = changes_of(file).named("like")
-        return None if source is None else next(iter(self._meant(source, file)), None)
-
-    def _meant(self, reference: TableReference, file: SchemaFile) -> Sequence[TableName]:
-        same = self.tables.called(reference.table)
-        own = self.tables.called(reference.table, reference.database or file.database)
-        return own or (same if reference.database is None and len(same) == 1 else ())
+        return None if source is None else self.session(file).meant(source, self.tables)
 
 
 def exchanged(file: SchemaFile) -> Iterator[TableName]:

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from consumer.ddl.changes import changes_of
 from consumer.history.incarnations import LiveTables
+from consumer.history.session import session_of
 from consumer.model.actions import RENAME_ACTIONS
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, qualified
@@ -44,22 +45,13 @@ def rename_pairs(file: SchemaFile) -> list[RenamePair]:
 
 
 def find_old_name(file: SchemaFile, live: LiveTables) -> TableName | None:
-    """The table that `file` renamed, among the `live` ones (those before the statement); None where it cannot be told.
-
-    The classic architecture writes old names as typed, relative to a database that the file does not name: then the
-    only table of that name with the new table's columns is meant.
-    """
+    """The table that `file` renamed, among the `live` ones (those before the statement); None where it cannot be told:
+    the classic architecture writes old names as typed."""
     pair = next(iter(_own_pairs(file)), None)
     if pair is None:
         return None
-    if pair.old is not None:
-        return next(iter(live.called(pair.old.table, pair.old.database)), pair.old)
-    candidates = [
-        name
-        for name in live.called(pair.table)
-        if live[name].columns == file.columns and name.folded != file.name.folded
-    ]
-    return candidates[0] if len(candidates) == 1 else None
+    database = session_of(file, live).database if pair.old is None else pair.old.database
+    return None if database is None else next(iter(live.called(pair.table, database)), TableName(database, pair.table))
 
 
 def upstream_order(files: Iterable[SchemaFile], known: Collection[TableName], live: LiveTables) -> Iterator[SchemaFile]:

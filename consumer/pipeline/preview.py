@@ -23,6 +23,7 @@ from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
+from consumer.pipeline.session import session_refusal
 from consumer.pipeline.statements import refusal_of
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -194,7 +195,11 @@ class _Preview:
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
             for statement in ready:
-                error = refusal_of(statement, self._options.rules) or self.others.refusal(statement)
+                error = (
+                    refusal_of(statement, self._options.rules)
+                    or self.others.refusal(statement)
+                    or session_refusal(statement, self.assembly, self._sink)
+                )
                 if error is None and (answer := self._refused.get(ddl_id(statement.file))) is not None:
                     error = statement_refused(statement.file, answer.error)
                     step = _ddl("barrier", statement)

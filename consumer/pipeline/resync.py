@@ -115,7 +115,7 @@ def _made_anew(
 
 
 def _referred(sink: Sink) -> _Referred | None:
-    return cache(sink.referred_columns) if sink.foreign_keys else None
+    return cache(sink.referred_columns) if sink.refers else None
 
 
 def check_name(table: TableName, assembly: Assembly) -> None:

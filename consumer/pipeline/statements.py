@@ -19,6 +19,7 @@ from consumer.model.texts import one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
+from consumer.pipeline.session import session_refusal
 from consumer.plan.ddl_step import ddl_step, refusal
 from consumer.plan.shaping import shaping_refusal
 from consumer.plan.statement import Statement
@@ -132,7 +133,14 @@ class StatementRunner:
 
     def _check(self, statement: Statement) -> None:
         """Raises DdlRefused for a statement that is not to run."""
-        refused = refusal_of(statement, self._context.options.rules) or self._context.others.refusal(statement)
+        context = self._context
+        refused = (
+            refusal_of(statement, context.options.rules)
+            or context.others.refusal(statement)
+            or context.ledger.patiently(
+                "look at the target", lambda: session_refusal(statement, context.assembly, context.ports.sink)
+            )
+        )
         if refused is not None:
             raise refused
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.ddl.resolve import routed
+from consumer.ddl.resolve import routed, with_session
 from consumer.ddl.text_check import check_text
 from consumer.errors import DdlRefused
 from consumer.model.ddl_policy import DdlPolicy, kind_of
@@ -54,7 +54,8 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
     try:
         check_text(statement.file, statement.action)
         named = {*statement.touches, *statement.drops} - {*statement.behind}
-        query = routed(statement.file, statement.naming, named, statement.old_name)
+        file = with_session(statement.file, statement.session.database if statement.session else None)
+        query = routed(file, statement.naming, named, statement.old_name) or (file if file != statement.file else None)
         check_beside(statement)
         return query, mode_ddl(statement)
     except DdlRefused as error:

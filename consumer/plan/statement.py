@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
+from consumer.history.session import Session
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, trash_name
 from consumer.model.files import SchemaFile
@@ -57,6 +58,8 @@ class Statement:
     """Where the target puts its table, or has a restored table from, in the target's names (see ApplyDdl)."""
     not_read: NotRead | None = None
     """A table whose rows it moves to or from a selected one, and that nobody read: the statement is refused."""
+    session: Session | None = None
+    """What is known of the database that names without one are relative to; None: nobody has looked."""
     former: tuple[FormerName, ...] = ()
     """The names from which pending RENAMEs give a DROP its table, the last one first."""
     behind: tuple[TableName, ...] = ()

@@ -165,6 +165,7 @@ class _Agenda:
             policy,
             trash,
             lost,
+            session=self._history.session(file),
             naming=self._naming,
             shapes=self._history.shapes,
         )

@@ -12,8 +12,10 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import InspectSettings
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.servers import MariaDb
+from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -124,3 +126,30 @@ def test_inspect_names_the_tables_that_no_statement_makes(feed: Feed) -> None:
     assert len(found) == 1
     assert "(2): d.new, d.t;" in found[0]
     assert "d.new, d.t;" in found[0]
+
+
+@pytest.mark.parametrize("columns", [(ID, VALUE), (ID, Column("w", "INT"))])
+@pytest.mark.parametrize(
+    ("name", "action", "query"),
+    [
+        ("e.n", Action.RENAME_TABLE, "RENAME TABLE `t` TO `e`.`n`"),
+        ("e.n", Action.CREATE_TABLE, "CREATE TABLE `e`.`n` LIKE `t`"),
+    ],
+)
+def test_an_idle_older_table_can_be_what_a_name_without_a_database_means(
+    columns: tuple[Column, ...], name: str, action: Action, query: str, feed: Feed, tmp_path: Path
+) -> None:
+    """The storage tells of d.t alone; i.t of the target is another one that can be meant if it has such columns."""
+    target = MemoryReplica(feed)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    target.holds("i.t", columns=columns)
+    feed.statement(name, 20, action, query)
+    feed.checkpoint(30)
+    meant = "it names `t` without a database, and does not tell which one is meant, d.t or i.t: " + query
+    stops = columns == (ID, VALUE)
+    assert any(meant in error for error in foretold(target).values()) is stops
+    result = target.once()
+    assert (result.exit_code == 0) is not stops
+    assert ("e.n" in target.tables) is not stops
+    assert result.tables[TableName("e", "n")].error.endswith(meant if stops else "")

@@ -168,10 +168,10 @@ class MemoryReplica(Replica):
     def sink(self) -> MemorySink:
         return MemorySink(self._label, "default")
 
-    def holds(self, name: str, *rows: tuple[int, str]) -> None:
+    def holds(self, name: str, *rows: tuple[int, str], columns: tuple[Column, ...] = (ID, VALUE)) -> None:
         """Make the table in the target by hand, as a restored export does."""
         database, _, table = name.partition(".")
-        made = MemoryTable((ID, VALUE), [{"id": str(key), "v": value} for key, value in rows])
+        made = MemoryTable(columns, [{"id": str(key), "v": value} for key, value in rows])
         self.sink._store.tables[TableName(database, table)] = made
 
     @property

@@ -36,7 +36,7 @@ from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
 from consumer.sink.duckdb.statements.operations import named_tables
-from consumer.sink.duckdb.tables import describe, drop_table, has_rows, missing, prepare, tables_of
+from consumer.sink.duckdb.tables import called, describe, drop_table, has_rows, missing, prepare, tables_of
 from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
@@ -55,7 +55,7 @@ class DuckDbSink:
     """A `Sink`. The file is closed at the end of a round, so that others can read it."""
 
     statements = 0
-    foreign_keys = False
+    refers = False
 
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings = settings
@@ -247,6 +247,11 @@ class DuckDbSink:
     def tables_in(self, database: str) -> Collection[TableName]:
         with self._database.reader() as connection:
             return tables_of(connection, database) if connection is not None else ()
+
+    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
+        with self._database.reader() as connection:
+            found = {} if connection is None else describe(connection, called(connection, table))
+        return {name: tuple(there.types) for name, there in found.items()}
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}

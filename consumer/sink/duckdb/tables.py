@@ -110,6 +110,16 @@ def tables_of(connection: duckdb.DuckDBPyConnection, database: str) -> list[Tabl
     return [TableName(*row) for row in rows.fetchall()]
 
 
+def called(connection: duckdb.DuckDBPyConnection, table: str) -> list[TableName]:
+    """The tables of this name, in all schemas but the replica's own."""
+    rows = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND lower(table_name) = lower(?) AND schema_name <> ?",
+        (table, SCHEMA),
+    )
+    return [TableName(*row) for row in rows.fetchall()]
+
+
 def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
     """Drop a schema with all its tables. One named `main` or like the file stays, empty: DuckDB cannot drop it."""
     for name in tables_of(connection, database):

@@ -27,7 +27,7 @@ from consumer.sink.mysql.statements.execute import execute_ddls
 from consumer.sink.mysql.statements.operations import preview
 from consumer.sink.mysql.statements.planned import PlannedDdl, Records, facts, intents, plan_ddls
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
-from consumer.sink.mysql.tables.describe import describe, has_row, missing, referred_columns, tables_in
+from consumer.sink.mysql.tables.describe import called, describe, has_row, missing, referred_columns, tables_in
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
@@ -48,7 +48,7 @@ class MySqlSink:
     """ports.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables; if the settings say that rows
     are staged, they wait in files, and `commit` writes them."""
 
-    foreign_keys = True
+    refers = True
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
@@ -234,6 +234,9 @@ class MySqlSink:
 
     def tables_in(self, database: str) -> Collection[TableName]:
         return self._driver.read(lambda cursor: tables_in(cursor, database))
+
+    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
+        return self._driver.read(lambda cursor: called(cursor, table))
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return self._driver.read(referred_columns)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange, State
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -29,7 +29,7 @@ def open_sink(uri: str, options: TargetOptions) -> MemorySink:
 
 class MemorySink:
     statements = 0
-    foreign_keys = False
+    refers = False
 
     def __init__(self, label: str, name: str, time_zone: str = "UTC") -> None:
         self._label, self._name, self._zone = label, name, time_zone
@@ -148,6 +148,10 @@ class MemorySink:
 
     def tables_in(self, database: str) -> Collection[TableName]:
         return [name for name in self._store.tables if name.database == database]
+
+    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
+        named = (name for name in self._store.tables if same_name(name.table) == same_name(table))
+        return {name: [column.name for column in self._store.tables[name].columns] for name in named}
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}

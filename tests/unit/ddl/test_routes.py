@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.resolve import routed
+from consumer.ddl.resolve import routed, with_session
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile
@@ -63,6 +63,29 @@ def test_a_rename_to_another_database_where_the_old_name_stands_alone() -> None:
     assert told(Action.RENAME_TABLE, query, old=OTHER) == "RENAME TABLE `to_b`.`to_t` TO `to_a`.`to_t`"
 
 
+@pytest.mark.parametrize(
+    ("action", "query", "expected"),
+    [
+        (Action.CREATE_TABLE, "CREATE TABLE `a`.`t` LIKE `u`", "CREATE TABLE `a`.`t` LIKE `s`.`u`"),
+        (Action.CREATE_TABLE, "CREATE TABLE `t` LIKE `u`", "CREATE TABLE `t` LIKE `u`"),
+        (Action.RENAME_TABLE, "RENAME TABLE `u` TO `a`.`t`", "RENAME TABLE `s`.`u` TO `a`.`t`"),
+        (Action.RENAME_TABLE, "ALTER TABLE `b`.`u` RENAME TO `t`", "ALTER TABLE `b`.`u` RENAME TO `t`"),
+        (Action.CREATE_VIEW, "CREATE VIEW `a`.`t` AS SELECT `x`.`i` FROM `x`,`b`.`y`",
+         "CREATE VIEW `a`.`t` AS SELECT `x`.`i` FROM `s`.`x`,`b`.`y`"),
+        (Action.EXCHANGE_PARTITION, "ALTER TABLE `a`.`t` EXCHANGE PARTITION `p` WITH TABLE `u`",
+         "ALTER TABLE `a`.`t` EXCHANGE PARTITION `p` WITH TABLE `s`.`u`"),
+        (Action.ADD_FOREIGN_KEY, "ALTER TABLE `a`.`t` ADD FOREIGN KEY (`i`) REFERENCES `u`(`i`)",
+         "ALTER TABLE `a`.`t` ADD FOREIGN KEY (`i`) REFERENCES `s`.`u`(`i`)"),
+        (Action.ADD_FOREIGN_KEY, "ALTER TABLE `t` ADD FOREIGN KEY (`i`) REFERENCES `u`(`i`)",
+         "ALTER TABLE `t` ADD FOREIGN KEY (`i`) REFERENCES `u`(`i`)"),
+    ],
+)  # fmt: skip
+def test_the_sessions_database_is_written_where_the_text_does_not_tell_it(
+    action: Action, query: str, expected: str
+) -> None:
+    assert with_session(file(action, query), "s").query == expected
+
+
 @pytest.mark.parametrize("query", ["CREATE DATABASE `a`", "ALTER DATABASE `a` CHARACTER SET utf8", "DROP DATABASE `a`"])
 def test_a_database(query: str) -> None:
     found = routed(file(Action.DROP_SCHEMA, query, TableName("a", "")), NAMING, [T, U], None)
@@ -110,7 +133,7 @@ def test_another_table_alone_has_another_name() -> None:
     [
         (Action.DROP_SCHEMA, "DROP DATABASE `a`", TableName("a", "")),
         (Action.CREATE_VIEW, VIEW + "1 FROM `t` PARTITION (`p`) AS `x`", TableName("a", "v")),
-        (Action.CREATE_TABLE, "CREATE TABLE `t` LIKE `nowhere`", T),
+        (Action.CREATE_TABLE, "CREATE TABLE `a`.`t` LIKE `nowhere`", T),
         (Action.RECOVER_TABLE, "FLASHBACK TABLE `a`.`U` TO `t`", T),
         (Action.RECOVER_TABLE, "RECOVER TABLE BY JOB 53", T),
     ],
@@ -125,7 +148,8 @@ def test_every_table_of_a_real_changefeeds_statements_is_the_targets() -> None:
     tables = {one.name for one in written if one.name.table}
     for one in written:
         here = [name for name in tables if one.type not in DATABASE_ACTIONS or name.database == one.name.database]
-        found = routed(file(Action(one.type), one.query, one.name), NAMING, here, None)
+        typed = with_session(file(Action(one.type), one.query, one.name), "x2")
+        found = routed(typed, NAMING, here, None)
         assert found is not None
         assert found.name == other_name(one.name)
         names = statement_of(found.query).references

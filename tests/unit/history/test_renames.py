@@ -9,6 +9,7 @@ import pytest
 
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, order_same_version, overwritten_rename, rename_pairs
+from consumer.history.session import session_of
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -66,6 +67,41 @@ def test_columns_tell_which_table_was_renamed() -> None:
     renamed = file("RENAME TABLE `a` TO `x3`.`n`", "x3.n", ID_V)
     assert find_old_name(renamed, there({TableName("x1", "a"): ID, TableName("x2", "a"): ID_V})) == TableName("x2", "a")
     assert find_old_name(renamed, there({TableName("x1", "a"): ID})) is None
+
+
+SELECT = "CREATE VIEW `x1`.`n` AS SELECT 1 FROM "
+LIKE = "CREATE TABLE `x1`.`n` LIKE `a`"
+KEY = "CREATE TABLE `x1`.`n` (`i` INT, FOREIGN KEY (`i`) REFERENCES "
+
+
+@pytest.mark.parametrize(
+    ("query", "live", "databases"),
+    [
+        # FORMAT 47: the database of the file does not go first.
+        (LIKE, "x2.a", "x2"),
+        (LIKE, "x1.a x2.a", "x1 x2"),
+        (LIKE, "x1.a+v x2.a", "x2"),
+        ("CREATE TABLE `n` LIKE `a`", "x2.a", "x1"),
+        ("CREATE TABLE `n` LIKE `a`", "x1.a+v x2.a", "x1"),
+        (SELECT + "`a`", "x1.a+v x2.A", "x1 x2"),
+        (SELECT + "`a` JOIN `b`", "x1.a x2.a x2.b", "x2"),
+        (SELECT + "`a` JOIN `b`", "x1.a x2.b", ""),
+        (SELECT + "`a` JOIN `x3`.`b`", "x1.a x2.b", "x1"),
+        ("CREATE VIEW `n` AS SELECT 1 FROM `a`", "x2.a", "x1"),
+        (KEY + "`a`(`id`))", "x1.a x2.a", "x1 x2"),
+        (KEY + "`a`(`V`))", "x1.a x2.a+v", "x2"),
+        (KEY + "`n`(`i`))", "", "x1"),
+        (KEY + "`n`(`id`))", "x2.n", "x1 x2"),
+        ("ALTER TABLE `n` ADD FOREIGN KEY (`i`) REFERENCES `a`(`id`)", "x2.a", "x1"),
+        ("ALTER TABLE `x1`.`n` EXCHANGE PARTITION `p` WITH TABLE `a`", "x1.a x2.a", "x1 x2"),
+        ("ALTER TABLE `n` EXCHANGE PARTITION `p` WITH TABLE `a`", "x2.a", "x1"),
+        ("FLASHBACK TABLE `x1`.`a` TO `n`", "x2.a", "x1"),
+    ],
+)
+def test_the_sessions_database(query: str, live: str, databases: str) -> None:
+    tables = {name: ID_V if plus else ID for name, plus, _ in (text.partition("+") for text in live.split())}
+    found = session_of(file(query, "x1.n"), there({TableName(*name.split(".")): c for name, c in tables.items()}))
+    assert found.databases == tuple(databases.split())
 
 
 def test_who_frees_a_name_goes_first() -> None:

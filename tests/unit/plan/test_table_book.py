@@ -58,7 +58,9 @@ LIKE = "CREATE TABLE {} LIKE {}"
         ("d.a", [*CREATED, schema_file("d", 20, Action.DROP_SCHEMA, "DROP DATABASE `d`")], None),
         ("d.c", [*CREATED, table("d.c", 20, LIKE.format("`c`", "`B`"))], 3),
         ("e.c", [*CREATED, table("e.c", 20, LIKE.format("`e`.`c`", "`d`.`b`"))], 3),
-        ("d.c", [*CREATED, table("d.c", 20, LIKE.format("`d`.`c`", "`b`"))], None),
+        ("d.c", [*CREATED, table("d.c", 20, LIKE.format("`d`.`c`", "`b`"))], 3),
+        ("d.c", [*CREATED, table("e.b", 12, f"{HASH} 3"), table("d.c", 20, LIKE.format("`d`.`c`", "`b`"))], 3),
+        ("d.c", [*CREATED, table("e.b", 12, f"{HASH} 4"), table("d.c", 20, LIKE.format("`d`.`c`", "`b`"))], None),
         ("d.c", [*CREATED, table("d.c", 20, LIKE.format("`c`", "`older`"))], None),
     ],
 )  # fmt: skip

@@ -187,19 +187,13 @@ def empty_table(name: TableName, upstream: Upstream, written: Written) -> Operat
 
 
 def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
-    """What is known of the table that CREATE .. LIKE copies: an unqualified name can be another database's, of which
-    `touches` knows."""
+    """What is known of the table that CREATE .. LIKE copies, where it is the one that upstream copied."""
     source = changes_of(step.statement).named("like")
-    if source is None:
+    table = None if source is None else tables.get(source.within(step.name.database))
+    if table is None or table.upstream is None:
         return None
-    others = (name for name in step.touches if name not in (step.name, *step.behind))
-    named = [name for name in others if same_name(name.table) == same_name(source.table)]
-    wanted = [column.name for column in visible(step.file.columns)]
-    for name in (*named, source.within(step.name.database)):
-        upstream = tables[name].upstream if name in tables else None
-        if upstream is not None and [column.name for column in upstream.columns] == wanted:
-            return upstream
-    return None
+    same = [column.name for column in table.upstream.columns] == [c.name for c in visible(step.file.columns)]
+    return table.upstream if same else None
 
 
 def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:

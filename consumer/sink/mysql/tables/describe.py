@@ -13,6 +13,7 @@ import pymysql
 
 from consumer.model.names import TableName, by_name, qualified, same_name, same_names
 from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
+from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 from consumer.sink.mysql.target import TargetColumn
 
@@ -23,6 +24,7 @@ _ESCAPED = re.compile(r"''|\\[\\nr0]")
 _SINGLE_LOOKUPS = 20
 """Up to so many tables of a database are asked for one by one: the server then opens only those."""
 _NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
+_ALL_NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
 _REFERRED_QUERY = """
 SELECT REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, TABLE_SCHEMA, TABLE_NAME, REFERENCED_COLUMN_NAME
 FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL"""
@@ -130,6 +132,13 @@ def tables_in(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
     """The tables and views of a database that the server shows to this user."""
     rows = _spelled({database}, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),)))
     return [TableName(*row) for row in rows]
+
+
+def called(cursor: pymysql.cursors.Cursor, table: str) -> dict[TableName, list[str]]:
+    """The tables and views of this name, whatever its case, that the server shows to this user, and their columns."""
+    rows = (TableName(*row) for row in _rows(cursor, _ALL_NAMES_QUERY, ()))
+    same = [name for name in rows if same_name(name.table) == same_name(table) and not is_reserved(name.database)]
+    return {name: [column.name for column in there.columns] for name, there in describe(cursor, same).items()}
 
 
 def refusal(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLError | None:
