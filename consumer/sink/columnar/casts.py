@@ -10,6 +10,8 @@ from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.model.columns import Column, Family
 from consumer.sink.columnar.table import TEXT, duckdb_type, literal, text_of, widened
 
+JSON_FORM = "tidb_json"
+"""`model.json_texts.tidb_json` of a text, as a function of SQL that who executes the expressions brings along."""
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
 _YEAR_ONE = 62135596800000000
@@ -106,8 +108,10 @@ def _other_family(old: Column, new: Column, value: str, zone: tzinfo) -> str:
             return value
         case (Family.DECIMAL | Family.TEXT, Family.DOUBLE) | (Family.DOUBLE, Family.DECIMAL):
             return f"CAST({value} AS VARCHAR)"  # by its shortest text, which a number's own cast does not go by
-        case (Family.TEXT, Family.INTEGER | Family.DECIMAL | Family.JSON) | (Family.FLOAT, Family.DOUBLE):
+        case (Family.TEXT, Family.INTEGER | Family.DECIMAL) | (Family.FLOAT, Family.DOUBLE):
             return value
+        case (Family.TEXT, Family.JSON):
+            return f"{JSON_FORM}({value})"
         case (Family.DATE, Family.DATETIME):
             return value
         case (Family.DATETIME, Family.DATE) if not old.scale:

@@ -4,20 +4,24 @@ transaction), or shown. What rows decide is shown in words."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import tzinfo
 
 import duckdb
+import pyarrow as pa
 
 from consumer.ddl.expressions import NotUnderstood
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
+from consumer.model.json_texts import tidb_json
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_modes import SOURCE, ModeDdl
-from consumer.sink.columnar.table import ReplicaTable, quote
+from consumer.sink.columnar.casts import JSON_FORM
+from consumer.sink.columnar.table import TEXT, ReplicaTable, quote
 from consumer.sink.common import rows_there
 from consumer.sink.duckdb.connection import catalog, qualified
 from consumer.sink.duckdb.statements.operations import (
@@ -74,14 +78,34 @@ def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, mode_ddl
 
 def run(connection: duckdb.DuckDBPyConnection, done: Operations) -> str:
     """Execute it, and remember what upstream says of the tables; returns the note."""
-    for statement in done.sql:
-        connection.execute(statement)
+    with _functions(connection, done.sql):
+        for statement in done.sql:
+            connection.execute(statement)
     for name, table in done.there.items():
         if table is not None and table.upstream is not None:
             remember(connection, name, table.upstream)
         else:
             forget(connection, name)
     return done.note
+
+
+@contextmanager
+def _functions(connection: duckdb.DuckDBPyConnection, sql: Collection[str]) -> Iterator[None]:
+    """What `sql` calls that is no function of DuckDB is there."""
+    if not any(f"{JSON_FORM}(" in statement for statement in sql):
+        yield
+        return
+    connection.create_function(JSON_FORM, _json_forms, [TEXT], TEXT, type="arrow")
+    try:
+        yield
+    finally:
+        connection.remove_function(JSON_FORM)
+
+
+def _json_forms(texts: pa.ChunkedArray) -> pa.Array:
+    """There is no kernel for it: one call for each distinct text."""
+    coded = texts.combine_chunks().dictionary_encode()
+    return pa.array(map(tidb_json, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
 
 
 def _drop_schema(connection: duckdb.DuckDBPyConnection, database: str, trash: TableName | None) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.values import float32_exact, json_form
+from consumer.codec.values import float32_exact
 from consumer.model.columns import Family
+from consumer.model.json_texts import json_form
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.target import mysql_target

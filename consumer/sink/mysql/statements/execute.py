@@ -31,6 +31,7 @@ from consumer.sink.mysql.statements.evidence import (
     wait_for_running,
     was_executed,
 )
+from consumer.sink.mysql.statements.json_values import rewrite_json
 from consumer.sink.mysql.statements.operations import (
     TIDB_DEFAULTS,
     Operations,
@@ -164,6 +165,9 @@ def _run_from(
         except pymysql.MySQLError as error:
             if number > known or not _ended_since(cursor, plan, error, flavor):
                 raise
+    for column in plan.operations.json:
+        records.check(cursor, step.id)
+        rewrite_json(cursor, step.name, column)
     return note
 
 

@@ -22,6 +22,7 @@ from consumer.model.texts import cut
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.statements.json_values import json_columns
 from consumer.sink.mysql.statements.table_modes import Merged, mode_statements
 from consumer.sink.mysql.statements.target_now import Others, PlannedTarget, TargetNow
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
@@ -48,6 +49,8 @@ class Operations:
     """Where a value would be changed, the statement fails."""
     merged: Merged | None = None
     """Others are merged with the table, and the target decides which of `statements` it needs."""
+    json: tuple[str, ...] = ()
+    """The columns whose values are written anew behind `statements`, as TiDB writes JSON."""
     trash: TableName | None = None
     """No `statements`: the table is moved there, or back from there, by what is left to do then."""
 
@@ -124,7 +127,8 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
     if done.trash is not None:
         return TargetDdl(tuple(target.moves(step, done.trash)), done.note)
     target.follow(step, done.statements)
-    return TargetDdl(done.statements, done.note)
+    rows = (f"writes the values of column {quote(column)} anew, as TiDB writes JSON" for column in done.json)
+    return TargetDdl((*done.statements, *rows), done.note)
 
 
 def _uses_trash(step: ApplyDdl, trash: TableName, now: TargetNow, resumed: bool) -> bool:
@@ -147,11 +151,12 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     statement = statement_of(step.statement.query)
     zone = agreed_zone(step, statement, zone, lambda: now.nodes_in_utc)
     session = session_zone(step, statement, zone)
+    json = json_columns(step, now.flavor) if statement.is_alter and step.merged is None else ()
     if step.mode_ddl is not None:
         found = tuple(mode_statements(step, step.mode_ddl, zone))
         merged = None if step.merged is None else Merged(step, step.merged, zone)
         # Rows that upstream no longer has may hold what does not fit a column that it changes.
-        return Operations(found, time_zone=session, strict=True, merged=merged)
+        return Operations(found, time_zone=session, strict=True, merged=merged, json=json)
     before, there = step.known.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(step.name)
@@ -171,7 +176,7 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     )
     done = rewrite(statement, action, place)
     statements = tuple(text.strip() for text in done.statements)
-    return Operations(statements, "; ".join(done.notes), done.timestamp, session)
+    return Operations(statements, "; ".join(done.notes), done.timestamp, session, strict=bool(json), json=json)
 
 
 def _columns_before(step: ApplyDdl, statement: ParsedStatement, now: TargetNow) -> frozenset[str] | None:
