@@ -27,6 +27,10 @@ _MIXED = (
     f"see that rows stay of one kind; {WITH_A_COPY}"
 )
 
+_NOT_NULL = (
+    "TiCDC lost the value (v8.5.4 writes the text 'null' as NULL): put upstream's value into the file, or go on without"
+    " such rows with on-bad-row = 'quarantine'"
+)
 _COMPUTED = (
     "upstream keeps the column's values: make it a plain column in the target (DROP COLUMN, ADD COLUMN); where rows are"
     " in the table, resync it, or copy it from upstream"
@@ -115,6 +119,11 @@ class Place:
             hint=f"a key's columns must be NOT NULL upstream: give the table a primary key; {WITH_A_COPY}",
             **self.at(line),
         )
+
+    def null(self, column: str, line: int) -> CorruptFile:
+        """A row that TiDB cannot have had."""
+        message = f"the row is NULL in column {column}, which its schema file calls NOT NULL"
+        return self.corrupt(message, line, _NOT_NULL)
 
     def not_told(self, column: str, line: int) -> CannotBeExact:
         """A DELETE without a column that an event filter asks for."""

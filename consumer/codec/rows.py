@@ -3,7 +3,7 @@ with statistics of their times; and which of their values a conversion refuses."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -14,7 +14,8 @@ from consumer.codec.change_table import Flags, Ints, Origin
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block, LineEnds
 from consumer.errors import CameLate, CorruptFile, TableError
-from consumer.model.load import FileSlice, FileStat, LoadTask
+from consumer.model.columns import Column
+from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask
 from consumer.model.times import MAX_TSO
 
 LineAt = Callable[[int], int]
@@ -145,6 +146,22 @@ def refuse_late(stats: Sequence[FileStat], task: LoadTask) -> None:
             table=str(task.target.table),
             path=late[0].path,
         )
+
+
+def required(target: LoadTarget, layout: Iterable[Column]) -> dict[int, str]:
+    """Columns of the target, by position, that are NOT NULL in the rows' schema file, whose columns `layout` are."""
+    names = {column.name for column in layout if not column.nullable}
+    return {n: column.name for n, column in enumerate(target.columns) if column.name in names}
+
+
+def first_null(columns: Sequence[pa.Array], required: Mapping[int, str], puts: Flags) -> tuple[str, int] | None:
+    """One of the `required` columns, and a row among the `puts` that is NULL there. What a row was may be left out."""
+    for position, name in required.items():
+        if columns[position].null_count:
+            null = puts & columns[position].is_null().to_numpy(zero_copy_only=False)
+            if null.any():
+                return name, int(np.argmax(null))
+    return None
 
 
 Values = TypeVar("Values", pa.Array, pa.ChunkedArray, pa.Table)

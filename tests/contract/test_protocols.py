@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,12 +12,14 @@ from consumer.codec import PROTOCOLS, protocol_of_file
 from consumer.codec.csv.options import CsvFormat
 from consumer.codec.decoder import SliceDecoder, decode_pack
 from consumer.ddl.declared import Definition
+from consumer.errors import CorruptFile
+from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.load import Dialect, LoadTask
 from consumer.model.steps import Window
 from tests.support.build import schema_file
-from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole
+from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole, with_load
 from tests.support.csv_rows import record
 
 COLUMNS = (Column("id", "INT", nullable=False, is_pk=True), Column("v", "VARCHAR"))
@@ -31,7 +33,8 @@ class Written:
     """One protocol's rows, in a dialect that its own files prove."""
 
     dialect: Dialect
-    row: Callable[[int, int, str], bytes]
+    row: Callable[..., bytes]
+    """Of a time, a key and a value; of a DELETE too."""
     content: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,10 +47,12 @@ class Written:
 
 WRITTEN = {
     "canal-json": Written(
-        Dialect("canal-json", b"\r\n"), lambda ts, key, v: row_line("INSERT", {"id": str(key), "v": v}, commit_ts=ts)
+        Dialect("canal-json", b"\r\n"),
+        lambda ts, key, v, gone=False: row_line("DELETE" if gone else "INSERT", {"id": str(key), "v": v}, commit_ts=ts),
     ),
     "csv": Written(
-        Dialect("csv", b"\r\n", CSV), lambda ts, key, v: record("I", [str(key), v], COLUMNS, CSV, commit_ts=ts)
+        Dialect("csv", b"\r\n", CSV),
+        lambda ts, key, v, gone=False: record("D" if gone else "I", [str(key), v], COLUMNS, CSV, commit_ts=ts),
     ),
 }
 
@@ -93,6 +98,27 @@ def test_files_that_join_are_what_they_are_one_by_one(name: str) -> None:
     alone = as_rows(list(written.decoder().batches()))
     assert as_rows([found[0]]) == alone * 2
     assert [stat.rows for stat in found[1]] == [3, 3]
+
+
+def test_a_null_in_a_column_that_the_rows_schema_file_calls_not_null(name: str) -> None:
+    """What the target or a later statement says of the column is no matter, nor what a deleted row was."""
+    written, (key, value) = WRITTEN[name], COLUMNS
+    strict = (key, replace(value, nullable=False))
+    lines = [written.row(TIMES[0], 1, "a"), written.row(TIMES[1], 2, None), written.row(TIMES[2], 3, None, gone=True)]
+    content = b"".join(line + written.dialect.terminator for line in lines)
+
+    def decoded(layout: Sequence[Column], columns: Sequence[Column], **load: Any) -> SliceDecoder:
+        target = with_load(target_of(columns), **load)
+        return SliceDecoder(MemoryReader(content), whole(content), target, written.dialect, tuple(layout))
+
+    assert [row[-1] for row in as_rows(list(decoded(COLUMNS, strict).batches()))] == ["a", None, None]
+    for columns in (strict, COLUMNS):
+        with pytest.raises(CorruptFile, match="the row is NULL in column v, which its schema file calls NOT NULL") as e:
+            list(decoded(strict, columns).batches())
+        assert (e.value.line, bool(e.value.hint)) == (2, True)
+        decoder = decoded(strict, columns, quarantine=Quarantine(1))
+        assert [row[-2] for row in as_rows(list(decoder.batches()))] == ["1", "3"]
+        assert [row.line for row in decoder.stat.quarantined] == [2]
 
 
 def test_a_file_shows_the_dialect_that_reads_it(name: str) -> None:

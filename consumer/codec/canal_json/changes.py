@@ -15,19 +15,20 @@ from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import CanalRows
 from consumer.codec.change_table import Flags, Ints, Origin, change_schema, value_schema
 from consumer.codec.errors import Place
-from consumer.codec.rows import first_refused
+from consumer.codec.rows import first_null, first_refused, required
 from consumer.codec.values import latin1_to_binary, to_utc
 from consumer.errors import CorruptFile
 from consumer.model.columns import Family, labels_of, mislabelled
-from consumer.model.load import LoadTarget
+from consumer.model.load import Layout, LoadTarget
 from consumer.model.times import Clock
 
 
 class ChangeBuilder:
     """Turns a block's rows into changes of one target."""
 
-    def __init__(self, target: LoadTarget, place: Place, clock: Clock) -> None:
+    def __init__(self, target: LoadTarget, place: Place, clock: Clock, layout: Layout) -> None:
         self._target, self._place, self._clock = target, place, clock
+        self._required = required(target, layout)
         self._schema = change_schema(target)
 
     def changes(self, rows: CanalRows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
@@ -111,6 +112,8 @@ class ChangeBuilder:
                 if not untold.any() and np.array_equal(null, whole):
                     doubtful[np.argmax(null)] = True
         self._look_for_absent(kept[np.flatnonzero(doubtful)], rows.delete, lines)
+        if (found := first_null(columns, self._required, ~rows.delete[kept])) is not None:
+            raise self._place.null(found[0], lines.number(int(kept[found[1]])))
         for position, name in enumerate(self._target.barred, len(columns)):
             there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
             self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)

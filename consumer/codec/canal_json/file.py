@@ -14,7 +14,7 @@ from consumer.codec.change_table import Ints
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block, LineEnds
 from consumer.codec.rows import BlockRows, LineAt, Time
-from consumer.model.load import Dialect, FileSlice, LoadTarget
+from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.model.times import ms_to_tso
 
 
@@ -76,12 +76,12 @@ class JsonFile:
 
     header = 0
 
-    def __init__(self, piece: FileSlice, target: LoadTarget, dialect: Dialect) -> None:
+    def __init__(self, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> None:
         self.place = Place.of(piece, target)
         self.ends = JsonEnds(dialect.terminator)
         self._parser = RowParser(target)
         self._alike = AlikeLines(target, self._parser)
-        self._builder = ChangeBuilder(target, self.place, dialect.clock)
+        self._builder = ChangeBuilder(target, self.place, dialect.clock, layout)
 
     def rows(self, block: Block, line_at: LineAt, blame: bool = True) -> BlockRows | None:
         lines = RowLines(block, line_at, self.place)

@@ -35,10 +35,10 @@ def _has_lines(dialect: Dialect) -> bool:
     return dialect.terminator.endswith(b"\n")
 
 
-def _opened(_: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, _layout: Layout) -> RowFile:
+def _opened(_: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> RowFile:
     from consumer.codec.canal_json.file import JsonFile
 
-    return JsonFile(piece, target, dialect)
+    return JsonFile(piece, target, dialect, layout)
 
 
 CANAL_JSON = RowProtocol(
@@ -53,4 +53,5 @@ CANAL_JSON = RowProtocol(
     opened=_opened,
     sniff=lambda content, whole, schema, declared: sniff_json(content, whole),
     agreed=lambda alike: Agreed(alike[0].dialect, alike[0].commit_ts),
+    layouts=lambda schemas, declared, target, dialect: tuple(schema.columns for schema in schemas),
 )

@@ -15,7 +15,7 @@ from consumer.codec.change_table import Flags, Ints, Origin, arrow_type, change_
 from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.options import BARE, RowForm, is_quoted
 from consumer.codec.csv.rows import CsvRows, RowLayout
-from consumer.codec.rows import first_refused
+from consumer.codec.rows import first_null, first_refused, required
 from consumer.codec.values import (
     base64_to_binary,
     enum_numbers,
@@ -54,6 +54,9 @@ class CsvChangeBuilder:
             return self._schema.empty_table()
         self._check_columns(rows, kept, layout, records)
         columns = self._columns(rows, kept, layout, records)
+        whole = ~rows.delete[kept]
+        if (found := first_null(columns, required(self._target, layout.columns.values()), whole)) is not None:
+            raise records.place.null(found[0], records.number(int(kept[found[1]])))
         events = [pa.array(rows.update[kept])] if self._target.events else []
         return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events], schema=self._schema)
 

@@ -42,7 +42,7 @@ def test_a_row_is_looked_at_once_however_many_of_its_columns_are_always_null() -
     lines = _CountedLines(block, lambda _: 1, place)
     rows = RowParser(target).parse(block.text)
     origin = Origin(np.zeros(10, np.int64), np.arange(10))
-    changes = ChangeBuilder(target, place, Dialect().clock).changes(rows, np.ones(10, np.bool_), origin, lines)
+    changes = ChangeBuilder(target, place, Dialect().clock, ()).changes(rows, np.ones(10, np.bool_), origin, lines)
     assert changes.num_rows == 10
     assert lines.looked_at == 1
 
