@@ -54,6 +54,8 @@ class SliceDecoder:
 
         Raises CorruptFile, SchemaDrift, CannotBeExact, StorageUnavailable.
         """
+        if not self._piece.size:  # the one that TiCDC has only created so far is not listed
+            raise self._file.place.corrupt("the file is empty")
         for block in self._lines.blocks():
             for changes, stat in self._decoded(block):
                 self.stat += stat

@@ -91,6 +91,14 @@ class DataFile:
     modified: int = field(default=0, compare=False)
 
 
+class Named(NamedTuple):
+    """The number of a data file that an index file names. `as_listed`: it is the index file that the listing has, so
+    that the listing is not older."""
+
+    number: int
+    as_listed: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """First and last commit-ts of one file; `exact` is False where rows only say `es` (then both are ``es << 18``)."""
@@ -111,7 +119,8 @@ class Listing:
     `files` is keyed by root. `unknown` are paths of no known form; `broken` are errors of schema files that cannot be
     used; `table` of each is the file's root. `settled`: the changefeed is past `checkpoint`, so every schema file of
     that version is in the storage. `partial`: data files that are already done are left out. `indexes` are the folders'
-    index files; `gone` are folders of the progress that were looked at and hold no file, `closed` are those that are
+    index files; `packed` has the greatest number of a file that is there under a longer name, as a tool leaves it that
+    packs files; `gone` are folders of the progress that were looked at and hold no file, `closed` are those that are
     over and were not looked at. `reached` is the changefeed's own checkpoint if it is above `checkpoint`.
     """
 
@@ -123,6 +132,7 @@ class Listing:
     settled: bool = False
     partial: bool = False
     indexes: Mapping[Folder, StoredFile] = field(default_factory=dict)
+    packed: Mapping[Folder, int] = field(default_factory=dict)
     gone: Collection[Folder] = ()
     closed: Collection[Folder] = ()
     reached: int = 0

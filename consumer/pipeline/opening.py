@@ -44,9 +44,10 @@ def _looked_at_whole(reader: StorageReader, listing: Listing, progress: Progress
     while True:
         doubts, left_out = found.doubts(progress), found.left_out(progress)
         names = reader.named(doubts.asked) if doubts.asked else {}
-        anew = found.written_anew(doubts, names, progress, options.files.dialect.timeless)
+        numbers = {folder: named.number for folder, named in names.items()}
+        anew = found.written_anew(doubts, numbers, progress, options.files.dialect.timeless)
         if whole.issuperset(anew.whole) and left_out <= shown:
-            return found.recording(anew)
+            return found.recording(anew, names)
         whole.update(anew.whole)
         shown |= {*anew.whole, *left_out}
         if listing.partial:

@@ -13,7 +13,7 @@ from consumer.history.incarnations import Incarnation
 from consumer.history.target import TargetTables, is_pending, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import DataFile, Folder, Listing
+from consumer.model.files import DataFile, Folder, Listing, Named
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
@@ -25,6 +25,7 @@ from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, f
 from consumer.plan.rewrites import (
     Doubts,
     WrittenAnew,
+    ahead_indexes,
     check_places,
     doubtful_indexes,
     lost_indexes,
@@ -44,9 +45,10 @@ Accepts = Callable[[TableName], bool]
 class Assembly:
     """`tables` are the tables that this round is about: they exist, are about to, or lack a usable schema file. A
     database with pending statements of its own is among them, as a table with no name. `whole` are folders that are
-    looked at from their first file on, because files of them were rewritten; `goes_on` as in WrittenAnew. `read` are
-    the folders of the progress, by root. `overdue` are the errors of tables with statements that came late, or whose
-    end came late, or whose folder is gone."""
+    looked at from their first file on, because files of them were rewritten; `goes_on` as in WrittenAnew; `written` has
+    by root and folder the number up to which all files were written. `read` are the folders of the progress, by root.
+    `overdue` are the errors of tables with statements that came late, or whose end came late, or whose folder is gone.
+    """
 
     listing: Listing
     tables: Sequence[TableName]
@@ -60,6 +62,7 @@ class Assembly:
     read: Mapping[str, Sequence[Folder]] = field(default_factory=dict)
     overdue: Mapping[TableName, ConsumerError] = field(default_factory=dict)
     goes_on: Mapping[Folder, int] = field(default_factory=dict)
+    written: Mapping[str, Mapping[Folder, int]] = field(default_factory=dict)
     naming: Naming = SAME
     _asked: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
@@ -92,7 +95,19 @@ class Assembly:
         read = _by_root(progress.folders)
         tables = _tables(timeline, {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}, wanted)
         return cls(
-            listing, tables, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue, naming=naming
+            listing,
+            tables,
+            catalog,
+            timeline,
+            files,
+            broken,
+            wanted,
+            clean_up,
+            whole,
+            read,
+            overdue,
+            written=_told(listing, {}),
+            naming=naming,
         )
 
     @property
@@ -137,10 +152,12 @@ class Assembly:
     def doubts(self, progress: Progress) -> Doubts:
         """The index files that must be read to know what was written anew."""
         every, alive = [file for name in self.tables for file in self.files.get(name, ())], self._alive()
+        roots = {file.root for name in self.tables if self.wanted(name) for file in self.catalog.by_table.get(name, ())}
         return Doubts(
             doubtful_indexes(alive, self._known(progress), self.listing, progress),
             old_indexes(every, self.listing, progress),
             lost_indexes(alive, self.listing, progress),
+            ahead_indexes(every, roots, self.listing, progress),
         )
 
     def written_anew(
@@ -161,12 +178,12 @@ class Assembly:
         roots = {file.root for name in live for file in self.catalog.by_table.get(name, ())}
         return [folder for root in roots for folder in self.read.get(root, ()) if folder in progress.folders]
 
-    def recording(self, anew: WrittenAnew) -> Assembly:
-        """As it is recorded: without the index files of the unproven folders."""
-        if not (anew.unproven or anew.goes_on):
-            return self
+    def recording(self, anew: WrittenAnew, names: Mapping[Folder, Named]) -> Assembly:
+        """As it is recorded: without the index files of the unproven folders. `names` are what index files name."""
         indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
-        return replace(self, listing=replace(self.listing, indexes=indexes), goes_on=anew.goes_on)
+        listing = replace(self.listing, indexes=indexes)
+        written = _told(listing, {folder: named.number for folder, named in names.items() if named.as_listed})
+        return replace(self, listing=listing, goes_on=anew.goes_on, written=written)
 
     def new_gaps(self, progress: Progress, accept_gap: Accepts) -> set[str]:
         """The gaps that are new, and that another, full listing may explain: a local storage can show a file before the
@@ -234,10 +251,23 @@ class Assembly:
         history = tuple(file for file in history if file.version >= since)
         own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
         return (
-            find_gap(name, files, progress.folders, _given(name, progress))
+            find_gap(name, files, progress.folders, _given(name, progress), self._written(name, since, progress))
             or find_lost_rest(name, files, {f: place for f, place in own.items() if f.version >= since}, applied_ts)
             or self.clean_up.gap(name, history, applied_ts)
         )
+
+    def _written(self, name: TableName, since: int, progress: Progress) -> dict[Folder, int]:
+        """By folder of the table, the number below which all files were written, as far as others tell that."""
+        own = {file.root for file in self.catalog.by_table.get(name, ())}
+        first = _first_date(progress, name)
+        return {
+            folder: number
+            for root in own
+            for folder, number in self.written.get(root, {}).items()
+            if since <= folder.version <= self.checkpoint
+            and (not folder.date or folder.date >= first[: len(folder.date)])
+            and self.catalog.owner(folder) == name
+        }
 
     def _broken(self, name: TableName, progress: Progress) -> ConsumerError | None:
         """An unusable schema file, unless the table is past its version: then only rows in its folder would need it."""
@@ -306,11 +336,30 @@ def _tables(
 def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName) -> Sequence[DataFile]:
     """`files` without date folders that were over when the target was given as it was upstream: no later row is in
     them. One more day stays: nodes name folders by their own clocks and zones."""
-    known = _given(name, progress)
-    if not known:
+    first = _first_date(progress, name)
+    if not first:
         return files
-    first = (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d")
     return [file for file in files if not file.folder.date or file.folder.date >= first[: len(file.folder.date)]]
+
+
+def _first_date(progress: Progress, name: TableName) -> str:
+    """The first date folder that can have rows of the table which the target was not given, "" for all of them."""
+    known = _given(name, progress)
+    return (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d") if known else ""
+
+
+def _told(listing: Listing, named: Mapping[Folder, int]) -> dict[str, dict[Folder, int]]:
+    """By root and folder, the number up to which all files were written: `named` are those that index files name. The
+    file that an index file names may not be there yet, as long as its writer has not gone on in another folder."""
+    newest: dict[tuple[str, str, str], Folder] = {}
+    listed = (file.folder for root in {folder.root for folder in named} for file in listing.files.get(root, ()))
+    for folder in {*named, *listed}:
+        newest[folder.series] = max(folder, newest.get(folder.series, folder))
+    found: dict[str, dict[Folder, int]] = {}
+    for folder in {*listing.packed, *named}:
+        number = named.get(folder, 0) - (folder == newest.get(folder.series))
+        found.setdefault(folder.root, {})[folder] = max(listing.packed.get(folder, 0), number)
+    return found
 
 
 def _given(name: TableName, progress: Progress) -> int:

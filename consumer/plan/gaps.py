@@ -14,6 +14,7 @@ from consumer.plan.unread import rewritten_files
 
 _HINT = "restore the missing file, or accept the loss of its rows with --accept-gap"
 _NEVER_READ = FolderProgress()
+_NONE: Mapping[Folder, int] = {}
 
 
 def find_gap(
@@ -21,19 +22,22 @@ def find_gap(
     files: Iterable[DataFile],
     folders: Mapping[Folder, FolderProgress],
     start_ts: int = 0,
+    written: Mapping[Folder, int] = _NONE,
 ) -> GapFound | None:
     """The first hole in the numbers of a folder above its last done file; a folder never read must begin at 1.
+    `written` are the numbers up to which all files of a folder were written.
 
     A folder that is older than `start_ts`, where the target was given as it was then, may have lost its head: TiCDC's
     clean-up removes whole date folders, others remove files by their age. `files` are sorted.
     """
-    for folder, group in groupby(files, key=lambda file: file.folder):
+    listed = {folder: list(group) for folder, group in groupby(files, key=lambda file: file.folder)}
+    for folder in sorted({*listed, *written}):
         place = folders.get(folder)
         headless = place is None and folder.version <= start_ts
         place = place or _NEVER_READ
         expected = 0 if headless else place.done + 1
         read = {entry.index for entry in place.open if not entry.next_ts}
-        for file in group:
+        for file in listed.get(folder, ()):
             while expected in read:
                 expected += 1
             if file.index < expected:
@@ -46,6 +50,16 @@ def find_gap(
                     path=file.path,
                 )
             expected = file.index + 1
+        while expected in read:
+            expected += 1
+        if 0 < expected <= written.get(folder, 0):
+            return GapFound(
+                f"file number {expected} is missing, and the index file or the name of another file there tells that"
+                " it was written",
+                hint=_HINT,
+                table=str(table),
+                path=directory_of(folder),
+            )
     return None
 
 

@@ -21,6 +21,8 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress
 from consumer.plan.unread import rewritten_files
 
+_NEVER_READ = FolderProgress()
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnew:
@@ -35,15 +37,20 @@ class WrittenAnew:
 @dataclass(frozen=True, slots=True)
 class Doubts:
     """Folders whose index files must be read: `doubtful_indexes` of the tables that exist, and `old_indexes` of all
-    tables of a round; and `lost_indexes` of those that exist."""
+    tables of a round, and `ahead_indexes`; and `lost_indexes` of those that exist."""
 
     doubtful: Mapping[Folder, StoredFile]
     old: Mapping[Folder, StoredFile | None]
     lost: Collection[Folder]
+    ahead: Mapping[Folder, StoredFile]
 
     @property
     def asked(self) -> dict[Folder, StoredFile]:
-        return {**self.doubtful, **{folder: index for folder, index in self.old.items() if index is not None}}
+        return {
+            **self.ahead,
+            **self.doubtful,
+            **{folder: index for folder, index in self.old.items() if index is not None},
+        }
 
 
 def written_anew(
@@ -108,6 +115,24 @@ def doubtful_indexes(
         folder: index
         for folder, index in indexes.items()
         if index.stamp != progress.folders[folder].index and not _before(index, newest[folder])
+    }
+
+
+def ahead_indexes(
+    files: Iterable[DataFile], roots: Collection[str], listing: Listing, progress: Progress
+) -> dict[Folder, StoredFile]:
+    """Index files that may name files which are not there: they are not as when their folders were read, and no file
+    is younger. `files` are those of the tables whose rows lie below `roots`."""
+    newest: dict[Folder, int] = {}
+    for file in files:
+        newest[file.folder] = max(newest.get(file.folder, 0), file.modified)
+    return {
+        folder: index
+        for folder, index in listing.indexes.items()
+        if folder.root in roots
+        and folder.version <= listing.checkpoint
+        and progress.folders.get(folder, _NEVER_READ).index != index.stamp
+        and not _before(index, newest.get(folder))
     }
 
 

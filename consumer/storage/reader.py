@@ -16,13 +16,14 @@ from consumer.errors import (
     ConsumerError,
     CorruptFile,
     FileUnreadable,
+    StorageChanged,
     StorageUnavailable,
     TableError,
 )
 from consumer.layout.paths import DataPath, IndexPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
 from consumer.layout.pointers import parse_checkpoint, parse_index_file
 from consumer.layout.schema_file import MAX_BYTES, parse_schema_file
-from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader, Stored
@@ -118,6 +119,7 @@ class FsspecReader:
         schema_paths: dict[StoredFile, SchemaPath] = {}
         others: list[StoredFile] = []
         unknown = []
+        packed: dict[Folder, int] = {}
         for file in stored:
             if not _is_text(file.path):
                 unknown.append(file.path)
@@ -137,6 +139,8 @@ class FsspecReader:
                     indexes[folder] = file
                 case Unknown(path):
                     unknown.append(path)
+                    if isinstance(data_path := parser.parse(path.rpartition(".")[0]), DataPath):
+                        packed[data_path.folder] = max(data_path.index, packed.get(data_path.folder, 0))
         for root, group in list(files.items()):
             group.sort(key=_file_order)
             if not all(file.size for file in group):
@@ -156,14 +160,22 @@ class FsspecReader:
             broken,
             partial=bool(spans.all),
             indexes=indexes,
+            packed=packed,
             gone=gone,
             closed=spans.closed,
         )
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
-        contents = self._concurrently(lambda file: self._files.read_if_there(file.path, _SMALL_SIZE), indexes.values())
-        found = {folder: _named(folder, content) for folder, content in zip(indexes, contents, strict=True)}
-        return {folder: number for folder, number in found.items() if number is not None}
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+        contents = self._concurrently(self._index_content, indexes.values())
+        found = {folder: _named(folder, *content) for folder, content in zip(indexes, contents, strict=True)}
+        return {folder: named for folder, named in found.items() if named is not None}
+
+    def _index_content(self, file: StoredFile) -> tuple[bytes | None, bool]:
+        """It, and whether it is still the one that was listed."""
+        try:
+            return self._files.read(file, 0, min(file.size, _SMALL_SIZE)), True
+        except (StorageChanged, StorageUnavailable):
+            return self._files.read_if_there(file.path, _SMALL_SIZE), False
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
         if self._dialect.timeless:
@@ -223,9 +235,9 @@ class FsspecReader:
             return list(pool.map(function, items))
 
 
-def _named(folder: Folder, content: bytes | None) -> int | None:
+def _named(folder: Folder, content: bytes | None, as_listed: bool) -> Named | None:
     try:
-        return None if content is None else parse_index_file(IndexPath(folder), content).index
+        return None if content is None else Named(parse_index_file(IndexPath(folder), content).index, as_listed)
     except CorruptFile:
         return None
 
@@ -236,10 +248,10 @@ def _is_text(path: str) -> bool:
 
 
 def _begun(files: Sequence[DataFile]) -> list[DataFile]:
-    """`files` without an empty one that is the last of its folder: a local writer has only created it so far, because
-    TiCDC writes no empty files."""
-    behind = [*files[1:], None]
-    return [f for f, next_ in zip(files, behind, strict=True) if f.size or (next_ and next_.folder == f.folder)]
+    """`files`, in order, without an empty one that is the newest of its series: a local writer has only created it so
+    far, because TiCDC writes no empty files, and a writer goes on with the next one when it is done with one."""
+    newest = {file.folder.series: file for file in files}
+    return [file for file in files if file.size or file is not newest[file.folder.series]]
 
 
 def _file_order(file: DataFile) -> tuple[int, str, str, str, int]:

@@ -282,3 +282,83 @@ def test_a_storage_that_does_not_answer_at_all_stops_no_table(
     monkeypatch.undo()
     assert replica.once(20).exit_code == 0
     assert replica.tables == {"d.t": {1: "a"}}
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("where", ["in front of another", "last of an older date", "last of an older version"])
+def test_an_empty_file_that_its_writer_has_left_behind_stops_the_table(
+    where: str, again: bool, feed: Feed, replica: MemoryReplica
+) -> None:
+    """It has nothing to tell whether it is due: the window has no other end than the checkpoint."""
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")}, date="2026-01-01")
+    if again:
+        replica.once(15)
+    empty = feed.puts("d.t", 2, {20: (2, "b")}, date="2026-01-01")
+    content = empty.read_bytes()
+    empty.write_bytes(b"")
+    assert states(replica.once(16)) == {"d.t": "ok"}, "it is the newest, and may only be begun"
+    if where == "last of an older version":
+        feed.statement("d.t", 21, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `v`(`v`)")
+    version, date = (21, "2026-01-01") if "version" in where else (2, "2026-01-02" if "date" in where else "2026-01-01")
+    feed.puts("d.t", version, {30: (3, "c")}, date=date)
+    result = replica.once(35)
+    assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
+    reason = str(replica.seen.stopped[TableName("d", "t")])
+    assert "CDC00000000000000000002.json" in reason
+    assert "the file is empty" in reason
+    empty.write_bytes(content)
+    assert replica.once(36).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
+LOST = {
+    "packed, named": ([], 2, [1, 2], "", 1),
+    "packed, with no index file": ([], 0, [1], "", 1),
+    "packed behind others": ([1], 1, [2], "", 2),
+    "packed beside themselves": ([1, 2], 2, [1, 2], "2026-01-02", 0),
+    "gone, named": ([], 3, [], "", 1),
+    "gone behind others": ([1], 3, [], "", 2),
+    "gone, and the writer is in another folder": ([], 1, [], "2026-01-02", 1),
+    "gone behind others, and the writer is in another folder": ([1], 2, [], "2026-01-02", 2),
+    "named, and being written": ([1], 2, [], "", 0),
+    "named, and the first": ([], 1, [], "", 0),
+}
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(("there", "named", "packed", "later", "missing"), LOST.values(), ids=LOST)
+def test_files_that_others_tell_of_are_missing(
+    there: list[int],
+    named: int,
+    packed: list[int],
+    later: str,
+    missing: int,
+    again: bool,
+    feed: Feed,
+    replica: MemoryReplica,
+) -> None:
+    feed.create("d.t", 2)
+    if again:
+        feed.puts("d.t", 2, {5: (9, "z")}, date="2025-12-31")
+        replica.once(7)
+    files = {n: feed.puts("d.t", 2, {10 * n: (n, "a")}, n, "2026-01-01") for n in range(1, max(named, *packed, 1) + 1)}
+    contents = {number: file.read_bytes() for number, file in files.items()}
+    for number in packed:
+        files[number].with_name(f"{files[number].name}.gz").write_bytes(b"\x1f\x8b")
+    for number in files.keys() - there:
+        files[number].unlink()
+    if named:
+        feed.index("d.t", 2, named, "2026-01-01")
+    if later:
+        feed.puts("d.t", 2, {90: (8, "y")}, date=later)
+    result = replica.once(99)
+    if not missing:
+        assert (result.exit_code, states(result)) == (0, {"d.t": "ok"})
+        return
+    assert (result.exit_code, states(result)) == (5, {"d.t": "stopped"})
+    assert f"2026-01-01: file number {missing} is missing" in str(replica.seen.stopped[TableName("d", "t")])
+    for number, content in contents.items():
+        files[number].write_bytes(content)
+    assert replica.once(100).exit_code == 0
+    assert dict.fromkeys(files, "a").items() <= replica.tables["d.t"].items()
