@@ -52,6 +52,8 @@ class ConsumerError(Exception):
     """One sentence with coordinates, and a hint with the next step."""
 
     exit_code: ClassVar[int] = 1
+    holds_rows: bool = True
+    """Whether message and hint may show values of rows. A class, or an error of it, says where they do not."""
 
     def __init__(
         self,
@@ -62,8 +64,11 @@ class ConsumerError(Exception):
         path: str = "",
         line: int | None = None,
         version: int | None = None,
+        holds_rows: bool | None = None,
     ) -> None:
         super().__init__(message)
+        if holds_rows is not None:
+            self.holds_rows = holds_rows
         self.message, self.hint, self.table = message, hint, table
         self.path, self.line, self.version = path, line, version
 
@@ -89,6 +94,7 @@ class ConsumerError(Exception):
 
 class Retryable(ConsumerError):
     exit_code = 4
+    holds_rows = False
     may_pass: ClassVar[bool] = True
     """Whether the same call may succeed a moment later."""
 
@@ -150,6 +156,7 @@ class Fatal(ConsumerError): ...
 
 class BadConfig(Fatal):
     exit_code = 2
+    holds_rows = False
 
 
 class StagingUnseen(BadConfig): ...
@@ -162,16 +169,20 @@ class TableError(Fatal):
 class CorruptFile(TableError): ...
 
 
-class FileUnreadable(TableError): ...
+class FileUnreadable(TableError):
+    holds_rows = False
 
 
-class ChecksumMismatch(TableError): ...
+class ChecksumMismatch(TableError):
+    holds_rows = False
 
 
-class CameLate(TableError): ...
+class CameLate(TableError):
+    holds_rows = False
 
 
-class SchemaMissing(TableError): ...
+class SchemaMissing(TableError):
+    holds_rows = False
 
 
 class SchemaDrift(TableError): ...
@@ -187,7 +198,8 @@ class RowsVary(SchemaDrift):
         self.absent, self.carried = tuple(absent), tuple(carried)
 
 
-class TableMissing(TableError): ...
+class TableMissing(TableError):
+    holds_rows = False
 
 
 class RowRefused(TableError):

@@ -58,11 +58,11 @@ class Place:
         return Place(piece.path, str(target.table), target.computed)
 
     def at(self, line: int | None) -> dict[str, Any]:
-        """The coordinates of an error."""
-        return {"table": self.table, "path": self.path, "line": line}
+        """The coordinates of an error that shows no value of the row."""
+        return {"table": self.table, "path": self.path, "line": line, "holds_rows": False}
 
     def corrupt(self, message: str, line: int | None = None, hint: str = "") -> CorruptFile:
-        return CorruptFile(message, hint=hint or DAMAGED, **self.at(line))
+        return CorruptFile(message, hint=hint or DAMAGED, **{**self.at(line), "holds_rows": True})
 
     def lacking(self, columns: list[str], line: int) -> RowsVary:
         """A row without `columns`, none of them a key's: the load can be planned again without them."""
@@ -123,7 +123,7 @@ class Place:
     def null(self, column: str, line: int) -> CorruptFile:
         """A row that TiDB cannot have had."""
         message = f"the row is NULL in column {column}, which its schema file calls NOT NULL"
-        return self.corrupt(message, line, _NOT_NULL)
+        return CorruptFile(message, hint=_NOT_NULL, **self.at(line))
 
     def not_told(self, column: str, line: int) -> CannotBeExact:
         """A DELETE without a column that an event filter asks for."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from consumer.errors import ConsumerError, CorruptFile, LoadFailed
+from consumer.errors import ConsumerError, RowRefused, from_dict
+from consumer.model.hints import AS_FILES_SHOW
 from consumer.model.names import TableName
 from consumer.model.table_modes import wildcard
 
@@ -105,13 +106,22 @@ def _mark(key: bytes) -> str:
     return hmac.digest(key, b"which key this is", "sha256")[:8].hex() if key else ""
 
 
+_HIDDEN_HINT = (
+    "look at the line in the file, if one is named: restore a file that is damaged, or remove it and accept the loss of"
+    f" its rows with --accept-gap; {AS_FILES_SHOW}"
+)
+
+
 def hidden(error: ConsumerError, shaping: Shaping | None) -> ConsumerError:
-    """`error` of a table, without what may be a value that is masked."""
-    if shaping is None or not shaping.masks or not isinstance(error, CorruptFile | LoadFailed):
+    """`error` of a table, met where its rows are at hand, without what may be a value that is masked."""
+    if shaping is None or not shaping.masks or not error.holds_rows:
         return error
-    error.message = f"{type(error).__name__}: what is wrong is not shown, as columns of the table are masked"
-    error.args = (error.message,)
-    return error
+    said = error.as_dict()
+    said["message"] = f"{type(error).__name__}: what is wrong is not shown, as columns of the table are masked"
+    said["hint"] = _HIDDEN_HINT
+    if isinstance(error, RowRefused):
+        said["more"] = tuple((row, put, said["message"]) for row, put, _ in error.more)
+    return from_dict({**said, "holds_rows": False})
 
 
 def unshaped(table: TableName) -> Shaping | None:

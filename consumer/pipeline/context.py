@@ -9,7 +9,6 @@ from consumer.errors import ConsumerError, Retryable
 from consumer.model.events import Event, Retrying, TableStopped
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
-from consumer.model.rules import hidden
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.options import RoundOptions
@@ -83,7 +82,6 @@ class RoundContext:
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
-        error = hidden(error, self.options.rules.shaping_of(name))
         error.table = error.table or str(name)
         self.round.stopped(name, error)
         if not self.options.rules.wanted(name):

@@ -19,6 +19,7 @@ from consumer.model.events import Note, NoteKind
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, ProgressChange
+from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
@@ -62,7 +63,7 @@ def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -
             context.round.hold(name)
             context.defer([name], f"look at files of {name}", error, partial(context.round.release, name))
         elif error is not None:
-            context.stop(name, error.about(str(name)))
+            context.stop(name, hidden(error.about(str(name)), context.options.rules.shaping_of(name)))
 
 
 def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> None:

@@ -23,7 +23,7 @@ from consumer.model.columns import Family
 from consumer.model.events import NowDoing, Retrying, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Purpose
 from consumer.model.names import TableName
-from consumer.model.rules import Consistency
+from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline import quarantine
@@ -197,9 +197,9 @@ class LoadRunner:
         """A job that broke is run again. If it breaks again, its tables are loaded one at a time with nothing else
         running, to find the one that breaks it. That one stops."""
         if load.alone and tasks:
-            table = tasks[0].target.table
+            target = tasks[0].target
             self._results.forget(tasks[0])
-            self._context.stop(table, _breaks_jobs(table, busy))
+            self._context.stop(target.table, hidden(_breaks_jobs(target.table, busy), target.load.shaping))
         elif any(self._breaks[task.target.table] > 1 for task in tasks):
             self._waiting.extend(_Load([task], alone=True) for task in tasks)
         elif tasks:

@@ -238,7 +238,8 @@ class _Preview:
         for name, state in self._round.tables.items() if bounds else ():
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
             if failed and not self._options.rules.bad_row_action(name).quarantines:
-                self._stop(name, failed[0].about(str(name)))
+                shaping = self._options.rules.shaping_of(name)
+                self._stop(name, hidden(failed[0].about(str(name)), shaping))
         loads = self._round.ready_loads()
         self._look_at_targets(loads)
         for load in loads:
@@ -283,7 +284,6 @@ class _Preview:
             yield planned.file.path, load.window.end + 1 if later else 0
 
     def _stop(self, name: TableName, error: ConsumerError) -> None:
-        error = hidden(error, self._options.rules.shaping_of(name))
         self._round.stopped(name, error)
         self.errors.setdefault(name, error)
 

@@ -13,6 +13,7 @@ from consumer.model.bad_rows import BadRow, first_of, refused_row, too_many
 from consumer.model.events import Note, NoteKind
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.model.names import TableName
+from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.context import RoundContext
 from consumer.ports import Loader, Moved, RangeReader
@@ -128,6 +129,7 @@ def _digest(path: str, offset: int) -> str:
 
 def stop_with_place(context: RoundContext, task: LoadTask, error: ConsumerError) -> None:
     """Stop the task's table for an error that came after its rows were written."""
+    error = hidden(error, task.target.load.shaping)
     if not _wants_place(error):
         context.stop(task.target.table, error)
         return

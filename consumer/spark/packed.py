@@ -18,7 +18,7 @@ from consumer.codec.rows import refuse_late
 from consumer.model.load import LoadTarget, LoadTask, Receipt
 from consumer.ports import RangeReader
 from consumer.spark import quarantine
-from consumer.spark.tasks import Result, of_table
+from consumer.spark.tasks import Result, of_task
 from consumer.target import Writer, WriteSession
 
 TOGETHER_TABLES, TOGETHER_BYTES, SMALL_BYTES = 16, 4 << 20, 1 << 20
@@ -62,7 +62,7 @@ def load_share(
                     yield left.pop(0).number, results
     except Exception as error:
         for task in left:
-            yield task.number, [of_table(error, task.target.table)]
+            yield task.number, [of_task(error, task)]
 
 
 def _groups(tasks: Sequence[LoadTask], reader: RangeReader) -> Iterator[list[_Table]]:
@@ -88,7 +88,7 @@ def _read(task: LoadTask, reader: RangeReader) -> _Table:
         refuse_late(stats, task)
         return _Table(task, [*stats], folded, folded.nbytes) if folded.num_rows else _Table(task, [*stats])
     except Exception as error:
-        return _Table(task, [of_table(error, task.target.table)])
+        return _Table(task, [of_task(error, task)])
 
 
 def write_some(tables: Sequence[_Table], session: WriteSession, reader: RangeReader) -> list[list[Result]]:
@@ -111,7 +111,7 @@ def _written(table: _Table, receipt: Receipt | None, session: WriteSession, read
             return table.results
         return [*table.results, *quarantine.write(session, task.target, table.changes)]
     except Exception as error:
-        return [*table.results, of_table(error, task.target.table)]
+        return [*table.results, of_task(error, task)]
 
 
 def _written_packed(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:

@@ -24,6 +24,7 @@ from consumer.errors import ConsumerError, LoadFailed
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.process import lacking, words_of
+from consumer.model.rules import Shaping, hidden
 from consumer.ports import Moved, RangeReader, Work, unheard
 from consumer.spark import quarantine
 from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
@@ -82,7 +83,7 @@ class Reading:
                 else:
                     yield Part(bucket, self.exchange.put(rows), rows.nbytes)
         except Exception as error:
-            yield Part(FAILED, pickle.dumps(of_table(error, self.work.table)))
+            yield Part(FAILED, pickle.dumps(self._error(error)))
 
     def results(self, rows: Iterator[tuple[int, pa.Buffer]], buckets: int) -> Iterator[bytes]:
         for bucket, group in groupby(rows, key=lambda row: row[0]):
@@ -94,7 +95,11 @@ class Reading:
             try:
                 yield pickle.dumps(self.work.made([self.exchange.get(body) for _, body in group]))
             except Exception as error:
-                yield pickle.dumps(of_table(error, self.work.table))
+                yield pickle.dumps(self._error(error))
+
+    def _error(self, error: Exception) -> ConsumerError:
+        shaping = next((task.target.load.shaping for task in self.work.tasks), None)
+        return of_table(error, self.work.table, shaping)
 
 
 def made(results: Iterable[bytes]) -> Iterator[Any]:
@@ -137,7 +142,7 @@ def decode_to_buckets(
                 yield from parts()
         yield from parts()
     except Exception as error:
-        yield Part(FAILED, pickle.dumps(of_table(error, task.target.table)))
+        yield Part(FAILED, pickle.dumps(of_task(error, task)))
 
 
 def write_buckets(
@@ -167,7 +172,7 @@ def write_buckets(
                 for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)
     except Exception as error:
-        yield pickle.dumps(of_table(error, task.target.table))
+        yield pickle.dumps(of_task(error, task))
 
 
 def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
@@ -175,12 +180,16 @@ def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
     return pickle.dumps(receipt)
 
 
-def of_table(error: Exception, table: TableName) -> ConsumerError:
+def of_task(error: Exception, task: LoadTask) -> ConsumerError:
+    return of_table(error, task.target.table, task.target.load.shaping)
+
+
+def of_table(error: Exception, table: TableName, shaping: Shaping | None) -> ConsumerError:
     """Any exception of a task is an error of its table. The others go on."""
     if not isinstance(error, ConsumerError):
-        return _unexpected(error, str(table))
+        return hidden(_unexpected(error, str(table)), shaping)
     error.table = error.table or str(table)
-    return error
+    return hidden(error, shaping)
 
 
 def _unexpected(error: Exception, table: str) -> LoadFailed:

@@ -22,6 +22,7 @@ from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Purpose, Receipt
 from consumer.model.names import same_name, same_names
 from consumer.model.progress import AuditRow, ProgressChange
+from consumer.model.rules import hidden
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -183,7 +184,7 @@ class Repair:
                 break
             except RowRefused as error:
                 if targets[0].load.quarantine is None or not error.rows:
-                    raise
+                    raise hidden(error, targets[0].load.shaping) from None
                 keyed = bool(targets[0].key)
                 refused += [refused_row(reason, row, put, keyed) for row, put, reason in error.rows]
                 gone = {row for row, _, _ in error.rows}

@@ -30,7 +30,6 @@ from consumer.model.load import LoadPart, LoadTarget, Purpose
 from consumer.model.names import TableName, same_name
 from consumer.model.naming import Naming
 from consumer.model.progress import Progress, State
-from consumer.model.rules import hidden
 from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now
@@ -146,8 +145,7 @@ class Verifier:
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
-            why = hidden(error, self.options.rules.shaping_of(history.name))
-            found = TableCheck(history.name, history.end, error=why)
+            found = TableCheck(history.name, history.end, error=error)
         return replace(found, seconds=now() - started)
 
     def _compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:

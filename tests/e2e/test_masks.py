@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 
 from consumer import app
+from consumer.codec.errors import Place
 from consumer.config.load import load
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, CannotBeExact, LoadFailed, RowRefused, SchemaDrift, TableError
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.model.rules import Mask, MaskKind, Shaping, hidden
 from tests.servers import MariaDb
 from tests.support.canal_json import typed_line
 from tests.support.every_target import Duck
@@ -127,24 +130,71 @@ def test_another_key_or_mask_is_refused_and_the_key_is_nowhere(feed: Feed, fresh
             app.once(changed, Recorder(), InlineLoader())
 
 
+DAMAGED = {
+    "a number": ("canal-json", b'"phone":"555-1234"', b'"phone":5551234', b"5551234"),
+    "a text without quotes": ("csv", b'"secret of Ana"', b"secret-of-Ana", b"secret-of-Ana"),
+    "a text in other quotes": ("csv", b'"secret of Ana"', b"'secret of Ana'", b"secret of Ana"),
+    "a quote that does not end": ("csv", b'"ana@x.org"', b'"ana@x.org', b"ana@x.org"),
+    "a value in place of the database": ("csv", b'"d",10,"ana@x.org"', b'"ana@x.org",10,"d"', b"ana@x.org"),
+    "a value in place of the commit-ts": ("csv", b'"d",10,"ana@x.org"', b'"d","ana@x.org",10', b"ana@x.org"),
+    "that at the end of the file": ("csv", b'"d",11,"cy@x.org"', b'"d","cy@x.org",11', b"cy@x.org"),
+}
+
+
+@pytest.mark.parametrize("keyed", [0, 2])
+@pytest.mark.parametrize(("protocol", "good", "bad", "secret"), DAMAGED.values(), ids=DAMAGED)
 def test_a_line_that_cannot_be_read_is_not_shown_and_not_kept(
-    feed: Feed, tmp_path_factory: pytest.TempPathFactory, fresh_mariadb: MariaDb
+    protocol: str,
+    good: bytes,
+    bad: bytes,
+    secret: bytes,
+    keyed: int,
+    feed: Feed,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    folder = tmp_path_factory.mktemp("letters")
+    """Not in what a run, `plan` or `verify` gives and tells, nor in the progress, nor in a letter. It is told that a
+    reason is not shown, and where."""
+    folder = tmp_path_factory.mktemp("own")
     feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
-    bad = line("canal-json", 10, "INSERT", ANA).replace(b'"555-1234"', b"5551234")
-    feed.file("d.people", 2, line("canal-json", 9, "INSERT", BO) + bad + line("canal-json", 11, "INSERT", CY))
+    content = b"".join(line(protocol, ts, "INSERT", row) for ts, row in ((9, BO), (10, ANA), (11, CY)))
+    file = feed.file("d.people", 2, content, extension="json" if protocol == "canal-json" else "csv")
     feed.checkpoint(20)
-    letters = {"on_bad_row": "quarantine", "dead_letters": f"file://{folder}"}
-    observer = Recorder()
-    result = app.once(settings(feed, fresh_mariadb.url(), **letters), observer, InlineLoader())
+    letters = {"on_bad_row": "quarantine", "dead_letters": f"file://{folder}/letters", "tables": ["d.people"]}
+    begun, before = Recorder(), settings(feed, f"duckdb:///{folder}/before.duckdb", protocol, **letters)
+    assert app.once(before, begun, InlineLoader(keyed)).exit_code == 0
+    file.write_bytes(content.replace(good, bad))
+    own, observer = settings(feed, f"duckdb:///{folder}/own.duckdb", protocol, **letters), Recorder()
+    results = [
+        app.verify(before, observer, loader=InlineLoader(keyed)),
+        app.plan(own, observer),
+        result := app.once(own, observer, InlineLoader(keyed)),
+        app.status(own, observer),
+    ]
     assert result.exit_code == 3
-    assert "what is wrong is not shown, as columns of the table are masked" in result.tables[T].error
-    recorded = fresh_mariadb.execute("SELECT * FROM storage_consumer.table_progress")
-    assert "5551234" not in str(result) + str(vars(observer)) + str(recorded)
-    assert [path for path in folder.rglob("*") if path.is_file() and b"5551234" in path.read_bytes()] == []
-    plain = app.once(settings(feed, fresh_mariadb.url(), masks=[], **letters), observer, InlineLoader())
-    assert any(b"5551234" in path.read_bytes() for path in folder.rglob("*") if path.is_file()), plain
+    assert "what is wrong is not shown, as columns of the table are masked" in (result.tables[T].error or "")
+    assert file.name in (result.tables[T].error or "")
+    everything = f"{results}{vars(observer)}".encode()
+    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert [text for text in (everything, *written) if secret in text] == []
+    seen = app.once(settings(feed, f"duckdb:///{folder}/seen.duckdb", protocol, masks=[]), observer, InlineLoader())
+    assert seen.exit_code == 3
+    assert "is not shown" not in str(seen)
+
+
+def test_errors_say_whether_they_hold_what_rows_have() -> None:
+    """Without a word of it they are taken to; a reason of one more row of theirs goes as well."""
+    shaping = Shaping(masks=(Mask(("v",), MaskKind.NULL),))
+    refused = RowRefused("Incorrect string value: 'secret'", row=1, more=[(2, True, "secret")], hint="'secret'", line=7)
+    unknown = type("New", (TableError,), {})("secret", hint="secret")
+    for error in (refused, unknown, CannotBeExact("secret"), SchemaDrift("secret"), LoadFailed("secret")):
+        assert "secret" not in str(hidden(error, shaping).as_dict())
+        assert "secret" in str(hidden(error, Shaping(where="v > 1")).as_dict())
+    kept = hidden(refused, shaping)
+    assert isinstance(kept, RowRefused)
+    assert (kept.row, kept.line, [row for row, _, _ in kept.rows]) == (1, 7, [1, 2])
+    varied = Place("CDC1.csv", "d.t").lacking(["v"], 3)
+    assert hidden(varied, shaping) is varied
+    assert "column v" in pickle.loads(pickle.dumps(varied)).message
 
 
 ID = Column("id", "INT", nullable=False, is_pk=True)

@@ -29,10 +29,10 @@ class CsvPlace(Place):
     __slots__ = ()
 
     def corrupt(self, message: str, line: int | None = None, hint: str = SETTINGS) -> CorruptFile:
-        return CorruptFile(message, hint=hint, **self.at(line))
+        return super().corrupt(message, line, hint)
 
     def drift(self, message: str, line: int, hint: str = _LAYOUT) -> SchemaDrift:
-        return SchemaDrift(message, hint=hint, **self.at(line))
+        return SchemaDrift(message, hint=hint, **{**self.at(line), "holds_rows": True})
 
     def inexact(self, message: str, hint: str, line: int | None = None) -> CannotBeExact:
         return CannotBeExact(message, hint=hint, **self.at(line))

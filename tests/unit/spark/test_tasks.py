@@ -130,7 +130,7 @@ def test_nothing_is_written_where_the_first_half_failed() -> None:
     ],
 )
 def test_what_a_worker_lacks_is_no_bug(error: Exception, what: str) -> None:
-    found = of_table(error, target_of([ID, V]))
+    found = of_table(error, target_of([ID, V]).table, None)
     assert isinstance(found, LoadFailed)
     assert found.message.startswith(f"its load needs more {what}")
     assert "bug" not in found.message + found.hint
