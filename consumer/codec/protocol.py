@@ -114,8 +114,9 @@ class RowProtocol:
     """Raises BadConfig for options that are no good, or are among the keys that the files do not prove."""
     undecided: Callable[[Dialect, Collection[str]], tuple[Undecided, ...]] = lambda dialect, unproven: ()
     """Options in `left_open` that are among such keys."""
-    key_loss: Callable[[Dialect], BadConfig | None] = lambda dialect: None
-    """What is lost of updates of keys if TiCDC does not split them (`output-raw-change-event`)."""
+    key_loss: Callable[[Dialect, str, str], BadConfig | None] = lambda dialect, unsplit, way_out: None
+    """What is lost of updates of keys if TiCDC does not split them, as the first text shows; the other one says what
+    else splits them."""
 
     @property
     def commit_ts_key(self) -> str:

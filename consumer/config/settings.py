@@ -391,7 +391,8 @@ class Settings(_OfProtocols):
     @property
     def key_loss(self) -> BadConfig | None:
         """Why rows under old keys stay, or rows that exchange keys are lost; None where neither can be."""
-        return PROTOCOLS[self.protocol].key_loss(self.dialect) if self.output_raw_change_event else None
+        raw = ("with output-raw-change-event=true", "output-raw-change-event=false")
+        return PROTOCOLS[self.protocol].key_loss(self.dialect, *raw) if self.output_raw_change_event else None
 
     @property
     def start_tso(self) -> int:
@@ -439,7 +440,7 @@ class Settings(_OfProtocols):
             Retention(self.file_expiration_days, zone_of(resolved_zone(self.tz))),
             PROTOCOLS[self.protocol].undecided(dialect, self.unproven),
             self.date_order,
-            self.key_loss is not None,
+            self.accept_key_loss,
             self.accept_timestamp_key,
         )
         batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)

@@ -44,9 +44,9 @@ NO_TIME = Note(
 )
 KEY_LOSS = Note(
     NoteKind.OLD_KEYS,
-    "with output-raw-change-event=true, rows of this changefeed do not tell the old keys of updates, as accept-key-loss"
-    " allows: where a key was changed upstream, the row under its old key stays, or a row that took the key is lost;"
-    " with output-raw-change-event=false, TiCDC splits such updates",
+    "rows of this changefeed do not tell the old keys of updates, as accept-key-loss allows: where a key was changed"
+    " upstream and TiCDC did not split the update (output-raw-change-event=true, or an old release), the row under"
+    " its old key stays, or a row that took the key is lost",
 )
 
 
@@ -106,7 +106,7 @@ class LoadResults:
             context.round.loaded(load, consumer.read(load, outcome))
             context.loaded.add(outcome.table)
             context.tell(StepFinished(consumer.count(load, outcome, taken), taken, outcome.task.bytes))
-        for note in notes_of(done, context.options.files.dialect, context.options.files.key_loss):
+        for note in notes_of(done, context.options.files.dialect, context.options.files.accept_key_loss):
             context.tell(note)
 
     def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
@@ -206,8 +206,8 @@ class LoadResults:
         return kept, letters
 
 
-def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[Note]:
-    """`key_loss`: the old keys of rows may be missing, and the operator has accepted that."""
+def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, accept_key_loss: bool) -> Iterator[Note]:
+    """`accept_key_loss`: the operator has accepted that the old keys of rows may be missing."""
     for outcome in done:
         if outcome.task.target.own and outcome.puts:
             yield _kept_note(outcome)
@@ -218,7 +218,7 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> I
         yield from _unproven(outcome)
     if done and dialect.timeless:
         yield replace(NO_TIME, text=NO_TIME.text + dated)
-    if done and key_loss:
+    if done and accept_key_loss and protocol_of(dialect).key_loss(dialect, "", "") is not None:
         yield KEY_LOSS
 
 

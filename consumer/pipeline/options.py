@@ -21,8 +21,8 @@ class FilesKnown:
     """Options that are missing."""
     date_order: str = ""
     """What orders the files of date folders where rows have no commit-ts: "time", "date", or "" if it is not set."""
-    key_loss: bool = False
-    """The old keys of rows may be missing, and the operator has accepted it."""
+    accept_key_loss: bool = False
+    """The operator has accepted that the old keys of rows are missing where TiCDC does not split updates of keys."""
     accept_timestamp_key: bool = False
 
 

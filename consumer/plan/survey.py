@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from consumer.codec import protocol_of_file
+from consumer.codec import PROTOCOLS, protocol_of_file
 from consumer.codec.protocol import Undecided
 from consumer.ddl.changes import changes_of
 from consumer.errors import BadConfig
@@ -16,12 +16,15 @@ from consumer.layout.schema_file import is_table_id
 from consumer.model.actions import Action
 from consumer.model.columns import Column, Family
 from consumer.model.files import DataFile, Folder, SchemaFile
+from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.results import Detected, InspectedTable
 
 CLASSIC, NEW = "classic", "new"
+OLD_NAME = "/schema.json"
+"""What the paths of schema files end with that v6.5.0 to v6.5.2, v6.6.0 and v7.0.0 write."""
 
 
 def survey_tables(assembly: Assembly) -> tuple[InspectedTable, ...]:
@@ -118,7 +121,7 @@ def _architecture(catalog: Catalog, is_new: bool) -> str:
         return NEW
     columns = (column for file in catalog.files if file.query for column in file.columns)
     labelless = any(column.type in (Family.ENUM.upper(), Family.SET.upper()) for column in columns)
-    old = any(file.path.endswith("/schema.json") for file in catalog.files)
+    old = any(file.path.endswith(OLD_NAME) for file in catalog.files)
     return CLASSIC if labelless or old else ""
 
 
@@ -145,6 +148,22 @@ def check_decided(undecided: Sequence[Undecided], assembly: Assembly) -> None:
         for table, column in itertools.islice(_columns(assembly, option.needs), 1):
             message = option.message.format(column=f"{table}.{column}")
             raise BadConfig(message, hint=option.hint, table=str(table))
+
+
+def check_keys_told(dialect: Dialect, assembly: Assembly) -> None:
+    """Raises BadConfig where the place of a schema file shows that its release does not split updates of keys, and rows
+    do not tell the old ones. That of v7.1.0, which does not either, shows nothing."""
+    newer = "a release from v6.5.3 or v7.1.1 on"
+    if PROTOCOLS[dialect.protocol].key_loss(dialect, "", newer) is None:
+        return
+    wanted = (file for name, files in assembly.files.items() if assembly.wanted(name) for file in files)
+    folders = dict.fromkeys(file.folder for file in wanted)
+    old = (schema for schema in map(assembly.catalog.schema, folders) if schema and schema.path.endswith(OLD_NAME))
+    for schema in old:
+        unsplit = f"by TiCDC v6.5.0 to v6.5.2, v6.6.0 or v7.0.0, one of which wrote {schema.path},"
+        loss = PROTOCOLS[dialect.protocol].key_loss(dialect, unsplit, newer)
+        if loss is not None:
+            raise loss.about(str(schema.name))
 
 
 def _columns(assembly: Assembly, needs: Callable[[Column], bool]) -> Iterator[tuple[TableName, str]]:

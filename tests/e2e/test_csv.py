@@ -9,7 +9,7 @@ import pytest
 
 from consumer import app
 from consumer.config.load import load
-from consumer.errors import CannotBeExact
+from consumer.errors import BadConfig, CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.pipeline import version_consumer
@@ -163,3 +163,31 @@ def test_a_loss_of_keys_that_was_accepted_is_told(
     feed.checkpoint(20)
     raw = {"output_raw_change_event": True, "accept_key_loss": True, "csv_output_old_value": old_values}
     assert once(feed, f"duckdb:///{tmp_path}/replica.duckdb", **TIMED, **raw).notes == notes
+
+
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_a_layout_of_releases_that_do_not_split_updates_of_keys_needs_the_same_word(
+    with_rows: bool, feed: Feed, tmp_path: Path
+) -> None:
+    """VERSION/schema.json: v6.5.0 to v6.5.2, v6.6 and v7.0. Newer folders of the storage may be of a newer release."""
+    schema = feed.create("d.t", 10)
+    (feed.folder / "d/t/10").mkdir()
+    schema.rename(feed.folder / "d/t/10/schema.json")
+    feed.describe("d.t", 20)
+    if with_rows:
+        rows_of(feed, "d.t", 10, "I 11 1,100", "I 12 2,200", "U 15 3,100")
+    rows_of(feed, "d.t", 20, "I 21 4,400")
+    feed.checkpoint(30)
+    url = f"duckdb:///{tmp_path}/replica.duckdb"
+    if not with_rows:
+        assert once(feed, url, **TIMED).notes == []
+        return
+    for command in (app.plan, app.once):
+        own = {"upstream_uri": f"file://{feed.folder}?protocol=csv", "downstream_uri": url, "tz": "UTC"}
+        with pytest.raises(
+            BadConfig, match=r"v7\.0\.0, one of which wrote d/t/10/schema\.json, and without output-old"
+        ):
+            command(load({**own, **TIMED}, {}).settings, Recorder())
+    assert once(feed, url, **TIMED, accept_key_loss=True).notes == [KEY_LOSS.text]
+    with duckdb.connect(f"{tmp_path}/replica.duckdb") as connection:
+        assert connection.execute("SELECT id FROM d.t ORDER BY id").fetchall() == [(1,), (2,), (3,), (4,)]

@@ -262,8 +262,8 @@ def undecided(dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, .
     return (_ENCODING,) * ("binary-encoding-method" in unproven) + (_NULL,) * null_open
 
 
-def key_loss(dialect: Dialect) -> BadConfig | None:
-    """If TiCDC does not split updates of keys, old keys are lost, or rows that exchange keys."""
+def key_loss(dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
+    """If TiCDC does not split updates of keys, as `unsplit` shows, old keys are lost, or rows that exchange keys."""
     csv = csv_of(dialect)
     if csv.output_old_value and csv.include_commit_ts:
         return None
@@ -273,7 +273,7 @@ def key_loss(dialect: Dialect) -> BadConfig | None:
         key = "include-commit-ts"
         loss = "rows that exchange their keys in one transaction look the same as deleted rows"
     return BadConfig(
-        f"with output-raw-change-event=true and without {key}, {loss}",
-        hint=f"set {key}=true in the changefeed's [sink.csv], or output-raw-change-event=false, and have TiCDC write"
-        " the files again; where keys never change, go on with --accept-key-loss",
+        f"{unsplit} and without {key}, {loss}",
+        hint=f"set {key}=true in the changefeed's [sink.csv], or {way_out}, and have TiCDC write the files again; where"
+        " keys never change, go on with --accept-key-loss",
     )
