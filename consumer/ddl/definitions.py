@@ -275,7 +275,10 @@ def _index(tokens: Tokens) -> Index | None:
     opening = next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens))
     end = closing(tokens, opening)
     parts = [_part(member.tokens) for member in members_of(tokens[opening + 1 : end], 0, 0)]
-    kind = PARTIAL if find_words(tokens[end:], "WHERE") is not None else kind
+    if find_words(tokens, "USING", "INVERTED") is not None:
+        kind = "COLUMNAR"
+    elif find_words(tokens[end:], "WHERE") is not None:
+        kind = PARTIAL
     return Index(kind, name, tuple(part for part in parts if part), tokens, stands_at)
 
 

@@ -22,6 +22,10 @@ _OPTIONS = frozenset(
         "STATS_SAMPLE_RATE",
         "STATS_COL_CHOICE",
         "STATS_COL_LIST",
+        "SOFTDELETE_JOB_ENABLE",
+        "SOFTDELETE_JOB_INTERVAL",
+        "ACTIVE_ACTIVE",
+        "AFFINITY",
     }
 )
 """Table options of the form ``NAME [=] value``."""
@@ -53,6 +57,7 @@ _BEGIN_OPTIONS = (
     _OPTIONS
     | _STORAGE_OPTIONS
     | {"DATA", "INDEX", "PLACEMENT", "TTL", "AUTO_RANDOM", "CLUSTERED", "NONCLUSTERED", "LINEAR", "UPDATE"}
+    | {"SOFTDELETE", "ADD_COLUMNAR_REPLICA_ON_DEMAND"}
 )
 """The first words of all that `remove_options` takes out."""
 
@@ -101,8 +106,13 @@ def _option_width(tokens: Tokens, at: int) -> int:
     if word not in _BEGIN_OPTIONS:
         return 0
     behind = at + 1 + starts(tokens, "=", at=at + 1)
+    if word == "PRE_SPLIT_REGIONS" and starts(tokens, "(", at=behind):
+        return closing(tokens, behind) + 1 - at
     if word in _OPTIONS or (word in _STORAGE_OPTIONS and behind == at + 2):
         return behind + 1 - at
+    if word == "SOFTDELETE":  # = RETENTION 7 DAY, RETENTION = 7 DAY, = 'OFF'
+        value = behind + 1 + starts(tokens, "=", at=behind + 1)
+        return value + 2 - at if starts(tokens, "RETENTION", at=behind) else behind + 1 - at
     if word in ("DATA", "INDEX") and starts(tokens, "DIRECTORY", "=", at=at + 1):
         return 4
     if word == "PLACEMENT" and starts(tokens, "POLICY", at=at + 1):
@@ -111,7 +121,7 @@ def _option_width(tokens: Tokens, at: int) -> int:
         return behind + 5 - at
     if word == "AUTO_RANDOM":
         return closing(tokens, at + 1) + 1 - at if starts(tokens, "(", at=at + 1) else 1
-    if word in ("CLUSTERED", "NONCLUSTERED"):
+    if word in ("CLUSTERED", "NONCLUSTERED", "ADD_COLUMNAR_REPLICA_ON_DEMAND"):
         return 1
     if word == "LINEAR" and (starts(tokens, "HASH", at=at + 1) or starts(tokens, "KEY", at=at + 1)):
         return 1  # TiDB takes the word and does not heed it: partitions hold other rows with it

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, ProgressChange, TableProgress
-from consumer.model.steps import ApplyDdl
+from consumer.model.steps import ApplyDdl, TableBefore
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
 from consumer.sink.mysql.statements.operations import Operations
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
+from tests.support.build import ID
 
 CREATE = ddl(Action.CREATE_TABLE, "d", "t", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)")
 INSERT = "INSERT INTO d.t VALUES (1, 1)"
@@ -51,6 +54,27 @@ def test_bare_creates_mean_what_tidb_means(fresh_mariadb: MariaDb) -> None:
         "SELECT collation_name FROM information_schema.columns WHERE table_schema = 'missing'"
     ) == [("utf8mb4_bin",)]
     sink.close()
+
+
+def test_hidden_columns_of_the_rows_are_plain_ones(fresh_mariadb: MariaDb) -> None:
+    """As of a table with SOFTDELETE; a later statement may bring another one."""
+    sink = acquired(fresh_mariadb)
+    own, gone, origin = ID, Column("_tidb_softdelete_time", "TIMESTAMP", scale=6), Column("_tidb_origin_ts", "BIGINT")
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY) SOFTDELETE RETENTION 7 DAY"
+    first = ddl(Action.CREATE_TABLE, "d", "t", 10, create, columns=(own, gone))
+    index = "CREATE INDEX `i` ON `t` (`id`) WHERE `id`>1"
+    later = replace(
+        ddl(Action.ADD_INDEX, "d", "t", 11, index, columns=(own, gone, origin)), known=TableBefore((own, gone))
+    )
+    for step in (first, later):
+        (outcome,) = sink.apply_ddls([step], {})
+        assert outcome.error is None
+        assert f"column {step.file.columns[-1].name} is hidden upstream" in outcome.note
+    sink.close()
+    assert fresh_mariadb.execute(
+        "SELECT column_name, data_type, datetime_precision, is_nullable, extra, COALESCE(column_default, 'NULL')"
+        " FROM information_schema.columns WHERE table_schema = 'd' AND ordinal_position > 1 ORDER BY ordinal_position"
+    ) == [(gone.name, "timestamp", 6, "YES", "", "NULL"), (origin.name, "bigint", None, "YES", "", "NULL")]
 
 
 def test_a_database_that_was_there_gets_upstreams_defaults(fresh_mariadb: MariaDb) -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from consumer.ddl.changes import changes_of
 from consumer.ddl.declared import Definition
+from consumer.ddl.declared import declared as declared_by
+from consumer.ddl.definitions import statement_of
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from tests.support.build import schema_file
 from tests.support.catalogs import catalog_of
@@ -109,3 +114,27 @@ def test_a_column_that_is_added_without_a_condition_was_not_there() -> None:
     """Where one of its name is known, a statement that dropped it was filtered out: its values are gone upstream."""
     said = changes_of(schema_file("d.t", 1, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `a` INT")).columns
     assert said.beside(["id", "a"]).old_name("a") is None
+
+
+@pytest.mark.parametrize(
+    ("query", "before", "after", "unnamed"),
+    [
+        ("CREATE TABLE `t` (`A` INT)", None, "a h", "h"),
+        ("CREATE TABLE `t` (`a` INT,KEY((`a`+1)))", None, "a _V$_i_0", ""),
+        ("CREATE TABLE `t` (`a` INT)", None, "a h d!", ""),
+        ("ALTER TABLE `t` ADD COLUMN `b` INT", "a", "a b h", "h"),
+        ("ALTER TABLE `t` RENAME COLUMN `a` TO `b`, DROP COLUMN `c`", "a c h", "b h", ""),
+        ("ALTER TABLE `t` ADD INDEX `i`(`a`)", "a", "a h", "h"),
+        ("ALTER TABLE `t` ADD INDEX `i`(`a`)", "a b", "a c", ""),
+    ],
+)
+def test_columns_that_upstream_makes_beside_those_that_the_statement_names(
+    query: str, before: str | None, after: str, unnamed: str
+) -> None:
+    """One with a ! has a default: upstream makes no such one unnamed, but a statement that is not in the storage."""
+
+    def columns(names: str) -> list[Column]:
+        return [Column(name.rstrip("!"), "INT", default="1" if name.endswith("!") else None) for name in names.split()]
+
+    found = declared_by(statement_of(query)).unnamed(None if before is None else columns(before), columns(after))
+    assert [column.name for column in found] == unnamed.split()

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
+from consumer.ddl.changes import changes_of
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import RewriteContext, rewrite
 from consumer.ddl.tokens import tokenize
 from consumer.errors import DdlRefused
-from consumer.model.actions import CREATE_ACTIONS, INDEX_ACTIONS, Action
+from consumer.layout.schema_file import is_view
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, Action
+from consumer.model.columns import Column
 from consumer.model.hints import not_kept_hint, statement_refused, table_there_hint
 from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl, TargetDdl
@@ -26,6 +29,7 @@ from consumer.sink.mysql.statements.json_values import json_columns
 from consumer.sink.mysql.statements.table_modes import Merged, mode_statements
 from consumer.sink.mysql.statements.target_now import Others, PlannedTarget, TargetNow
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
+from consumer.sink.mysql.tables.checks import type_of
 
 _LAST = "\uffff"
 """The last character of 3 bytes."""
@@ -175,8 +179,20 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
         offset_at(step, zone),
     )
     done = rewrite(statement, action, place)
-    statements = tuple(text.strip() for text in done.statements)
-    return Operations(statements, "; ".join(done.notes), done.timestamp, session, strict=bool(json), json=json)
+    statements, notes = [text.strip() for text in done.statements], list(done.notes)
+    for column in () if now.flavor == "tidb" else _unnamed(step, statement):
+        statements.append(f"ALTER TABLE {qualified(*step.name)} ADD COLUMN {quote(column.name)} {type_of(column)} NULL")
+        notes.append(f"column {column.name} is hidden upstream and a plain one here, as the rows carry it")
+    return Operations(tuple(statements), "; ".join(notes), done.timestamp, session, strict=bool(json), json=json)
+
+
+def _unnamed(step: ApplyDdl, statement: ParsedStatement) -> list[Column]:
+    """The columns that the schema file has and the statement does not name."""
+    definitions, before, after = changes_of(step.statement).columns, step.known.columns, step.file.columns or ()
+    if statement.kind == "CREATE TABLE":
+        return definitions.unnamed(None, after) if statement.members else []
+    altered = step.file.type not in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS
+    return definitions.unnamed(before, after) if altered and before is not None and not is_view(after) else []
 
 
 def _columns_before(step: ApplyDdl, statement: ParsedStatement, now: TargetNow) -> frozenset[str] | None:
