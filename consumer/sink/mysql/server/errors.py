@@ -155,6 +155,11 @@ def _kind(number: int, doing: Doing) -> type[ConsumerError]:
     return BadConfig if doing == "start" else kind
 
 
+_REMARKS = {
+    4025: "; if this is the check of a JSON column: MariaDB reads JSON of at most 31 levels, a LONGTEXT column takes more"
+}
+"""What a server does not say of its reason."""
+
 _FORE: dict[type[ConsumerError], str] = {
     TargetUnavailable: "the target does not answer",
     TargetBusy: "the target is busy",
@@ -168,4 +173,4 @@ _FORE: dict[type[ConsumerError], str] = {
 
 def _message(error: pymysql.MySQLError) -> str:
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
-    return f"{text or 'the connection is closed'} (error {errno(error)})"
+    return f"{text or 'the connection is closed'} (error {errno(error)}){_REMARKS.get(errno(error), '')}"

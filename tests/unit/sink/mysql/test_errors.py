@@ -53,6 +53,12 @@ def test_the_servers_words_and_number_are_kept() -> None:
     assert "Data too long for column 'v' (error 1406)" in got.message
 
 
+def test_a_check_that_refuses_a_row_may_be_that_of_mariadbs_json() -> None:
+    got = translate(pymysql.err.OperationalError(4025, "CONSTRAINT `t.j` failed for `d`.`t`"))
+    assert isinstance(got, errors.RowRefused)
+    assert "31 levels" in got.message
+
+
 def test_what_a_resumed_statement_may_meet_is_never_retryable() -> None:
     assert not [number for number in ALREADY_SO if issubclass(ERRORS.get(number, errors.Fatal), errors.Retryable)]
 
