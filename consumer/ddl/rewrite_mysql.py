@@ -198,6 +198,7 @@ def _translate(
     left_out.notes += tidb_syntax.vector_columns(statement, edits)
     left_out.notes += tidb_syntax.global_indexes(statement, edits)
     left_out.notes += tidb_syntax.engines(statement, edits)
+    left_out.notes += tidb_syntax.plain_comments(statement, edits)
     left_out.members += tidb_syntax.empty_specifications(statement) + tidb_syntax.remove_hints(statement, edits)
     for index, note in tidb_syntax.unknown_indexes(statement):
         left_out.index(index, note)

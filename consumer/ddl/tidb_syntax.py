@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from consumer.ddl.definitions import Index, Member, ParsedStatement
@@ -76,6 +77,9 @@ _SPECIFICATIONS = (
     ("DROP", "STATS_EXTENDED"),
 )
 """ALTER TABLE specifications that say nothing about columns, rows or keys."""
+
+_LONG = re.compile("[\U00010000-\U0010ffff]")
+"""A character of 4 bytes."""
 
 _INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
 """Kinds of indexes that no other server has."""
@@ -259,6 +263,19 @@ def full_text_parsers(statement: ParsedStatement, edits: Edits) -> None:
     for at in range(len(tokens) - 2) if statement.has_word("PARSER") else ():
         if starts(tokens, "WITH", "PARSER", at=at):
             edits.remove(_with_blank(statement.text, tokens[at].start), tokens[at + 2].end)
+
+
+def plain_comments(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
+    """Servers keep comments in characters of up to 3 bytes, and would make ? of others with no word."""
+    tokens = statement.tokens if _LONG.search(statement.text) else ()
+    for at, token in enumerate(tokens):
+        value = at + 1 + starts(tokens, "=", at=at + 1)
+        if token.word != "COMMENT" or value >= len(tokens) or tokens[value].kind is not TokenKind.STRING:
+            continue
+        comment = tokens[value]
+        if (plain := _LONG.sub("?", comment.text)) != comment.text:
+            edits.replace(comment.start, comment.end, plain)
+            yield f"the comment {comment.text} became {plain}, because the server keeps no characters of 4 bytes there"
 
 
 def _with_blank(text: str, start: int) -> int:
