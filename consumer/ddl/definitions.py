@@ -9,10 +9,11 @@ from functools import cached_property
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
 from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level, without_comments
 from consumer.model.names import same_name
-from consumer.model.table_definition import PARTIAL, Part
+from consumer.model.table_definition import PARTIAL, SHARD, Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
 _KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
+_SHARDING = ("TIDB_SHARD", "VITESS_HASH")
 _COLUMN_VERBS = ("ADD", "MODIFY", "CHANGE")
 _NO_COLUMN = (*_KEY_KINDS, "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "STATS_EXTENDED")
 
@@ -277,6 +278,8 @@ def _index(tokens: Tokens) -> Index | None:
     parts = [_part(member.tokens) for member in members_of(tokens[opening + 1 : end], 0, 0)]
     if find_words(tokens, "USING", "INVERTED") is not None:
         kind = "COLUMNAR"
+    elif any(token.word in _SHARDING for token in tokens[opening:end]):
+        kind = SHARD
     elif find_words(tokens[end:], "WHERE") is not None:
         kind = PARTIAL
     return Index(kind, name, tuple(part for part in parts if part), tokens, stands_at)

@@ -16,6 +16,7 @@ from consumer.ddl.definitions import (
 from consumer.ddl.indexes import INDEX_NOUNS
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.session_times import generated_at
+from consumer.ddl.tidb_syntax import computed
 from consumer.ddl.tokens import Edits, Tokens, starts, top_level
 from consumer.model.names import same_name, same_names
 from consumer.model.table_definition import TableIndexes
@@ -108,6 +109,14 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
         if starts(member.tokens, "EXCHANGE", "PARTITION") and at_validation is not None:
             # MariaDB always looks: rows that do not belong in the partition are refused, never misplaced.
             edits.remove(member.tokens[at_validation - 2].end, member.tokens[at_validation].end)
+
+
+def bracketed_defaults(statement: ParsedStatement, edits: Edits) -> None:
+    """For MySQL: ``DEFAULT RAND()``, as TiDB writes some, in parentheses."""
+    for one in computed(statement):
+        if not one.generated and one.expression[0].text != "(":
+            edits.insert(one.expression[0].start, "(")
+            edits.insert(one.expression[-1].end, ")")
 
 
 def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:

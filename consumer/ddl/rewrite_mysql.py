@@ -202,7 +202,9 @@ def _translate(
     left_out.members += tidb_syntax.empty_specifications(statement) + tidb_syntax.remove_hints(statement, edits)
     for index, note in tidb_syntax.unknown_indexes(statement):
         left_out.index(index, note)
+    left_out.notes += tidb_syntax.leave_out_computed(statement, edits, tidb_syntax.own_characters)
     if flavor == "mysql":
+        mariadb_syntax.bracketed_defaults(statement, edits)
         mariadb_syntax.remove_if_exists(statement, edits)
         return
     for index, note in mariadb_syntax.expression_indexes(statement):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from consumer.ddl.definitions import Index, Member, ParsedStatement
+from consumer.ddl.definitions import Index, Member, ParsedStatement, find_words
+from consumer.ddl.session_times import generated_at, hanging
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, tokenize, top_level
-from consumer.model.names import quote
-from consumer.model.table_definition import PARTIAL
+from consumer.model.names import quote, same_name, same_names
+from consumer.model.table_definition import PARTIAL, SHARD
+from consumer.model.texts import cut
 
 _OPTIONS = frozenset(
     {
@@ -78,10 +81,13 @@ _SPECIFICATIONS = (
 )
 """ALTER TABLE specifications that say nothing about columns, rows or keys."""
 
+_NOW = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
+"""What every server takes as a default without parentheses."""
+
 _LONG = re.compile("[\U00010000-\U0010ffff]")
 """A character of 4 bytes."""
 
-_INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
+_INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID", SHARD)
 """Kinds of indexes that no other server has."""
 
 
@@ -173,6 +179,82 @@ def sequence_defaults(statement: ParsedStatement, edits: Edits) -> Iterator[str]
             last = closing(tokens, opening) if starts(tokens, "(", at=opening) else _name_end(tokens, behind + 3)
             edits.remove(_with_blank(statement.text, token.start), tokens[min(last, len(tokens) - 1)].end)
             yield f"column {column.name} has no default, because sequences are not replicated"
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An expression by which a server computes a default, or a generated column. `whole` is all of the clause."""
+
+    column: str
+    expression: Tokens
+    whole: Tokens
+    generated: bool = False
+    added: bool = False
+    """An ALTER TABLE adds the column: the rows that are there need its values."""
+
+
+def computed(statement: ParsedStatement) -> Iterator[Computed]:
+    """Those of the statement, without plain literals and the present time."""
+    added = same_names(statement.added_columns())
+    for column in statement.columns:
+        tokens, new = column.tokens, same_name(column.name) in added
+        if (place := generated_at(column)) is not None:
+            start, end = place
+            opening = next(at for at in range(start, end) if tokens[at].text == "(")
+            yield Computed(column.name, tokens[opening + 1 : end], tokens[start : end + 1], True, new)
+        elif (at := column.find("DEFAULT")) is not None and (end := _end_of_call(tokens, at + 1)):
+            yield Computed(column.name, tokens[at + 1 : end], tokens[at:end], added=new)
+    for member in statement.members if statement.is_alter else ():
+        set_at = find_words(member.tokens, "SET", "DEFAULT") if starts(member.tokens, "ALTER") else None
+        if set_at is not None and (end := _end_of_call(member.tokens, set_at + 2)):
+            name = member.tokens[set_at - 1].name
+            yield Computed(name, member.tokens[set_at + 2 : end], member.tokens[set_at:end])
+
+
+def _end_of_call(tokens: Tokens, at: int) -> int:
+    """Behind ``(..)`` or ``F(..)``, but for the present time; 0 where neither stands at `at`."""
+    opening = at + (at < len(tokens) and bool(tokens[at].word))
+    if not starts(tokens, "(", at=opening) or (opening > at and tokens[at].word in _NOW):
+        return 0
+    return closing(tokens, opening) + 1
+
+
+def leave_out_computed(
+    statement: ParsedStatement, edits: Edits, refused: Callable[[Computed], bool], filled: bool = True
+) -> Iterator[str]:
+    """Do without what the server has `refused` to compute. Rows carry all values but those of VIRTUAL columns, which
+    are NULL then. Not where rows of a table that is `filled` would lack the values of a new column."""
+    places = {column.name: column for column in statement.columns}
+    found = {one.column: one for one in computed(statement)}
+    virtual = {name for name, one in found.items() if one.generated and not places[name].has("STORED")}
+    gone = {name for name, one in found.items() if refused(one)}
+    gone |= hanging(gone & virtual, {name: one.expression for name, one in found.items() if one.generated})
+    for name in found:
+        one, column = found[name], places.get(name)
+        if name not in gone or (one.added and filled and name not in virtual):
+            continue
+        first, last = one.expression[0].start, one.expression[-1].end
+        shown = cut(statement.text[first:last])
+        if name in virtual and column is not None:
+            edits.replace(first, last, "NULL")
+            for at in (at for at in top_level(column.tokens) if starts(column.tokens, "NOT", "NULL", at=at)):
+                edits.remove(column.tokens[at - 1].end, column.tokens[at + 1].end)
+            yield f"column {name} is NULL here: the server does not compute {shown}, and the rows do not carry it"
+        elif one.generated and column is not None:
+            stored = column.find("STORED")
+            assert stored is not None
+            edits.remove(_with_blank(statement.text, one.whole[0].start), column.tokens[stored].end)
+            yield f"column {name} is generated upstream and a plain one here: the server does not compute {shown}"
+        else:
+            sets = one.whole[0].word == "SET"
+            start = one.whole[0].start if sets else _with_blank(statement.text, one.whole[0].start)
+            edits.replace(start, last, "DROP DEFAULT" if sets else "")
+            yield f"column {name} has no default here: the server does not compute {shown}"
+
+
+def own_characters(one: Computed) -> bool:
+    """Whether the expression has characters of 4 bytes: servers keep expressions without them, and compute others."""
+    return any(_LONG.search(token.text) for token in one.expression)
 
 
 def _is_sequence(tokens: Tokens, at: int) -> bool:

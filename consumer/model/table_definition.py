@@ -12,6 +12,9 @@ from consumer.model.names import same_name, same_names
 PARTIAL = "PARTIAL"
 """The kind of an index, unique or not, that holds only the rows of its WHERE: it tells no rows apart."""
 
+SHARD = "SHARD"
+"""The kind of an index, unique or not, on what only TiDB computes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -23,8 +26,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR, HYBRID or PARTIAL. `automatic`: upstream
-    chose the name. `skipped`: the statement that made it was not executed. `doubtful`: it may not exist."""
+    """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR, HYBRID, PARTIAL or SHARD. `automatic`:
+    upstream chose the name. `skipped`: the statement that made it was not executed. `doubtful`: it may not exist."""
 
     name: str
     kind: str
@@ -76,7 +79,7 @@ class TableIndexes:
     @property
     def key_columns(self) -> KeyColumns | None:
         """None where not all unique keys are known by their columns."""
-        unique = [index for index in self.indexes if index.kind in ("PRIMARY", "UNIQUE")]
+        unique = [index for index in self.indexes if index.kind in ("PRIMARY", "UNIQUE", SHARD)]
         if not self.whole or any(index.has_expression for index in unique):
             return None
         parts = [part for index in unique for part in index.parts]

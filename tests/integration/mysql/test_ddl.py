@@ -77,6 +77,28 @@ def test_hidden_columns_of_the_rows_are_plain_ones(fresh_mariadb: MariaDb) -> No
     ) == [(gone.name, "timestamp", 6, "YES", "", "NULL"), (origin.name, "bigint", None, "YES", "", "NULL")]
 
 
+def test_what_the_server_cannot_compute_is_left_out(fresh_mariadb: MariaDb) -> None:
+    sink = acquired(fresh_mariadb)
+    body = (
+        "`id` INT PRIMARY KEY,`d` INT DEFAULT (NOT_THERE(1)),`s` INT GENERATED ALWAYS AS(NOT_THERE(`id`)) STORED,"
+        "`v` INT GENERATED ALWAYS AS(CAST(`id` AS NOTHING)) VIRTUAL"
+    )
+    steps = [
+        ddl(Action.CREATE_TABLE, "d", "t", 10, f"CREATE TABLE `t` ({body})"),
+        ddl(Action.SET_DEFAULT_VALUE, "d", "t", 11, "ALTER TABLE `t` ALTER COLUMN `d` SET DEFAULT (NOT_THERE(2))"),
+        ddl(Action.ADD_COLUMN, "d", "t", 12, "ALTER TABLE `t` ADD COLUMN `e` INT DEFAULT (NOT_THERE(3))"),
+    ]
+    notes = [outcome.note for step in steps for outcome in sink.apply_ddls([step], {})]
+    assert [note.count("the server does not compute") for note in notes] == [3, 1, 1]
+    fresh_mariadb.execute("INSERT INTO d.t (id, d, s) VALUES (1, 2, 3)")
+    assert fresh_mariadb.execute("SELECT id, d, s, v, e FROM d.t") == [(1, 2, 3, None, None)]
+
+    filled = ddl(Action.ADD_COLUMN, "d", "t", 13, "ALTER TABLE `t` ADD COLUMN `f` INT DEFAULT (NOT_THERE(4))")
+    (outcome,) = sink.apply_ddls([filled], {})
+    assert isinstance(outcome.error, DdlRefused), "its rows would lack the values"
+    sink.close()
+
+
 def test_a_database_that_was_there_gets_upstreams_defaults(fresh_mariadb: MariaDb) -> None:
     fresh_mariadb.execute("CREATE DATABASE made")
     sink = acquired(fresh_mariadb)

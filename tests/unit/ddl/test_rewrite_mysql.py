@@ -11,7 +11,8 @@ from consumer.ddl.definitions import statement_of
 from consumer.ddl.references import references
 from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, rewrite
-from consumer.ddl.tokens import tokenize
+from consumer.ddl.tidb_syntax import leave_out_computed
+from consumer.ddl.tokens import Edits, tokenize
 from consumer.errors import DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.names import TableName
@@ -144,6 +145,56 @@ def test_partitions_by_key_hold_other_rows_here(query: str, flavor: FlavorName, 
             run(case, flavor)
     else:
         assert run(case, flavor).statements == (query,)
+
+
+@pytest.mark.parametrize(
+    ("query", "refused", "filled", "expected"),
+    [
+        (
+            "CREATE TABLE `t` (`a` BINARY(16) PRIMARY KEY DEFAULT (F(G())),`b` INT DEFAULT F(1) COMMENT 'x',"
+            "`c` INT DEFAULT 1)",
+            "ab",
+            True,
+            "CREATE TABLE `t` (`a` BINARY(16) PRIMARY KEY,`b` INT COMMENT 'x',`c` INT DEFAULT 1)",
+        ),
+        (
+            "CREATE TABLE `t` (`a` INT DEFAULT (F(1)),`b` INT DEFAULT (F(2)))",
+            "b",
+            True,
+            "CREATE TABLE `t` (`a` INT DEFAULT (F(1)),`b` INT)",
+        ),
+        (
+            "CREATE TABLE `t` (`a` INT,`v` INT GENERATED ALWAYS AS(F(`a`)) VIRTUAL NOT NULL,`w` INT AS (`v`+1),"
+            "`s` INT GENERATED ALWAYS AS(`w`+1) STORED NOT NULL,KEY `k`(`v`))",
+            "v",
+            True,
+            "CREATE TABLE `t` (`a` INT,`v` INT GENERATED ALWAYS AS(NULL) VIRTUAL,`w` INT AS (NULL),"
+            "`s` INT NOT NULL,KEY `k`(`v`))",
+        ),
+        (
+            "ALTER TABLE `t` ALTER COLUMN `a` SET DEFAULT (F(1)), MODIFY COLUMN `b` INT DEFAULT (F(1)), "
+            "DROP COLUMN `c`",
+            "ab",
+            True,
+            "ALTER TABLE `t` ALTER COLUMN `a` DROP DEFAULT, MODIFY COLUMN `b` INT, DROP COLUMN `c`",
+        ),
+        (
+            "ALTER TABLE `t` ADD COLUMN `a` INT DEFAULT (F(1)), ADD COLUMN `v` INT AS (F(`b`)) VIRTUAL",
+            "av",
+            True,
+            "ALTER TABLE `t` ADD COLUMN `a` INT DEFAULT (F(1)), ADD COLUMN `v` INT AS (NULL) VIRTUAL",
+        ),
+        ("ALTER TABLE `t` ADD COLUMN `a` INT DEFAULT (F(1))", "a", False, "ALTER TABLE `t` ADD COLUMN `a` INT"),
+        ("ALTER TABLE `t` ADD COLUMN `a` DATETIME DEFAULT NOW()", "a", False, None),
+    ],
+)
+def test_what_the_server_does_not_compute_is_done_without(
+    query: str, refused: str, filled: bool, expected: str | None
+) -> None:
+    edits = Edits()
+    notes = list(leave_out_computed(statement_of(query), edits, lambda one: one.column in refused, filled))
+    assert edits.apply(query) == (expected or query)
+    assert bool(notes) == (expected is not None)
 
 
 def test_a_collation_with_no_stand_in_is_refused() -> None:

@@ -83,6 +83,10 @@ ALREADY_SO = MISSING | {
 }
 """Errors of a statement that was executed before."""
 
+NOT_COMPUTED = frozenset({1064, 1235, 1305, 1370, 1901, 3102, 3763, 3764, 3770, 3772})
+"""The server has no such function or expression, or takes it in no default or generated column. To who has no right to
+call any routine it does not say which there are."""
+
 DUPLICATE = frozenset({1022, 1062, 1586})
 """A row has a value of a unique key that another row has."""
 
@@ -156,7 +160,7 @@ def _kind(number: int, doing: Doing) -> type[ConsumerError]:
 
 
 _REMARKS = {
-    4025: "; if this is the check of a JSON column: MariaDB reads JSON of at most 31 levels, a LONGTEXT column takes more"
+    4025: "; if it is the check of a JSON column: MariaDB reads JSON of at most 31 levels, a LONGTEXT column takes more"
 }
 """What a server does not say of its reason."""
 

@@ -15,13 +15,16 @@ from dataclasses import replace
 
 import pymysql
 
+from consumer.ddl.definitions import statement_of
+from consumer.ddl.tidb_syntax import Computed, computed, leave_out_computed
+from consumer.ddl.tokens import Edits
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.names import TableName, quote
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
-from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
+from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, NOT_COMPUTED, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.statements.evidence import (
     BeforeState,
@@ -44,6 +47,7 @@ from consumer.sink.mysql.statements.planned import PlannedDdl, Records, translat
 from consumer.sink.mysql.statements.table_modes import Merged, run_merged
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
+from consumer.sink.mysql.tables.describe import has_row
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
@@ -112,7 +116,7 @@ def _in_one_session(
                     if plan.resumed:
                         connections.wait_for_lost(cursor)
                     records.check(cursor, plan.step.id)
-                    note = _run(cursor, plan, flavor, records) or plan.operations.note
+                    note = "; ".join(filter(None, (plan.operations.note, _run(cursor, plan, flavor, records))))
                     ran.append(DdlOutcome(plan.step, note=note))
                     plan = _next(waiting)
             finally:
@@ -161,7 +165,7 @@ def _run_from(
         if number > known:
             records.save(cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump()))
         try:
-            note = _execute(cursor, step, statement) or note
+            note = "; ".join(filter(None, (note, _execute(cursor, step, statement))))
         except pymysql.MySQLError as error:
             if number > known or not _ended_since(cursor, plan, error, flavor):
                 raise
@@ -265,8 +269,34 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> 
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
             cursor.execute(adoption(step, statement))
             return adopted(step)
-        raise
+        less, notes = _computed_less(cursor, step, statement, error) if number in NOT_COMPUTED else (statement, ())
+        if less == statement:
+            raise
+        return "; ".join(filter(None, (*notes, _execute(cursor, step, less))))
     return ""
+
+
+def _computed_less(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, text: str, error: pymysql.MySQLError
+) -> tuple[str, Sequence[str]]:
+    """The statement without the defaults and generated columns that the server does not compute, a note for each. Which
+    functions a server has, and where it takes them, it alone knows: it names the column, or refuses the expression."""
+    statement, said, edits = statement_of(text), str(error.args[-1]), Edits()
+    columns = ", ".join(f"NULL AS {quote(column.name)}" for column in statement.columns) or "NULL"
+
+    def refused(one: Computed) -> bool:
+        if any(quoted in said for quoted in (f" {quote(one.column)}", f" '{one.column}'")):
+            return True
+        expression = text[one.expression[0].start : one.expression[-1].end]
+        try:
+            cursor.execute(f"SELECT ({expression}) FROM (SELECT {columns}) AS t LIMIT 0")
+        except pymysql.MySQLError as why:
+            return errno(why) in NOT_COMPUTED
+        return False
+
+    filled = any(one.added for one in computed(statement)) and has_row(cursor, step.name)
+    notes = list(leave_out_computed(statement, edits, refused, filled))
+    return edits.apply(text), notes
 
 
 def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
