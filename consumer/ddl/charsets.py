@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from consumer.ddl.definitions import ParsedStatement, find_words
-from consumer.ddl.tokens import Edits, TokenKind, Tokens, top_level
+from consumer.ddl.tokens import Edits, TokenKind, Tokens, starts, top_level
 from consumer.errors import DdlRefused
 from consumer.model.names import same_name
 from consumer.model.table_definition import Charset
@@ -22,6 +22,14 @@ TIDB_COLLATIONS = {
 }
 """What TiDB takes where a character set comes without a collation, and MySQL and MariaDB take another."""
 
+_LATIN1 = "latin1"
+"""TiDB keeps any text in it, as UTF-8."""
+
+STAYS = "character set latin1 stays, because the columns would be too long for the server as utf8mb4"
+
+_ROW_BYTES, _KEY_BYTES = 65_535, 3072
+"""What InnoDB takes."""
+
 _STAND_INS = {
     "0900_ai_ci": ("utf8mb4_uca1400_nopad_ai_ci", "utf8mb4_unicode_520_nopad_ci"),
     "0900_as_ci": ("utf8mb4_uca1400_nopad_as_ci",),
@@ -35,13 +43,16 @@ _CHARSET_WORDS = ("CHARSET", "SET")
 """Before the name of a character set: the second one is the end of CHARACTER SET."""
 
 
-def explicit_collations(statement: ParsedStatement, edits: Edits) -> None:
-    """Add the collation wherever a character set is named alone: a key must not become coarser than upstream's."""
+def explicit_collations(statement: ParsedStatement, edits: Edits, wide: bool) -> None:
+    """Add the collation wherever a character set is named alone: a key must not become coarser than upstream's.
+    `wide`: that of what `wide_charsets` makes of it."""
     for tokens in _attribute_lists(statement) if statement.has_word(*_CHARSET_WORDS) else ():
         at = _charset(tokens)
         if at is None or find_words(tokens, "COLLATE") is not None:
             continue
-        collation = TIDB_COLLATIONS.get(same_name(tokens[at].name))
+        collation = TIDB_COLLATIONS.get(same_name(tokens[at].name), "")
+        if wide:
+            collation = any_text(Charset("", collation)).collation
         if collation and not (at + 1 < len(tokens) and tokens[at + 1].word == "BINARY"):
             sign = " = " if tokens[at - 1].text == "=" else " "
             edits.insert(tokens[at].end, f" COLLATE{sign}{collation}")
@@ -62,6 +73,44 @@ def explicit_default(
             collation = TIDB_DEFAULT.collation
     text = f" COLLATE = {collation}" if collation else f" CHARACTER SET = {default.name}"
     edits.insert(statement.members[-1].end + 1, text)
+
+
+def any_text(charset: Charset) -> Charset:
+    """What a server needs for the texts that TiDB takes in this character set."""
+    return TIDB_DEFAULT if charset.collation.startswith(f"{_LATIN1}_") else charset
+
+
+def too_wide(statement: ParsedStatement, default: Charset | None) -> bool:
+    """Whether the columns of a new table that are latin1 fit into the server's rows and keys, and would not as utf8mb4.
+    `default` is what upstream's database gives."""
+    if statement.kind != "CREATE TABLE":
+        return False
+    own, lengths = declared_charset(statement.options) or default, {}
+    for column in statement.columns:
+        charset = declared_charset(column.tokens) or own
+        if charset is not None and charset.name == _LATIN1 and starts(column.tokens, "(", at=2):
+            if column.tokens[1].word in ("CHAR", "VARCHAR"):
+                lengths[same_name(column.name)] = int(column.tokens[3].text)
+    keys = (sum(lengths.get(same_name(p.column or ""), 0) for p in index.parts) for index in statement.indexes)
+    single = (lengths.get(same_name(c.name), 0) for c in statement.columns if c.has("PRIMARY") or c.has("UNIQUE"))
+    return 4 * sum(lengths.values()) > _ROW_BYTES or any(4 * key > _KEY_BYTES >= key for key in (*keys, *single))
+
+
+def wide_charsets(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
+    """latin1 becomes utf8mb4, with one note."""
+    tokens, found = statement.tokens if _LATIN1 in statement.text.lower() else (), False
+    for at, token in enumerate(tokens):
+        previous = tokens[at - 2 if tokens[at - 1].text == "=" else at - 1]
+        if token.word == f"_{_LATIN1.upper()}" and at + 1 < len(tokens) and tokens[at + 1].kind is TokenKind.STRING:
+            edits.replace(token.start, token.end, "_UTF8MB4")
+        elif token.word == _LATIN1.upper() and (_is_charset(tokens, at) or previous.word == "USING"):
+            edits.replace(token.start, token.end, "UTF8MB4")
+            found = True
+        elif token.word.startswith(f"{_LATIN1.upper()}_") and previous.word == "COLLATE":
+            edits.replace(token.start, token.end, TIDB_DEFAULT.collation)
+            found = True
+    if found:
+        yield "character set latin1 became utf8mb4, because TiDB keeps any text in it"
 
 
 def known_collations(statement: ParsedStatement, edits: Edits, supported: Collection[str]) -> Iterator[str]:

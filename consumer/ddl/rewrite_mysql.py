@@ -174,18 +174,21 @@ def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, l
 def _spell_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:
     """Upstream's names of indexes and keys, and its character sets, where the statement leaves them to the server."""
     changes, before = index_changes(statement), place.before
-    supported = place.collations
+    supported, wide = place.collations, False
     if place.flavor != "tidb" or statement.is_alter:
         name_indexes(statement, changes, edits, before)
     if place.flavor != "tidb":
         define_indexes(statement, changes, edits, before)
         name_foreign_keys(statement, changes, edits, before, place.version)
         inline_references(statement, edits)
-        charsets.explicit_collations(statement, edits)
+        wide = not charsets.too_wide(statement, place.charset)
+        charsets.explicit_collations(statement, edits, wide)
+        left_out.notes += charsets.wide_charsets(statement, edits) if wide else [charsets.STAYS]
         if supported is not None:
             left_out.notes += charsets.known_collations(statement, edits, supported)
     if place.charset is not None:
-        charsets.explicit_default(statement, edits, place.charset, supported)
+        default = charsets.any_text(place.charset) if wide else place.charset
+        charsets.explicit_default(statement, edits, default, supported)
 
 
 def _translate(

@@ -156,7 +156,7 @@ def test_a_database_in_which_another_has_its_tables_is_left_to_it(
     target = ("--downstream-uri", fresh_mariadb.url(), "--json")
     assert shop.once(15, *target).code == 0
     shop.feed.create("d.own", 16)
-    query = "ALTER DATABASE `d` CHARACTER SET = latin1"
+    query = "ALTER DATABASE `d` CHARACTER SET = ascii"
     shop.feed.database("d", 17, query, Action.MODIFY_SCHEMA_CHARSET)
     shop.feed.checkpoint(20)
     rules = ("--tables", "d.`it's`" if kept else "d.own")

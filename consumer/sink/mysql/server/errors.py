@@ -83,7 +83,7 @@ ALREADY_SO = MISSING | {
 }
 """Errors of a statement that was executed before."""
 
-NOT_COMPUTED = frozenset({1064, 1235, 1305, 1370, 1901, 3102, 3763, 3764, 3770, 3772})
+NOT_COMPUTED = frozenset({1064, 1235, 1305, 1370, 1901, 3102, 3763, 3764, 3770, 3772, 4161})
 """The server has no such function or expression, or takes it in no default or generated column. To who has no right to
 call any routine it does not say which there are."""
 
