@@ -85,13 +85,14 @@ def too_wide(statement: ParsedStatement, default: Charset | None) -> bool:
     `default` is what upstream's database gives."""
     if statement.kind != "CREATE TABLE":
         return False
-    own, lengths = declared_charset(statement.options) or default, {}
+    own, lengths = declared_charset(statement.options) or default, dict[str, int]()
     for column in statement.columns:
-        charset = declared_charset(column.tokens) or own
-        if charset is not None and charset.name == _LATIN1 and starts(column.tokens, "(", at=2):
-            if column.tokens[1].word in ("CHAR", "VARCHAR"):
-                lengths[same_name(column.name)] = int(column.tokens[3].text)
-    keys = (sum(lengths.get(same_name(p.column or ""), 0) for p in index.parts) for index in statement.indexes)
+        charset, tokens = declared_charset(column.tokens) or own, column.tokens
+        sized = any(starts(tokens, kind, "(", at=1) for kind in ("CHAR", "VARCHAR"))
+        if sized and charset is not None and charset.name == _LATIN1:
+            lengths[same_name(column.name)] = int(tokens[3].text)
+    parts = ([part for part in index.parts if not part.prefix] for index in statement.indexes)
+    keys = (sum(lengths.get(same_name(part.column or ""), 0) for part in whole) for whole in parts)
     single = (lengths.get(same_name(c.name), 0) for c in statement.columns if c.has("PRIMARY") or c.has("UNIQUE"))
     return 4 * sum(lengths.values()) > _ROW_BYTES or any(4 * key > _KEY_BYTES >= key for key in (*keys, *single))
 
