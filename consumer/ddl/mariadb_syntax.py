@@ -115,8 +115,8 @@ def bracketed_defaults(statement: ParsedStatement, edits: Edits) -> None:
     """For MySQL: ``DEFAULT RAND()``, as TiDB writes some, in parentheses."""
     for one in computed(statement):
         if not one.generated and one.expression[0].text != "(":
-            edits.insert(one.expression[0].start, "(")
-            edits.insert(one.expression[-1].end, ")")
+            first, last = one.expression[0].start, one.expression[-1].end
+            edits.replace(first, last, f"({statement.text[first:last]})")
 
 
 def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
