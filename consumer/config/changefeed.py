@@ -249,6 +249,8 @@ CLOUD_STORAGE_KEYS = frozenset(
         "flush-interval",
         "output-column-id",
         "output-raw-change-event",
+        "spool-base-dir",
+        "spool-disk-quota",
         "use-table-id-as-path",
         "worker-count",
     }

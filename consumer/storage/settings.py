@@ -264,7 +264,7 @@ CHANGEFEED_PARAMETERS = frozenset(
         "file-expiration-days",
         "file-cleanup-cron-spec",
         "spool-disk-quota",
-        "spool-dir",
+        "spool-base-dir",
         "enable-table-across-nodes",
         "use-table-id-as-path",
         "output-raw-change-event",

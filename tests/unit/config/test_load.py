@@ -94,6 +94,8 @@ def test_a_changefeeds_own_file_is_read(tmp_path: Path) -> None:
         sasl-user = "u"
         [sink.cloud-storage-config]
         file-expiration-days = 7
+        spool-base-dir = "/data/spool"
+        spool-disk-quota = 10737418240
         """,
     )
     loaded = load({"upstream_uri": "file:///data"}, {}, config)

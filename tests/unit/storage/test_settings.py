@@ -91,11 +91,14 @@ def test_a_sas_token_and_a_login_of_the_environment(query: str, options: dict[st
 
 def test_the_changefeeds_own_parameters_are_kept() -> None:
     uri = "file:///d?protocol=canal-json&enable-tidb-extension=true&flush-interval=5s&kafka-version=2.4.0"
+    uri += "&spool-base-dir=/data/spool&spool-disk-quota=10737418240"
     assert StorageSettings.from_uri(uri).parameters == {
         "protocol": "canal-json",
         "enable-tidb-extension": "true",
         "flush-interval": "5s",
         "kafka-version": "2.4.0",
+        "spool-base-dir": "/data/spool",
+        "spool-disk-quota": "10737418240",
     }
 
 
@@ -107,6 +110,7 @@ def test_the_changefeeds_own_parameters_are_kept() -> None:
         ("s3:///prefix", "names no bucket"),
         ("file://data/cdc", "three slashes"),
         ("file:///d?protocoll=csv", "parameter 'protocoll'"),
+        ("file:///d?spool-dir=/data", "did you mean spool-base-dir?"),
         ("file:///d?access-key=AK", "parameter 'access-key'"),
         ("gcs://b/p?region=x", "parameter 'region'"),
         ("azblob://c/p?account-key=k", "need account-name"),
