@@ -13,6 +13,7 @@ from consumer.config.rules import MaskRule, Rule, SomeTableRules, SomeTexts, Tab
 from consumer.config.sentences import check_keys, nearest, wanted
 from consumer.config.table_filter import table_filter
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.ddl_policy import GROUPS, KINDS, NEVER_IGNORED, RENAMED_KINDS, DdlPolicy, PolicyOf, kind_of
 from consumer.model.names import TableName
 from consumer.model.rules import DELETE, INSERT, UPDATE, EventFilter, Shaping, ShapingOf, unshaped
@@ -120,6 +121,40 @@ def _events(names: tuple[str, ...]) -> tuple[str, ...]:
         if len(found) == 1 and found[0] in NEVER_IGNORED:
             raise ValueError(f"{name} cannot be ignored: {NEVER_IGNORED[found[0]]}")
     return names
+
+
+# Column selectors: [[sink.column-selectors]], TiCDC's own
+
+
+def _column_rule(rule: str) -> str:
+    """A rule about a column as one about a table of that name: the wildcards are the same, and the last one decides."""
+    return f"!*.{rule[1:]}" if rule.startswith("!") else f"*.{rule}"
+
+
+def _column_rules(rules: tuple[str, ...]) -> tuple[str, ...]:
+    table_filter(tuple(map(_column_rule, rules)), case_sensitive=False)
+    return rules
+
+
+class ColumnSelector(BaseModel):
+    """Which columns of some tables TiCDC writes. The first one that fits a table decides."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    matcher: SomeTableRules
+    columns: Annotated[SomeTexts, AfterValidator(_column_rules)]
+
+    def selects(self, column: str) -> bool:
+        return table_filter(tuple(map(_column_rule, self.columns)), case_sensitive=False).matches(TableName("", column))
+
+
+def selected_by(
+    selectors: Sequence[ColumnSelector], case_sensitive: bool, table: TableName, columns: Sequence[Column]
+) -> tuple[Column, ...]:
+    """Those of the table's `columns` that its rows have."""
+    fits = (one for one in selectors if table_filter(one.matcher, case_sensitive).matches(table))
+    selector = next(fits, None)
+    return tuple(column for column in columns if selector is None or selector.selects(column.name))
 
 
 def _patterns(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -108,13 +108,13 @@ def from_json(value: object) -> object:
         return None
 
 
-def tables_of(name: str) -> BeforeValidator:
+def tables_of(name: str, table: str = "consumer") -> BeforeValidator:
     """Reads the tables ``[[consumer.NAME]]``, or JSON of them."""
 
     def read(value: object) -> object:
         value = from_json(value)
-        if not isinstance(value, Sequence) or not all(isinstance(rule, Mapping | Rule) for rule in value):
-            raise ValueError(f"give tables in the file, each written [[consumer.{name}]], or a list of them as JSON")
+        if not isinstance(value, Sequence) or not all(isinstance(rule, Mapping | BaseModel) for rule in value):
+            raise ValueError(f"give tables in the file, each written [[{table}.{name}]], or a list of them as JSON")
         return value
 
     return BeforeValidator(read)

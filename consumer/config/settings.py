@@ -13,7 +13,15 @@ from consumer.codec import PROTOCOLS
 from consumer.config import values
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
-from consumer.config.filters import DdlRules, EventFilterRule, RowRule, shaping_of, without_ignored
+from consumer.config.filters import (
+    ColumnSelector,
+    DdlRules,
+    EventFilterRule,
+    RowRule,
+    selected_by,
+    shaping_of,
+    without_ignored,
+)
 from consumer.config.rules import (
     BadRowRule,
     ColumnRule,
@@ -178,6 +186,9 @@ class Settings(_OfProtocols):
         False, "Whether TiCDC does not split updates of keys. Also a parameter of `--upstream-uri`.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
+    column_selectors: Annotated[tuple[ColumnSelector, ...], tables_of("column-selectors", "sink")] = setting(
+        (), "Which columns TiCDC writes: its own `[[sink.column-selectors]]`.", flag=False, file="[sink]"
+    )
     flush_interval: Annotated[float, BeforeValidator(values.duration)] = setting(
         "10s", "How often `run` looks for new files, as a Go duration: `500ms`, `10s`, `1m30s`.", metavar="D"
     )
@@ -429,6 +440,7 @@ class Settings(_OfProtocols):
             self.accepts_gap,
             self.never_splits,
             self.named_tables,
+            partial(selected_by, self.column_selectors, self.case_sensitive),
         )
 
     @property

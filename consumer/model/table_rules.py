@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from consumer.model.bad_rows import STOP, BadRowAction
+from consumer.model.columns import Column
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
@@ -32,6 +33,8 @@ class TableRules:
     """Whether no two writers share a table without a key."""
     named: NamedTables = NONE_NAMED
     """The tables that rules give by their whole names."""
+    selected: Callable[[TableName, Sequence[Column]], tuple[Column, ...]] = lambda _, columns: tuple(columns)
+    """Which of a table's columns TiCDC writes."""
 
 
 @dataclass(frozen=True, slots=True)

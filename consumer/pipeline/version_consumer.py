@@ -56,6 +56,8 @@ class TableVersionConsumer:
         mode."""
         self.check_schemas()
         columns, shape = self._described
+        if any(column.is_pk for column in columns) and (left_out := self._left_out(columns)):
+            columns, absent = tuple(replace(column, is_pk=False) for column in columns), (*left_out, *absent)
         load = TableLoad(
             self.load.table,
             self._routed,
@@ -68,9 +70,17 @@ class TableVersionConsumer:
         labels = self._labels(columns, shape)
         if load.mode is not None:
             return self._mode_ddl(load, load.mode, columns, shape, labels)
+        written = [column for column in columns if column.name not in absent]
         return LoadRequest(
-            load, columns, shape.unique_keys(columns), shape.index_names, shape.told_unique, labels, shape.plain
+            load, columns, shape.unique_keys(written), shape.index_names, shape.told_unique, labels, shape.plain
         )
+
+    def _left_out(self, columns: Sequence[Column]) -> tuple[str, ...]:
+        """The columns that TiCDC does not write, if one of the primary key is among them: then another unique key that
+        it writes tells rows apart."""
+        selected = set(self.rules.selected(self.load.table, columns))
+        left_out = [column for column in columns if column not in selected]
+        return tuple(column.name for column in left_out) if any(column.is_pk for column in left_out) else ()
 
     @property
     def _described(self) -> tuple[tuple[Column, ...], Shape]:
@@ -165,7 +175,8 @@ class TableVersionConsumer:
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
         source = target if mode_load is None else mode_load.source
-        layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
+        written = [replace(s, columns=self.rules.selected(self.load.table, s.columns)) for s in schemas]
+        layouts = protocol.layouts(written, self.catalog.declared, source, self.dialect)
         return LoadTask(
             number,
             target,

@@ -10,12 +10,14 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.errors import BadConfig, CannotBeExact
+from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.pipeline import version_consumer
 from consumer.pipeline.load_results import KEY_LOSS, NO_TIME
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -191,3 +193,64 @@ def test_a_layout_of_releases_that_do_not_split_updates_of_keys_needs_the_same_w
     assert once(feed, url, **TIMED, accept_key_loss=True).notes == [KEY_LOSS.text]
     with duckdb.connect(f"{tmp_path}/replica.duckdb") as connection:
         assert connection.execute("SELECT id FROM d.t ORDER BY id").fetchall() == [(1,), (2,), (3,), (4,)]
+
+
+MAIL = Column("mail", "VARCHAR", length=40, nullable=False)
+PEOPLE = (ID, MAIL, VALUE)
+SELECTED: dict[str, list[dict[str, object]]] = {
+    "key": [{"matcher": ["d.*"], "columns": ["*", "!v"]}],
+    "unique key": [
+        {"matcher": ["other.*"], "columns": ["id"]},
+        {"matcher": ["D.*", "!d.x"], "columns": ["*", "!ID"]},
+        {"matcher": ["d.t"], "columns": ["id"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("keyed_by", SELECTED)
+@pytest.mark.parametrize("protocol", ["canal-json", "csv"])
+def test_rows_have_the_columns_that_the_changefeed_selects(
+    protocol: str, keyed_by: str, feed: Feed, tmp_path: Path
+) -> None:
+    """In CSV without a header only the changefeed's file tells them. Without the primary key a unique key tells rows
+    apart: one that takes the mail of a row is that row."""
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `mail` VARCHAR(40) NOT NULL UNIQUE, `v` INT)"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, create, PEOPLE)
+    rows = [("I", 10, "1", "a", "1"), ("I", 11, "2", "b", "2"), ("D", 12, "1", "a", "1"), ("U", 13, "2", "b", "3")]
+    left_out = "v" if keyed_by == "key" else "id"
+    if protocol == "csv":
+        cells = ([f'{id_},"{mail}"', f'"{mail}",{v}'][left_out == "id"] for _, _, id_, mail, v in rows)
+        rows_of(feed, "d.t", 2, *(f"{op} {ts} {cell}" for (op, ts, *_), cell in zip(rows, cells, strict=True)))
+    else:
+        kinds = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+        texts = [{"id": id_, "mail": mail, "v": v} for _, _, id_, mail, v in rows]
+        lines = [
+            typed_line(
+                PEOPLE, ts, data := {name: text for name, text in row.items() if name != left_out}, kinds[op],
+                table="t", pkNames=["id"] if "id" in data else [], old=[data] if op == "U" else None,
+            )
+            for (op, ts, *_), row in zip(rows, texts, strict=True)
+        ]  # fmt: skip
+        feed.file("d.t", 2, b"".join(lines))
+    feed.checkpoint(20)
+    url = f"duckdb:///{tmp_path}/replica.duckdb"
+    flags = {"upstream_uri": f"file://{feed.folder}?protocol={protocol}", "downstream_uri": url, "tz": "UTC"}
+    settings = load(
+        {**flags, **(TIMED if protocol == "csv" else {}), "column_selectors": SELECTED[keyed_by]}, {}
+    ).settings
+    result = app.once(settings, seen := Recorder(), InlineLoader())
+    assert result.exit_code == 0, seen.stopped
+    with duckdb.connect(f"{tmp_path}/replica.duckdb") as connection:
+        found = connection.execute("SELECT id, mail, v FROM d.t").fetchall()
+    assert found == [(2, "b", None) if keyed_by == "key" else (None, "b", 3)]
+    (check,) = app.verify(settings, Recorder(), loader=InlineLoader()).tables
+    assert (check.state, check.counted.found, check.counted.missing) == ("equal in part", 1, 0)
+
+
+def test_without_the_changefeeds_file_the_sentence_names_its_selectors(feed: Feed, tmp_path: Path) -> None:
+    feed.create("d.t", 2)
+    rows_of(feed, "d.t", 2, "I 470611813613961217 1")
+    feed.checkpoint(470611813613961218)
+    stopped = once(feed, f"duckdb:///{tmp_path}/replica.duckdb", **TIMED).stopped[T]
+    assert "column selectors" in stopped.hint
+    assert "--config" in stopped.hint

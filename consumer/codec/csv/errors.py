@@ -14,7 +14,8 @@ from consumer.model.columns import Column
 from consumer.model.hints import AS_FILES_SHOW, FROM_A_NEW_PREFIX
 
 _LAYOUT = (
-    "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage;"
+    "column selectors leave columns out: give the changefeed's own file, which has them, with --config; virtual"
+    " generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage;"
     f" otherwise set output-field-header=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}"
 )
 _COMMIT_TS = re.compile(rb"[0-9]{17,19}")
