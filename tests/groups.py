@@ -210,7 +210,9 @@ GROUPS = {
             "property/test_verify.py",
             "property/test_verify_ddl.py",
         ),
-        programs=(("pytest", *(f"tests/property/test_{name}.py" for name in _QUICK_PROPERTIES)),),
+        programs=(
+            ("pytest", "tests/e2e/test_rounds.py", *(f"tests/property/test_{name}.py" for name in _QUICK_PROPERTIES)),
+        ),
         environment={"EXAMPLES": "10"},
         tools=("mysql",),
     ),
@@ -243,9 +245,15 @@ GROUPS = {
             "faults/test_faults.py::test_a_file_is_right_after_it",
             "e2e/test_fail_over.py",
             "e2e/test_full_disk.py",
+            "integration/mysql/test_trash.py::test_a_death_before_any_statement_ends_the_same",
             "e2e/test_rounds.py::test_rows_of_tables_with_no_key_count_once_whenever_a_run_dies",
         ),
-        programs=(("tests.faults", "--runs", "1"), ("tests.faults", "--runs", "1", "--spark", "--targets", "mysql")),
+        programs=(
+            ("pytest", "tests/e2e/test_kill.py"),
+            ("tests.faults", "--runs", "1"),
+            ("tests.faults", "--runs", "1", "--spark", "--targets", "mysql"),
+        ),
+        environment={"EXAMPLES": "3"},
         tools=("mysql",),
     ),
     "soak": Group(

@@ -1,4 +1,4 @@
-"""Recorded changefeeds end equal to the upstream's own state on every target; one goes through Spark, by steps too."""
+"""Recorded changefeeds end equal to the upstream's own state on every target; one goes through Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from tests.e2e.corpus import Case, read_cases
-from tests.e2e.outcome import stepwise, whole
+from tests.e2e.outcome import whole
 from tests.e2e.targets import File, Server, Target
 from tests.support.inline_loader import InlineLoader
 
@@ -41,8 +41,7 @@ def test_a_recorded_changefeed_ends_equal(name: str, cases: dict[str, Case], tar
 
 
 def test_a_recorded_changefeed_ends_equal_through_spark(
-    cases: dict[str, Case], target: Target, spark: SparkLoader, tmp_path: Path
+    cases: dict[str, Case], target: Target, spark: SparkLoader
 ) -> None:
     case = cases["tiflow/d_keys/cj_ext"]
     assert list(whole(case, target, spark)) == []
-    assert list(stepwise(case, target, spark, tmp_path)) == []

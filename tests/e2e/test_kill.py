@@ -14,9 +14,10 @@ import pytest
 
 from tests.e2e.corpus import Case, compare, read_cases
 from tests.servers import SqlServer
+from tests.support.examples import TIMES
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = TIMES
 """How many moments each case is killed at."""
 PROGRAM = Path(sys.executable).with_name("storage-consumer")
 
@@ -44,7 +45,7 @@ def test_killed_at_random_moments_a_plain_rerun_ends_equal(
     killed = 0
     for number in range(KILLS):
         server.drop_all()
-        for _ in range(3):
+        for _ in range(2):
             started = time.monotonic()
             if _run_and_kill(command, moments.uniform(0.2, 1.0) * seconds, group=number % 2 == 0):
                 killed += 1

@@ -50,7 +50,7 @@ def files(draw: Callable[..., Any], dialect: Dialect) -> tuple[list[bytes], set[
     return lines, bad
 
 
-@examples(120)
+@examples(50)
 @given(st.data(), st.sampled_from(DIALECTS))
 def test_every_other_line_decodes(data: st.DataObject, dialect: Dialect) -> None:
     lines, bad = data.draw(files(dialect))

@@ -57,7 +57,7 @@ TRAPS = [
 TEXTS = st.sampled_from(TRAPS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 BYTES = st.binary(max_size=6).map(lambda value: value.decode("latin-1"))
 TIMES = st.integers(1, 12)
-EXAMPLES = examples(150)
+EXAMPLES = examples(60)
 
 
 @st.composite

@@ -25,7 +25,7 @@ from tests.support.csv_rows import cut_slowly, header, record
 from tests.support.decoding import gives_rows_or_an_error
 from tests.support.examples import examples
 
-EXAMPLES = examples(120)
+EXAMPLES = examples(50)
 LABELS = ("a", "b c", "ü", '"', "\\N", "NULL", "'")
 TERMINATORS = [b"\r\n", b"\n", b"\n\n", b"\r", b"|\n", b"$$", b"ab", b"I\n", b" "]
 DELIMITERS = [",", "|", "||", "[*]", "\t", "\x01", "I", ";;", "，"]

@@ -30,7 +30,7 @@ from tests.property.histories import (
 from tests.support.examples import examples
 from tests.support.replay import Change, replay_keyed
 
-EXAMPLES = examples(300)
+EXAMPLES = examples(100)
 RESTARTS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), max_size=2)
 KEY = (0, 1)
 SCHEMA = pa.schema(

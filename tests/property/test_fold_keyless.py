@@ -18,7 +18,7 @@ from tests.property.histories import SEEDS, cut, restarted
 from tests.support.examples import examples
 from tests.support.replay import Change, replay_keyless
 
-EXAMPLES = examples(300)
+EXAMPLES = examples(100)
 RESTARTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=2)
 IMAGES: tuple[str | None, ...] = ("a", "b", "", None)
 TRANSACTIONS = st.lists(
