@@ -191,14 +191,15 @@ class StatementPort(Protocol):
 
     statements: int
     """How many calls of `apply_ddls` may run at a time, each on a thread of its own, in parallel with all other calls;
-    0: the one thread calls it too."""
+    0: the one thread calls it too, and a call can have statements that follow one another on one table, in their order:
+    behind one with an error none of its table runs, and each has that error."""
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact
-        (``step.done``). One outcome a step, in their order. `unfinished` are records of earlier tries. An intent
-        without a fact: look at the target before executing. A refusal: nothing ran after it. A refused statement leaves
-        no intent. Raises Retryable only if no statement ran, or all of this is one transaction: what fails behind an
-        intent is the error of an outcome that has recorded the intent."""
+        """Execute statements that do not touch one another's tables (but see `statements`): intent (with
+        ``step.before``), execute, fact (``step.done``). One outcome a step, in their order. `unfinished` are records of
+        earlier tries. An intent without a fact: look at the target before executing. A refusal: nothing ran after it. A
+        refused statement leaves no intent. Raises Retryable only if no statement ran, or all of this is one
+        transaction: what fails behind an intent is the error of an outcome that has recorded the intent."""
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """What `apply_ddls` would execute, in the order of the steps; a step may depend on earlier ones. Changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.hints import skip_ddl_command
+from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.table_rules import TableRules
@@ -61,6 +63,7 @@ class StatementRunner:
                     self._ignore(statement, other)
                 else:
                     steps.append((statement, self._step(statement)))
+                    steps += () if at_a_time else self._run_behind(statement)
                     if len(steps) == size:
                         self._start(steps, at_a_time)
                         steps = []
@@ -75,6 +78,18 @@ class StatementRunner:
             done = True
         return done
 
+    def _run_behind(self, statement: Statement) -> Iterator[tuple[Statement, ApplyDdl]]:
+        """What can go along with `statement`: a table can have thousands, one after another."""
+        behind = deque(self._context.round.run_behind(statement, _LARGEST_CHUNK))
+        try:
+            while behind:
+                self._check(behind[0])
+                yield behind[0], self._step(behind[0])
+                behind.popleft()
+        except DdlRefused:  # it is found so again when its turn comes
+            for other in behind:
+                self._context.round.again(other)
+
     def _start(self, chunk: _Chunk, at_a_time: int) -> None:
         """Run `chunk` beside the rest. The first ones begin while those behind them are being prepared."""
         then = partial(self._came_back, chunk)
@@ -83,7 +98,7 @@ class StatementRunner:
     def _worked_at(self, chunk: _Chunk) -> Callable[[], tuple[float, Sequence[DdlOutcome]]]:
         """A function that runs `chunk` and reports its begin and its end, on any thread: the one that drives the round
         can be busy for long, with the start of Spark. Its result: seconds, outcomes."""
-        names = tuple(statement.file.name for statement, _ in chunk)
+        names = tuple(dict.fromkeys(statement.file.name for statement, _ in chunk))
         work = Work(names, statement=one_line(chunk[0][0].file.query))
         unfinished = self._unfinished(chunk)
 
@@ -115,17 +130,30 @@ class StatementRunner:
         context = self._context
         seconds = taken / len(chunk)
         context.ledger.believe(ProgressChange().merged(*(o.recorded for o in outcomes)))
-        for (statement, _), outcome in zip(chunk, outcomes, strict=True):
+        tried = self._tried(chunk, outcomes)
+        for statement, outcome in tried:
             if not context.deferred.blocked(statement.touches[0]):  # what came since counts at its end
                 context.blocked(statement.file.name, seconds)
             if not isinstance(outcome.error, Retryable):
                 self._follow(statement, outcome, seconds)
-        for (statement, _), outcome in zip(chunk, outcomes, strict=True):
+        for statement, outcome in tried:
             if isinstance(outcome.error, LeaseHeld | ProgressMoved):
                 raise outcome.error
             if isinstance(outcome.error, Retryable):
                 what = f"execute a statement of {statement.file.name}"
                 context.defer(statement.touches, what, outcome.error, partial(context.round.again, statement))
+
+    def _tried(self, chunk: _Chunk, outcomes: Sequence[DdlOutcome]) -> list[tuple[Statement, DdlOutcome]]:
+        """Those but the ones behind a failed one of their table."""
+        tried: list[tuple[Statement, DdlOutcome]] = []
+        failed: set[TableName] = set()
+        for (statement, _), outcome in zip(chunk, outcomes, strict=True):
+            if failed.isdisjoint(statement.touches):
+                tried.append((statement, outcome))
+            else:
+                self._context.round.again(statement)
+            failed.update(statement.touches if outcome.error is not None else ())
+        return tried
 
     def _unfinished(self, chunk: _Chunk) -> dict[DdlId, DdlRecord]:
         known = self._context.progress.ddls

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from consumer.errors import ConsumerError
 from consumer.model.actions import Action
@@ -56,6 +57,18 @@ class Queue:
     def again(self, statements: Iterable[Statement]) -> None:
         """Have `take` answer with these too."""
         self._fresh += map(self.number, statements)
+
+    def run_behind(self, statement: Statement, most: int) -> Iterator[Statement]:
+        """Up to `most` of those that wait for nothing but `statement`, which is about one table alone and at the front,
+        and the others of that table in front of them."""
+        (name,) = statement.touches
+        for number in islice(self._by_name[name], 1, 1 + most):
+            if self._left[number] != 1:
+                return
+            yield self._pending[number]
+
+    def is_at_front(self, statement: Statement) -> bool:
+        return self._left[self.number(statement)] <= 0
 
     def wait(self, statement: Statement, blocker: Statement) -> None:
         """Have `take` answer with `statement` once `blocker` is gone."""

@@ -90,6 +90,26 @@ class Round:
             self._reach(statement, (name for name in statement.touches if self.tables[name].error is None))
         return ready
 
+    def run_behind(self, statement: Statement, most: int) -> list[Statement]:
+        """Up to `most` statements that can run right behind `statement`, a ready one, as they only change the same
+        table, and no rows lie between; each returned once."""
+        found: list[Statement] = []
+        last = statement
+        for other in self._queue.run_behind(statement, most) if statement.only_alters else ():
+            if not other.only_alters or id(other) in self._told or self._has_rows_between(last, other):
+                break
+            found.append(other)
+            last = other
+        self._told.update(map(id, found))
+        return found
+
+    def _has_rows_between(self, one: Statement, other: Statement) -> bool:
+        state = self.tables[one.file.name]
+        if state.error is not None or not state.unread:
+            return state.error is not None
+        load = self._load(state, Window(one.version, other.version))
+        return self.timeless or bool(load.files) or load.window.end < other.version
+
     def _reach(self, statement: Statement, names: Iterable[TableName]) -> None:
         """All rows in front of `statement` are in the target, or will never be."""
         for name in () if self.overtaken_renames(statement) else names:
@@ -227,9 +247,10 @@ class Round:
         self._trouble_changed()
 
     def again(self, statement: Statement) -> None:
-        """`statement` was returned and failed for now: it is ready again."""
+        """`statement` was returned, and failed for now or did not run: it is ready again once nothing is in front."""
         self._told.discard(id(statement))
-        self._queue.again([statement])
+        if self._queue.is_at_front(statement):
+            self._queue.again([statement])
 
     def hold(self, table: TableName) -> None:
         """No load of `table` is ready until it is released."""

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
 from consumer.history.session import Session
-from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.actions import (
+    CREATE_ACTIONS,
+    DATABASE_ACTIONS,
+    DROP_ACTIONS,
+    HEALING_ACTIONS,
+    RENAME_ACTIONS,
+    TAKING_ACTIONS,
+    Action,
+)
 from consumer.model.ddl_policy import DdlPolicy, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -20,6 +28,7 @@ from consumer.model.steps import UNKNOWN_TABLE, TableBefore
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
 _NOT_ON_TABLES = CREATE_ACTIONS | DATABASE_ACTIONS
+_NOT_PLAIN = BEGINNING_ACTIONS | DATABASE_ACTIONS | DROP_ACTIONS | TAKING_ACTIONS | {Action.RECOVER_TABLE}
 
 
 class FormerName(NamedTuple):
@@ -117,6 +126,12 @@ class Statement:
     def _keeps_rows(self) -> bool:
         """Whether it is a TRUNCATE TABLE that only ends rows, as their table is no mirror."""
         return self.action == Action.TRUNCATE_TABLE and self.naming.keeps_ended(self.file.name)
+
+    @property
+    def only_alters(self) -> bool:
+        """Whether it changes the one table that it touches, which has its name and its rows before and after it."""
+        plain = self.executed and not (self.heals or self.ends or self.drops or self.trash or self.not_read)
+        return plain and self.touches == (self.file.name,) and self.action not in _NOT_PLAIN and self.file.table != ""
 
     def overtakes(self, other: Statement) -> bool:
         """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then."""

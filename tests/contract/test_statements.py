@@ -90,6 +90,41 @@ def test_values_that_become_json_and_come_back_are_as_tidb_writes_them(target: T
     assert target.rows(SHOP) == [(str(key), text) for key, text in enumerate(texts)]
 
 
+def test_behind_a_refused_statement_none_of_its_table_runs(target: Target, sink: Sink) -> None:
+    """Where a call can have several of one table."""
+    if sink.statements:
+        pytest.skip("each call has one statement of a table")
+    create_item(sink)
+    create = ddl(Action.CREATE_TABLE, LOG, 21, "CREATE TABLE `log` (`a` INT,`b` VARCHAR(50))", LOG_COLUMNS)
+    added = (ID, NAME, Column("n", "INT", length=11))
+    good = ddl(Action.ADD_COLUMN, SHOP, 21, "ALTER TABLE `item` ADD COLUMN `n` INT", added)
+    bad = ddl(Action.CREATE_TABLE, SHOP, 22, "CREATE TABLE `item` (`id` INT PRIMARY KEY)", (ID,))
+    behind = ddl(Action.DROP_COLUMN, SHOP, 23, "ALTER TABLE `item` DROP COLUMN `name`", (ID, added[2]))
+    outcomes = sink.apply_ddls([good, bad, behind, create], {})
+    assert [outcome.error is None for outcome in outcomes] == [True, False, False, True]
+    assert sink.progress().tables[SHOP] == TableProgress(21)
+    assert {ddl.version for ddl in sink.progress().ddls if ddl.table} == {2, 21}
+    load(sink, prepared(sink, SHOP, added), changes((True, ("1", "a", "5"))), window=Window(21, 30))
+    assert target.rows(SHOP) == [("1", "a", "5")]
+
+
+def test_statements_of_one_table_follow_one_another_in_one_call(target: Target, sink: Sink) -> None:
+    if sink.statements:
+        pytest.skip("each call has one statement of a table")
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a"))))
+    n, m = (Column(name, "INT", length=11, default="7") for name in "nm")
+    steps = [
+        ddl(Action.ADD_COLUMN, SHOP, 21, "ALTER TABLE `item` ADD COLUMN `n` INT DEFAULT 7 FIRST", (n, ID, NAME)),
+        ddl(Action.MODIFY_COLUMN, SHOP, 22, "ALTER TABLE `item` CHANGE `n` `m` INT DEFAULT 7", (m, ID, NAME)),
+        ddl(Action.DROP_COLUMN, SHOP, 23, "ALTER TABLE `item` DROP COLUMN `name`", (m, ID)),
+        ddl(Action.ADD_COLUMN, SHOP, 24, "ALTER TABLE `item` ADD COLUMN `name` VARCHAR(50)", (m, ID, NAME)),
+    ]
+    assert [outcome.error for outcome in sink.apply_ddls(steps, {})] == [None] * 4
+    assert target.rows(SHOP) == [("7", "1", None)]
+    assert sink.progress().tables[SHOP] == TableProgress(24)
+
+
 def test_a_statement_is_recorded_with_its_progress(sink: Sink) -> None:
     create_item(sink)
     found = sink.progress()

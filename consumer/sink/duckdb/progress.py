@@ -145,14 +145,11 @@ def _incoming(table: str) -> str:
     return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
 
 
-def ddl_state(connection: duckdb.DuckDBPyConnection, name: str, wanted: DdlId) -> DdlState | None:
-    """The record of one statement."""
-    found = connection.execute(
-        "SELECT state FROM storage_consumer.ddl WHERE name = ? AND database_name = ? AND table_name = ? "
-        "AND version = ? AND checksum = ?",
-        (name, *wanted),
-    ).fetchall()
-    return DdlState(found[0][0]) if found else None
+def done_ddls(connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[DdlId]) -> set[DdlId]:
+    """Those statements that are recorded as executed."""
+    keys = [dict(zip(KEYS["ddl"], (name, *ddl), strict=True)) for ddl in wanted]
+    found = FileTables(connection).matching("ddl", "database_name, table_name, version, checksum, state", keys)
+    return {DdlId(*ddl) for *ddl, state in found if state == DdlState.DONE}
 
 
 def table_applied_ts(connection: duckdb.DuckDBPyConnection, name: str, table: TableName) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ import duckdb
 from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFailed, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
@@ -26,7 +27,7 @@ from consumer.sink.duckdb.progress import (
     GENERATION,
     FileTables,
     check_epoch,
-    ddl_state,
+    done_ddls,
     ensure_schema,
     raise_epoch,
     table_applied_ts,
@@ -35,8 +36,8 @@ from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
-from consumer.sink.duckdb.statements.operations import named_tables
-from consumer.sink.duckdb.tables import called, describe, drop_table, has_rows, missing, prepare, tables_of
+from consumer.sink.duckdb.statements.operations import Operations, Written, follow, named_tables
+from consumer.sink.duckdb.tables import called, describe, drop_table, has_rows, missing, prepare, remember, tables_of
 from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from consumer.sink.duckdb.rows.compare import DuckDbComparer
 
 log = logging.getLogger(__name__)
+
+_STATEMENTS = 512
+"""In one transaction."""
 
 
 def open_sink(uri: str, options: TargetOptions) -> DuckDbSink:
@@ -207,19 +211,39 @@ class DuckDbSink:
             self._database.release()
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        """All statements and their facts are one transaction, so there are no intents; where one is refused, each has a
+        """Statements and their facts are one transaction, so there are no intents; where one is refused, each has a
         transaction of its own."""
-        try:
-            return self._apply(steps)
-        except Fatal as error:
-            if len(steps) == 1:
-                return [DdlOutcome(steps[0], error=error)]
-        except TargetUnavailable as error:
-            if not lacks_memory(error):
-                raise
-            if len(steps) == 1:
-                return [DdlOutcome(steps[0], error=statement_too_large(steps[0], error))]
-        return [outcome for step in steps for outcome in self.apply_ddls([step], unfinished)]
+        outcomes: list[DdlOutcome] = []
+        failed: dict[TableName, ConsumerError] = {}
+        for at in range(0, len(steps), _STATEMENTS):
+            outcomes += self._applied(steps[at : at + _STATEMENTS], failed)
+        return outcomes
+
+    def _applied(self, steps: Sequence[ApplyDdl], failed: dict[TableName, ConsumerError]) -> Iterator[DdlOutcome]:
+        """`failed` are tables of which nothing more runs, and why: they are added to."""
+        done, size = 0, len(steps)
+        while done < len(steps):
+            left = steps[done : done + size]
+            error = next((failed[name] for name in left[0].touches if name in failed), None)
+            if error is None:
+                try:
+                    outcomes = self._apply(left)
+                except Fatal as fatal:
+                    error = fatal
+                except TargetUnavailable as unavailable:
+                    if not lacks_memory(unavailable):
+                        raise
+                    error = statement_too_large(left[0], unavailable)
+                else:
+                    yield from outcomes
+                    done += len(outcomes)
+                    continue
+                if len(left) > 1:
+                    size = 1
+                    continue
+                failed |= dict.fromkeys(left[0].touches, error)
+            yield DdlOutcome(left[0], error=error)
+            done += 1
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """Told in words where DuckDB's statements depend on the rows."""
@@ -269,22 +293,35 @@ class DuckDbSink:
         self._epoch = None
 
     def _apply(self, steps: Sequence[ApplyDdl]) -> list[DdlOutcome]:
+        """The outcomes of the first ones, or of all. A copy of a table's rows takes room until the transaction ends, so
+        no other statement about that table is behind it in one."""
         outcomes: list[DdlOutcome] = []
         changes: list[ProgressChange] = []
+        left = Counter(step.name for step in steps)
         with self._write() as (connection, epoch):
             tables = describe(connection, {name for step in steps for name in named_tables(step)})
+            before = done_ddls(connection, self._settings.name, [step.id for step in steps])
+            written = Written(catalog(connection))
+            changed: dict[TableName, ReplicaTable | None] = {}
             for step in steps:
-                note = ""
-                executed = ddl_state(connection, self._settings.name, step.id) is DdlState.DONE
-                if not executed and step.merged is not None:  # a statement of another table can have changed it
-                    tables |= describe(connection, named_tables(step))
-                if not executed:
-                    note = execute(connection, step, tables, self._settings.zone)
-                recorded = step.before.merged(step.done(note))
-                if not executed:
+                left[step.name] -= 1
+                done = Operations()
+                if step.id not in before:
+                    if step.merged is not None:  # a statement of another table can have changed it
+                        remember(connection, changed)
+                        tables |= describe(connection, named_tables(step))
+                    done = execute(connection, step, tables, self._settings.zone, written)
+                    changed |= done.there
+                    follow(tables, named_tables(step), done.there)
+                recorded = step.before.merged(step.done(done.note))
+                if step.id not in before:
                     changes.append(recorded)
-                outcomes.append(DdlOutcome(step, note=note, recorded=recorded))
-            self._store(connection, epoch, ProgressChange().merged(*changes), {step.table for step in steps})
+                outcomes.append(DdlOutcome(step, note=done.note, recorded=recorded))
+                if left[step.name] and done.copies and has_rows(connection, step.name):
+                    break
+            remember(connection, changed)
+            touched = {outcome.step.table for outcome in outcomes}
+            self._store(connection, epoch, ProgressChange().merged(*changes), touched)
         return outcomes
 
     def _publish(

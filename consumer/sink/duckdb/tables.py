@@ -138,10 +138,15 @@ def has_rows(connection: duckdb.DuckDBPyConnection, name: TableName) -> bool:
     return bool(connection.execute(f"SELECT 1 FROM {qualified(connection, name)} LIMIT 1").fetchall())
 
 
-def remember(connection: duckdb.DuckDBPyConnection, name: TableName, upstream: Upstream) -> None:
-    forget(connection, name)
-    text = json.dumps({"columns": [asdict(column) for column in upstream.columns], "virtual": sorted(upstream.virtual)})
-    connection.execute("INSERT INTO storage_consumer.table_columns VALUES (?, ?, ?)", (name.database, name.table, text))
+def remember(connection: duckdb.DuckDBPyConnection, changed: Mapping[TableName, ReplicaTable | None]) -> None:
+    """What upstream says of tables that are others now; None for one that is gone."""
+    for name, table in changed.items():
+        forget(connection, name)
+        if table is not None and table.upstream is not None:
+            columns = [asdict(column) for column in table.upstream.columns]
+            text = json.dumps({"columns": columns, "virtual": sorted(table.upstream.virtual)})
+            row = (name.database, name.table, text)
+            connection.execute("INSERT INTO storage_consumer.table_columns VALUES (?, ?, ?)", row)
 
 
 def forget(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:

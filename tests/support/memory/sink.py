@@ -122,7 +122,14 @@ class MemorySink:
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         self._check()
-        return [self._apply(step) for step in steps]
+        outcomes: list[DdlOutcome] = []
+        failed: dict[TableName, ConsumerError] = {}
+        for step in steps:
+            error = next((failed[name] for name in step.touches if name in failed), None)
+            outcome = self._apply(step) if error is None else DdlOutcome(step, error=error)
+            failed |= {} if outcome.error is None else dict.fromkeys(step.touches, outcome.error)
+            outcomes.append(outcome)
+        return outcomes
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """Upstream's own text, tried on a copy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ class Game:
         return [(f"{b.file.name}@{b.file.version}", b.waits_for) for b in self.round.barriers()]
 
 
-def play(
+def prepared(
     schemas: Sequence[SchemaFile],
     rows: Rows | None = None,
     stopped: Sequence[str] = (),
@@ -86,7 +87,11 @@ def play(
         name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
     }
     errors = dict.fromkeys(stopped, RowRefused("the row is bad"))
-    return Game(assembly.round(states, bool(timeless)), errors, bounds).play()
+    return Game(assembly.round(states, bool(timeless)), errors, bounds)
+
+
+def play(schemas: Sequence[SchemaFile], rows: Rows | None = None, **others: Any) -> Game:
+    return prepared(schemas, rows, **others).play()
 
 
 def created(*names: str) -> list[SchemaFile]:
@@ -180,6 +185,40 @@ def test_tables_behind_a_barrier_go_up_to_it_and_no_further() -> None:
 def test_statements_of_one_table_run_one_after_the_other() -> None:
     game = play([*created("d.a"), comment("d.a", 20), comment("d.a", 30)])
     assert game.waves == [["d.a@10"], ["d.a@20"], ["d.a@30"], []]
+
+
+RENAMED = schema_file("d.b", 35, Action.RENAME_TABLE, "RENAME TABLE `d`.`a` TO `d`.`b`")
+CHARSET = schema_file("d", 25, Action.MODIFY_SCHEMA_CHARSET, "ALTER DATABASE `d` CHARACTER SET = utf8mb4")
+
+
+@pytest.mark.parametrize(
+    ("between", "rows", "behind"),
+    [
+        ([], [], [30, 40, 50]),
+        ([], [5, 60], [30, 40, 50]),
+        ([], [35], [30]),
+        ([truncated("d.a", 35)], [], [30]),
+        ([RENAMED], [], [30]),
+        ([CHARSET], [], []),
+    ],
+)
+def test_what_only_alters_the_same_table_can_run_right_behind(
+    between: list[SchemaFile], rows: list[int], behind: list[int]
+) -> None:
+    schemas = sorted([*(comment("d.a", 10 * n) for n in range(2, 6)), *between], key=lambda file: file.version)
+    game = prepared([*created("d.a"), *schemas], {"d.a": rows})
+    game.round.applied(*game.round.ready_statements())
+    while not (ready := game.round.ready_statements()):
+        game._loads()
+    first = next(statement for statement in ready if statement.file.table)
+    found = game.round.run_behind(first, 9)
+    assert [statement.version for statement in found] == behind
+    for statement in found:  # none of them ran
+        game.round.again(statement)
+    assert game.round.ready_statements() == []
+    game.round.applied(first)
+    game._loads()
+    assert [s.version for s in game.round.ready_statements() if s.file.table == "a"] == behind[:1]
 
 
 def test_a_database_comes_before_its_tables_and_goes_after_them() -> None:

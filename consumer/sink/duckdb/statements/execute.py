@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import tzinfo
+from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 
 from consumer.ddl.expressions import NotUnderstood
 from consumer.errors import DdlRefused
@@ -23,13 +23,14 @@ from consumer.model.table_modes import SOURCE, ModeDdl
 from consumer.sink.columnar.casts import JSON_FORM
 from consumer.sink.columnar.table import TEXT, ReplicaTable, quote
 from consumer.sink.common import rows_there
-from consumer.sink.duckdb.connection import catalog, qualified
+from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.statements.operations import (
     PLAIN,
     Operations,
     Tables,
     Written,
     action_of,
+    follow,
     moved,
     operations,
     own_rows,
@@ -37,19 +38,23 @@ from consumer.sink.duckdb.statements.operations import (
     trashed,
 )
 from consumer.sink.duckdb.statements.partitions import take_rows
-from consumer.sink.duckdb.tables import describe, drop_schema, forget, has_rows, remember, tables_of
+from consumer.sink.duckdb.tables import describe, drop_schema, has_rows, remember, tables_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo) -> str:
-    """Execute the statement; returns a note where the replica does not hold all of it. Raises DdlRefused.
+def execute(
+    connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written
+) -> Operations:
+    """Execute the statement; returns what was done. What it changed is still to be remembered. Raises DdlRefused.
 
     `tables` are the `named_tables`, as far as they exist.
     """
     action, trash = action_of(step), step.trash
     try:
         if action == Action.DROP_SCHEMA:
-            return _drop_schema(connection, step.name.database, trash)
-        written = Written(catalog(connection))
+            return _drop_schema(connection, step.name.database, trash, written)
         if trash is not None:
             both = {**tables, **describe(connection, [trash])}
             if is_taken(connection, step, trash, both):
@@ -76,17 +81,11 @@ def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, mode_ddl
         raise refused(step, found.message, found.hint)
 
 
-def run(connection: duckdb.DuckDBPyConnection, done: Operations) -> str:
-    """Execute it, and remember what upstream says of the tables; returns the note."""
+def run(connection: duckdb.DuckDBPyConnection, done: Operations) -> Operations:
     with _functions(connection, done.sql):
         for statement in done.sql:
             connection.execute(statement)
-    for name, table in done.there.items():
-        if table is not None and table.upstream is not None:
-            remember(connection, name, table.upstream)
-        else:
-            forget(connection, name)
-    return done.note
+    return done
 
 
 @contextmanager
@@ -95,7 +94,7 @@ def _functions(connection: duckdb.DuckDBPyConnection, sql: Collection[str]) -> I
     if not any(f"{JSON_FORM}(" in statement for statement in sql):
         yield
         return
-    connection.create_function(JSON_FORM, _json_forms, [TEXT], TEXT, type="arrow")
+    connection.create_function(JSON_FORM, lambda texts: _json_forms(texts), [TEXT], TEXT, type="arrow")
     try:
         yield
     finally:
@@ -104,19 +103,23 @@ def _functions(connection: duckdb.DuckDBPyConnection, sql: Collection[str]) -> I
 
 def _json_forms(texts: pa.ChunkedArray) -> pa.Array:
     """There is no kernel for it: one call for each distinct text."""
+    import pyarrow as pa  # an idle round does not need it
+
     coded = texts.combine_chunks().dictionary_encode()
     return pa.array(map(tidb_json, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
 
 
-def _drop_schema(connection: duckdb.DuckDBPyConnection, database: str, trash: TableName | None) -> str:
+def _drop_schema(
+    connection: duckdb.DuckDBPyConnection, database: str, trash: TableName | None, written: Written
+) -> Operations:
     """Its tables go to the schema `trash`, if that is given."""
     found = {} if trash is None else describe(connection, tables_of(connection, database))
-    written = Written(catalog(connection))
     for name, table in found.items():
         if trash is not None:
-            run(connection, moved(table, TableName(trash.database, name.table), written))
+            done = run(connection, moved(table, TableName(trash.database, name.table), written))
+            remember(connection, done.there)
     drop_schema(connection, database)
-    return f"{database} is kept as {trash}" if found else ""
+    return Operations(note=f"{database} is kept as {trash}" if found else "")
 
 
 def is_taken(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, trash: TableName, tables: Tables) -> bool:
@@ -174,9 +177,4 @@ class Preview:
         return TargetDdl(tuple(filter(None, (moved, f"DROP SCHEMA IF EXISTS {quote(database)} CASCADE"))))
 
     def _follow(self, there: Mapping[TableName, ReplicaTable | None]) -> None:
-        for changed, table in there.items():
-            for name in {changed, *self._spelled.get(changed.folded, ())}:
-                if table is None:
-                    self._tables.pop(name, None)
-                else:
-                    self._tables[name] = table
+        follow(self._tables, [name for changed in there for name in self._spelled.get(changed.folded, ())], there)

@@ -3,7 +3,7 @@ runs it, `preview` prints it. What rows decide does not stand here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
@@ -58,6 +58,23 @@ class Operations:
     sql: tuple[str, ...] = ()
     there: Mapping[TableName, ReplicaTable | None] = field(default_factory=dict)
     note: str = ""
+
+    @property
+    def copies(self) -> bool:
+        """Whether it copies the rows of a table."""
+        return any(" AS SELECT " in statement for statement in self.sql)
+
+
+def follow(
+    tables: dict[TableName, ReplicaTable], names: Iterable[TableName], there: Mapping[TableName, ReplicaTable | None]
+) -> None:
+    """Make `tables`, which has some by all of their `names`, what is `there` behind a statement."""
+    for changed, table in there.items():
+        for name in {changed, *(name for name in names if name.folded == changed.folded)}:
+            if table is None:
+                tables.pop(name, None)
+            else:
+                tables[name] = table
 
 
 def named_tables(step: ApplyDdl) -> set[TableName]:
