@@ -101,9 +101,14 @@ class ProgressPort(Protocol):
         `acquire`."""
 
     def of_others(self) -> OwnedTables:
-        """The tables of other consumer names, each with that name and how far it is there; two consumers must not
-        write to one table. A table counts if the other consumer has written to it, and not if it stopped before a
-        statement of the table ran. Tables of a replay do not count. Needs no `acquire`."""
+        """To which consumer name each table belongs that one has taken. Needs no `acquire`."""
+
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        """Record that tables, by the target's names, belong to this consumer: those of `wanted` that are nobody's, and
+        those that go to it from another one (`Owned.goes_to`), as it begins with them at the commit-ts given, or makes
+        them anew (None). Of two who call it at one moment one gets a table. Returns whose all tables are then. A table
+        is nobody's again once a change records that it is dropped or left out, and what had several tables' rows once
+        all of them are left out."""
 
     def forget(self) -> None:
         """Remove everything that is recorded under this consumer's name; the tables stay. Called instead of `acquire`,

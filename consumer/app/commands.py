@@ -194,10 +194,13 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         listing = listing_of(settings, ports.reader)
         assembly = assembly_of(ports.reader, listing, manager.ledger.progress, options)
         check_name(table, assembly)
-        others = Others(ports.sink.of_others, assembly, lambda: manager.ledger.progress, options.rules.naming)
+        sink, progress = ports.sink, manager.ledger.progress
+        others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming, take=manager.ledger.take)
         if (owned := others.owned([table]).get(table)) is not None:
             raise owned
-        change = start_over(table, assembly, manager.ledger.progress, options, ports.reader, ports.sink)
+        change = start_over(table, assembly, progress, options, ports.reader, sink)
+        if (owned := others.take({table: None}).get(table)) is not None:
+            raise owned
         manager.ledger.empty(table, change)
         return one_round(manager, listing, started, again=False)  # what was lost may be that it was emptied
 

@@ -33,13 +33,14 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         progress = ports.sink.progress()
         consumers = ports.sink.consumers()
         other = other_upstream(settings, ports.reader, progress)
+        lacking = [name for name in progress.lacking if progress.table(name).state is State.OK]
         found = StatusResult(
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
             checkpoint_ts=None,
             tables=tuple(_table_statuses(progress, set())),
             notes=(*other, *_other_names(settings.name, list(consumers))),
-            tables_ok=consumers.get(settings.name, 0),
+            tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
             time_zone=progress.time_zone,
         )

@@ -21,6 +21,7 @@ from consumer.model.times import time_text
 from consumer.results import StatusResult, Unread
 
 _STATES = {"stopped": "stopped", "waits": "waiting", "missing": "missing"}
+_LACKING = "with quarantined rows"
 Check = Annotated[
     bool,
     typer.Option(
@@ -62,7 +63,7 @@ def verdict(result: StatusResult, longest: float | None) -> tuple[int, str]:
     """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
     not to be judged."""
     if result.unwell:
-        states = Counter(_STATES.get(row.state, "with quarantined rows") for row in result.unwell)
+        states = Counter(_STATES.get(row.state, _LACKING) for row in result.unwell)
         found = ", ".join(f"{count:,} {state}" for state, count in states.items())
         return TableError.exit_code, f"tables that are not in order: {found}"
     late = _late(result, longest)
@@ -129,7 +130,9 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
 
 def _tables_text(result: StatusResult) -> str:
     """How many tables are in each state."""
-    states = Counter({"ok": result.tables_ok}) + Counter(row.state for row in result.tables if row.state != "ok")
+    states = Counter({"ok": result.tables_ok})
+    states += Counter(row.state for row in result.tables if row.state != "ok")
+    states += Counter(_LACKING for row in result.tables if row.state == "ok" and row.quarantined)
     return ", ".join(f"{count:,} {state}" for state, count in states.items()) or "none"
 
 

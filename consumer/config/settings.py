@@ -46,7 +46,6 @@ from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route
-from consumer.model.progress import is_replay
 from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.times import zone_of
@@ -456,7 +455,7 @@ class Settings(_OfProtocols):
             self.accept_timestamp_key,
         )
         batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
-        return RoundOptions(files, self.rules, batches, self.max_wait, self.syncpoints, not is_replay(self.name))
+        return RoundOptions(files, self.rules, batches, self.max_wait, self.syncpoints)
 
     @property
     def target_options(self) -> TargetOptions:

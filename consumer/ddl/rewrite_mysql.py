@@ -159,6 +159,8 @@ def _refuse(statement: ParsedStatement, place: RewriteContext) -> None:
 
 def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:
     """What no target has, TiDB's own syntax, and what else the server's kind does not take."""
+    if statement.kind == "CREATE TABLE":
+        _made_anew(statement, edits)
     left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
     plain = {column.name: note for column, note in plain_columns(statement, edits)}
     left_out.notes += plain.values()
@@ -169,6 +171,13 @@ def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, l
         left_out.index(index, note)
     if place.flavor != "tidb":
         _translate(statement, edits, place.flavor, left_out, plain)
+
+
+def _made_anew(statement: ParsedStatement, edits: Edits) -> None:
+    """Upstream has made the table, so one that the target has already is another: IF NOT EXISTS would hide that."""
+    head = next(at for at, token in enumerate(statement.tokens) if token.word == "TABLE")
+    if starts(statement.tokens, "IF", "NOT", "EXISTS", at=head + 1):
+        edits.remove(statement.tokens[head].end, statement.tokens[head + 3].end)
 
 
 def _spell_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from consumer.model.bad_rows import BadRow, BadRows, moved
 from consumer.model.ddl_policy import is_trash
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import TableName
+from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS, MAX_TSO, tso_to_ms
 
 FORMAT_VERSION = 1
@@ -30,6 +31,10 @@ class State(enum.StrEnum):
     """A resync has begun. The target may still have a table of this name; it is dropped before anything else."""
     EXCLUDED = "excluded"
     """The table filter left it out; its rows above `applied_ts` were never read."""
+
+
+ENDED = (State.DROPPED, State.EXCLUDED)
+"""Nothing is done to such a table any more."""
 
 
 MOVED_BY_WRITER = "its rows are written, and the files that they came from are not recorded yet"
@@ -293,12 +298,23 @@ class Progress:
 
     @property
     def at_one_moment(self) -> bool:
-        """Whether every table that is there is at `applied_ts`, and nothing else: no statement is under way, no row is
-        missing, none is of a later moment or of a millisecond of which others may be missing."""
-        places = all(place.state in (State.DROPPED, State.EXCLUDED) for place in self.tables.values())
-        intents = any(record.state is DdlState.INTENT for record in self.ddls.values())
-        above = any(self._is_above(folder.last_ts) for folder in self.folders.values() if folder.last_ts < MAX_TSO)
-        return places and not (intents or above or self.lacking)
+        """Whether every table that is there is complete at `applied_ts`, and has nothing else."""
+        return next(self.incomplete(), None) is None
+
+    def incomplete(self) -> Iterator[tuple[str, str]]:
+        """What keeps the tables from being that, and how: one is behind or further, a statement is under way, a row is
+        missing, one is of a later moment or of a millisecond of which others may be missing."""
+        for name, place in sorted(self.tables.items()):
+            if place.state not in ENDED:
+                yield str(name), "is further or behind" if place.state is State.OK else f"is not ({place.state})"
+        for ddl, record in self.ddls.items():
+            if record.state is DdlState.INTENT:
+                yield str(TableName(ddl.database, ddl.table)), f"has a statement under way (version {ddl.version})"
+        for folder, read in self.folders.items():
+            if read.last_ts < MAX_TSO and self._is_above(read.last_ts):
+                yield folder.root, "is further or behind"
+        for name, rows in self.lacking.items():
+            yield str(name), f"lacks {count_text(len(rows), 'quarantined row')}"
 
     def _is_above(self, last_ts: int) -> bool:
         logical = (1 << LOGICAL_BITS) - 1
@@ -351,23 +367,31 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class Owned:
     """A table that belongs to the consumer name `consumer`, and the commit-ts up to which that has applied it.
-    `start_ts`: it has taken the table as it was then; 0 for one that it began itself."""
+    `start_ts`: it has taken the table as it was then; 0 for one that it began itself. `busy`: it is at work now."""
 
     consumer: str
     applied_ts: int
     start_ts: int = 0
+    busy: bool = False
+
+    def goes_to(self, name: str, start: int | None) -> bool:
+        """Whether the table can belong to the consumer `name` instead, which begins with it at `start`; None: which
+        makes it anew. A replay has done its part once it has ended, and takes nothing from a consumer that goes on."""
+        if self.busy or (is_replay(name) and not is_replay(self.consumer)):
+            return False
+        if start is None:
+            return is_replay(self.consumer)
+        return start >= self.applied_ts and (start > 0 or is_replay(self.consumer))
 
 
 class OwnedTables(Mapping[TableName, Owned]):
-    """`case`: whether names that differ in case alone are two tables in the target. `replayed`: how far replays have
-    brought tables, which belong to none of them."""
+    """The tables that belong to others than the consumer `name`, as the target calls them; `own` are those that belong
+    to it. `case`: whether names that differ in case alone are two tables in the target."""
 
-    def __init__(
-        self, owned: Mapping[TableName, Owned], case: bool, replayed: Mapping[TableName, Owned] | None = None
-    ) -> None:
-        self._owned, self._case = owned, case
-        self.replayed = OwnedTables(replayed, case) if replayed else {}
+    def __init__(self, name: str, owned: Mapping[TableName, Owned], own: Iterable[TableName] = (), case: bool = True):
+        self.name, self._owned, self._case = name, owned, case
         self._by_key = {self._key(name): place for name, place in owned.items()}
+        self._own = frozenset(map(self._key, own))
 
     def __getitem__(self, name: TableName) -> Owned:
         return self._by_key[self._key(name)]
@@ -378,16 +402,33 @@ class OwnedTables(Mapping[TableName, Owned]):
     def __len__(self) -> int:
         return len(self._owned)
 
+    def is_own(self, name: TableName) -> bool:
+        return self._key(name) in self._own
+
+    def has_own_in(self, database: str) -> bool:
+        wanted = self._key(TableName(database, "")).database
+        return any(own.database == wanted for own in self._own)
+
     def in_database(self, database: str) -> Sequence[TableName]:
-        """The tables of `database`, sorted."""
+        """The tables of others in `database`, sorted."""
         wanted = self._key(TableName(database, ""))
         return sorted(name for name in self._owned if self._key(TableName(name.database, "")) == wanted)
 
-    def beyond(self, ts: int, some: Mapping[TableName, int]) -> OwnedTables:
-        """Those that are further than `ts`, or what `some` gives instead."""
-        own = {self._key(name): start for name, start in some.items()}
-        found = {n: owned for n, owned in self._owned.items() if owned.applied_ts > own.get(self._key(n), ts)}
-        return OwnedTables(found, self._case)
+    def taken(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        """Once `name` has taken those of `wanted` that are nobody's or go to it (`goes_to`), each as it begins
+        there."""
+        begins = {self._key(table): start for table, start in wanted.items()}
+        gets = {
+            key
+            for key, start in begins.items()
+            if key not in self._by_key or self._by_key[key].goes_to(self.name, start)
+        }
+        kept = {table: owned for table, owned in self._owned.items() if self._key(table) not in gets}
+        return OwnedTables(self.name, kept, self._own | gets, self._case)
+
+    def without(self, ended: Iterable[TableName]) -> OwnedTables:
+        """Once those of `ended` that were its own are nobody's."""
+        return OwnedTables(self.name, self._owned, self._own.difference(map(self._key, ended)), self._case)
 
     def _key(self, name: TableName) -> TableName:
         return name if self._case else name.folded

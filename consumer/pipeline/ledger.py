@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress
 from consumer.pipeline.waiting import patiently
 from consumer.ports import Observer
 from consumer.target import ProgressPort
@@ -67,6 +67,10 @@ class Ledger:
         """Make `change` durable, with retries, and only then part of `progress`."""
         self.believe(self.patiently("record progress", lambda: self._target.record(self._naming.by_hand(change))))
 
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        """As the target's, with retries."""
+        return self.patiently("record whose tables they are", lambda: self._target.take(wanted))
+
     def believe(self, recorded: ProgressChange) -> None:
         """The target has confirmed that `recorded` is durable, with what it is about."""
         self._at_syncpoint = bool(recorded.syncpoint) or (self._at_syncpoint and not recorded.leaves)
@@ -81,9 +85,7 @@ class Ledger:
 
     def empty_marked(self) -> None:
         """Drop the tables that a run has marked, except those that belong to another consumer by now."""
-        if (
-            change := self.patiently("read progress", lambda: spared(self._target, self.progress, self._naming))
-        ) is not None:
+        if (change := spared(self.take, self.progress, self._naming)) is not None:
             self.record(change)
         for name in self.marked:
             self._empty(name)
@@ -100,9 +102,11 @@ class Ledger:
         self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
 
 
-def spared(target: ProgressPort, progress: Progress, naming: Naming) -> ProgressChange | None:
+def spared(
+    take: Callable[[Mapping[TableName, int | None]], OwnedTables], progress: Progress, naming: Naming
+) -> ProgressChange | None:
     """The tables that are marked to go, and stay as they are since they belong to another consumer; None for none."""
-    marked = [name for name, place in progress.tables.items() if place.state is State.EMPTYING]
-    owned = target.of_others() if marked else {}
-    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if naming.target(name) in owned}
+    marked = {name: naming.target(name) for name, place in progress.tables.items() if place.state is State.EMPTYING}
+    owned = take(dict.fromkeys(marked.values())) if marked else {}
+    places = {name: TableProgress(progress.table(name).applied_ts) for name, there in marked.items() if there in owned}
     return ProgressChange(tables=places) if places else None

@@ -241,7 +241,7 @@ def _too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> boo
 def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadRequest]]:
     """The version consumer of each load with what it asks the sink. Tables that another consumer has, or whose columns
     do not fit, are stopped."""
-    owned = context.others.take([load.table for load in loads], context.ledger.record)
+    owned = context.others.foreign([load.table for load in loads])
     for table, error in owned.items():
         context.stop(table, error)
     options, lessons, found = context.options, context.lessons, []

@@ -187,7 +187,7 @@ class ConsumerManager:
                 lambda: ledger.progress,
                 options.rules.naming,
                 self._tables_in,
-                options.takes_over,
+                ledger.take,
             ),
         )
         for name, error in assembly.errors(ledger.progress, options.rules.accept_gap):

@@ -37,5 +37,3 @@ class RoundOptions:
     """For how many seconds a call to the target is retried."""
     syncpoints: int = 0
     """How many moments are kept at which all tables were complete, 0 for none."""
-    takes_over: bool = True
-    """Whether tables of other consumers of the target can be gone on with: see `Others`."""

@@ -3,7 +3,8 @@ changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
@@ -11,25 +12,26 @@ from consumer.model.ddl_policy import is_kept
 from consumer.model.hints import forget_command, skip_ddl_command, statement_refused
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Owned, OwnedTables, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import Owned, OwnedTables, Progress, is_replay
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import refusal
 from consumer.plan.routing import SharedNames, written
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import LaterName, LaterNames
 
+_Later = Mapping[TableName, Sequence[LaterName]]
+
 
 class Others:
     """The tables of other consumers, for one round: `look` is called once, for the first statement or load that asks.
     It has them under the target's names.
 
-    A table is this consumer's own once a statement of it ran or rows of it were read under its name. With
-    --start-ts the operator has said that the target holds the older tables as of then. That is true of a table that the
-    other one left at or before that moment: this consumer continues it, and the other one no longer does. It is not
-    true of one that is further by now.
+    A table is this consumer's own once `take` has recorded so in the target: before a statement makes or changes it,
+    and before its first rows. Without `take` nothing is recorded, and what could be taken counts as its own.
 
-    `takes_over`: whether this one can continue tables of others. A replay cannot: no table is its own, so the other one
-    would do the same once more. Nor does anyone begin with a table below what a replay has applied of it.
+    With --start-ts the operator has said that the target holds the older tables as of then. That is true of a table
+    that another one left at or before that moment: this consumer takes it, and the other one stops at it. It is not
+    true of one that is further by now.
     """
 
     def __init__(
@@ -39,100 +41,92 @@ class Others:
         progress: Callable[[], Progress],
         naming: Naming = SAME,
         tables_in: Callable[[str], Collection[TableName]] = lambda database: (),
-        takes_over: bool = True,
+        take: Callable[[Mapping[TableName, int | None]], OwnedTables] | None = None,
     ) -> None:
         self._look, self._assembly, self._progress, self._naming = look, assembly, progress, naming
-        self._tables_in, self._takes_over = tables_in, takes_over
+        self._tables_in, self._record = tables_in, take
         self._shared = SharedNames(naming, assembly, progress())
         self._others: OwnedTables | None = None
-        self._later = LaterNames(assembly.history, ())
-        self._own: set[TableName] = set()
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
         """Why `statement` is not to run: a table that it touches is another's, or goes on as one, or shares its name in
-        the target."""
+        the target. What it touches was taken before."""
         if (shared := self._shared.refusal(statement)) is not None:
             return shared
         if statement.action == Action.DROP_SCHEMA:
-            self._others = None  # another can have made a table there since this round looked
-        others = self._of_others()
+            self._look_again()  # another can have made a table there since this round looked
         if not statement.executed or self.leaves(statement):
             return None
-        if statement.action != Action.CREATE_TABLE and (twice := self._replayed(statement.touches)):
-            return twice[min(twice)]  # a table that is made twice shows itself
         unknown = self._unknown_in_database(statement) if statement.action == Action.DROP_SCHEMA else None
+        others = self._of_others()
         if not others:
             return unknown
-        if statement.begins is None:
-            others = self._not_continued()
-        names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
         if statement.action == Action.DROP_SCHEMA and (there := self._there(statement, others)):
             return drops_database_of(there[0], others[there[0]].consumer, statement)
-        later = self._later.after(statement)
-        left = sorted(name for name in names if not self._is_own(name, others))
-        found = (self._why_left(name, others, later.get(name, ())) for name in left)
-        return next(filter(None, found), unknown)
+        refused = self._refused(self._begins(statement), self._later.after(statement))
+        return refused[min(refused)] if refused else unknown
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
         """`refusal`, with the current tables of others."""
-        self._others = None
+        self._look_again()
         return self.refusal(statement)
 
     def leaves(self, statement: Statement) -> str:
         """The consumer to whom a statement about a database is left: it has tables there, and this one has none."""
         if statement.action not in DATABASE_ACTIONS or not statement.executed:
             return ""
-        others = self._of_others()
+        others, database = self._of_others(), self._naming.target(statement.file.name).database
         there = self._there(statement, others)
-        return others[there[0]].consumer if there and not self._has_some_in(statement.file.name) else ""
-
-    def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
-        """Those of `tables` whose first rows are not to be loaded, and why."""
-        others, tables = self._not_continued(), list(tables)
-        refused = self._refused((name for name in tables if not self._is_own(name, others)), others)
-        return self._replayed(tables) | refused
+        return others[there[0]].consumer if there and not others.has_own_in(database) else ""
 
     def foreign(self, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` under whose names the target has what is not theirs: another table's, or another
         consumer's; and why they are left alone."""
-        shared = {name: error for name in tables if (error := self._shared.error(name)) is not None}
-        return self.loads(tables) | shared
+        return self.take({name: self._progress().start_of(name) for name in tables})
 
     def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
-        return self._refused(tables, self._of_others())
+        return self._refused(dict.fromkeys(tables), self._later.now)
 
-    def take_older(self, statements: Iterable[Statement], record: Callable[[ProgressChange], None]) -> None:
-        """`take` the tables that `statements` are about and that none of them makes, so that `refusal` of a statement
-        knows who took them first. A table that is made twice shows itself."""
-        runs = (statement for statement in statements if statement.executed and refusal(statement) is None)
-        older = {name for statement in runs for name in statement.changes()}
-        wanted, progress = self._assembly.wanted, self._progress()
-        self.take([name for name in older if wanted(name) and progress.table(name).state is State.OK], record)
+    def take_for(self, statements: Iterable[Statement]) -> None:
+        """`take` what `statements` make and change, so that `refusal` of each knows who was first."""
+        begins: dict[TableName, int | None] = {}
+        later: dict[TableName, Sequence[LaterName]] = {}
+        for statement in statements:
+            if statement.executed and statement.action not in DATABASE_ACTIONS and refusal(statement) is None:
+                begins |= {n: start for n, start in self._begins(statement).items() if n not in statement.behind}
+                later |= self._later.after(statement) if self._of_others() else {}
+        self._taken(
+            {name: start for name, start in begins.items() if name.table and self._assembly.wanted(name)}, later
+        )
 
-    def take(
-        self, tables: Collection[TableName], record: Callable[[ProgressChange], None]
-    ) -> dict[TableName, DdlRefused]:
-        """`loads`, for tables whose rows are about to be loaded. It can be long until their first load is recorded, so
-        they are recorded before it: of two consumers that begin at once, the later one sees it."""
-        refused = self.loads(tables)
-        new = set(tables) - self._own - refused.keys()
-        if new:
-            progress = self._progress()
-            record(ProgressChange(tables={name: TableProgress(progress.table(name).applied_ts) for name in new}))
-            self._others = None
-            refused |= self.loads(new)
-            self.took(new - refused.keys())
-        return refused
+    def take(self, begins: Mapping[TableName, int | None]) -> dict[TableName, DdlRefused]:
+        """Make tables this consumer's own, by the commit-ts at which it begins with each, None where it makes it anew.
+        Returns those that another has, and why they are left alone."""
+        later = self._later.now if self._of_others() else {}
+        self._taken(begins, later)
+        shared = {name: error for name in begins if (error := self._shared.error(name)) is not None}
+        return self._refused(begins, later) | shared
 
-    def took(self, tables: Iterable[TableName]) -> None:
-        """`tables` are this consumer's own from now on."""
-        self._own.update(tables)
+    def _taken(self, begins: Mapping[TableName, int | None], later: _Later) -> None:
+        others = self._of_others()
+        wanted = {
+            self._naming.target(name): start
+            for name, start in begins.items()
+            if self._shared.error(name) is None and self._goes_on(name, later.get(name, ())) is None
+        }
+        if any(not others.is_own(there) for there in wanted):
+            self._others = self._record(wanted) if self._record is not None else others.taken(wanted)
 
-    def _is_own(self, name: TableName, others: OwnedTables) -> bool:
-        """Whether it is this consumer's own, and none of `others` has gone on with it from a later moment."""
-        there = others.get(self._naming.target(name))
-        return name in self._own and (there is None or there.start_ts <= self._progress().start_of(name))
+    def left(self, statement: Statement) -> None:
+        """`statement` is done: what it has taken away is nobody's."""
+        if statement.drops:
+            self._others = self._of_others().without(map(self._naming.target, statement.drops))
+
+    def _begins(self, statement: Statement) -> dict[TableName, int | None]:
+        """The tables of a statement, by where this consumer begins with them, if it has not yet."""
+        names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
+        return {name: None if name == statement.creates else self._progress().start_of(name) for name in names}
 
     def _unknown_in_database(self, statement: Statement) -> DdlRefused | None:
         """Why a DROP DATABASE does not run where routes lead to: the target has a table there that is none of those
@@ -150,49 +144,38 @@ class Others:
         """Those of `others`, as the target calls them, in the statement's database."""
         return others.in_database(self._naming.target(statement.file.name).database)
 
-    def _has_some_in(self, database: TableName) -> bool:
-        wanted = self._naming.target(database).database
-        return any(name.table and self._naming.target(name).database == wanted for name in self._own)
-
-    def _not_continued(self) -> OwnedTables:
-        progress, others = self._progress(), self._of_others()
-        if not self._takes_over:
-            return others
-        starts = {self._naming.target(name): ts for name, ts in progress.starts.items()}
-        return others.beyond(progress.start_ts, starts) if progress.start_ts or starts else others
-
-    def _replayed(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
-        """Those of `tables` that a replay has brought further than where this consumer would begin with them."""
-        replayed, progress = self._of_others().replayed, self._progress()
-        found = ((name, replayed.get(self._naming.target(name))) for name in tables if name not in self._own)
-        return {
-            name: goes_twice(name, there, start, self._naming)
-            for name, there in found
-            if there is not None and (start := progress.start_of(name)) < there.applied_ts
-        }
-
-    def _refused(self, tables: Iterable[TableName], others: OwnedTables) -> dict[TableName, DdlRefused]:
-        found = {
-            name: self._shared.error(name) or self._why_left(name, others, self._later.now.get(name, ()))
-            for name in tables
-        }
+    def _refused(self, begins: Mapping[TableName, int | None], later: _Later) -> dict[TableName, DdlRefused]:
+        found = {name: self._why_left(name, start, later.get(name, ())) for name, start in begins.items()}
         return {name: error for name, error in found.items() if error is not None}
 
-    def _why_left(self, name: TableName, others: OwnedTables, later: Iterable[LaterName]) -> DdlRefused | None:
-        """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to
-        `later`."""
-        if (own := self._naming.target(name)) in others:
-            return belongs_to(name, others[own], self._naming, taken=name in self._own)
-        for new in later:
+    def _why_left(self, name: TableName, start: int | None, later: Iterable[LaterName]) -> DdlRefused | None:
+        """The error of a table that is another's, or goes on as one."""
+        owned = self._of_others().get(self._naming.target(name))
+        if owned is None:
+            return self._goes_on(name, later)
+        if is_replay(owned.consumer) and not owned.busy and start is not None:
+            return goes_twice(name, owned, start, self._naming)
+        return belongs_to(name, owned, self._naming, taken=name in written(self._assembly, self._progress()))
+
+    def _goes_on(self, name: TableName, later: Iterable[LaterName]) -> DdlRefused | None:
+        """The error of a table that another has already made one of its own by the RENAMEs to `later`."""
+        others = self._of_others()
+        for new in () if others.is_own(self._naming.target(name)) else later:
             if (there := self._naming.target(new.name)) in others and others[there].applied_ts >= new.version:
                 return belongs_to(name, others[there], self._naming, new.name)
         return None
 
+    @cached_property
+    def _later(self) -> LaterNames:
+        return LaterNames(self._assembly.history, self._assembly.timeline.pending)
+
+    def _look_again(self) -> None:
+        if self._record is not None:  # else nothing changes but by what is planned
+            self._others = None
+
     def _of_others(self) -> OwnedTables:
         if self._others is None:
             self._others = self._look()
-            self._own.update(written(self._assembly, self._progress()))
-            self._later = LaterNames(self._assembly.history, self._assembly.timeline.pending if self._others else ())
         return self._others
 
 
@@ -214,10 +197,11 @@ def belongs_to(
             hint="leave the table out of this consumer with --tables, or `forget` its name where it is no longer used",
             table=str(table),
         )
+    ends = "end that one first, if this one is to go on with its tables; or " if owned.busy else ""
     return DdlRefused(
         f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
-        hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
-        f" {owned.consumer!r} is no longer used, remove its progress: {forget_command(owned.consumer)}",
+        hint=f"{ends}give this one another --downstream-uri, or leave the table out of one of the two with --tables;"
+        f" where {owned.consumer!r} is no longer used, remove its progress: {forget_command(owned.consumer)}",
         table=str(table),
     )
 

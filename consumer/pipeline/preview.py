@@ -54,7 +54,7 @@ def preview(
             begun += start_notes(change)
             progress = progress.after(change)
             assembly = assembly_of(reader, listing, progress, options)
-    if (stays := spared(sink, progress, options.rules.naming)) is not None:
+    if (stays := spared(sink.of_others().taken, progress, options.rules.naming)) is not None:
         progress = progress.after(stays)
     refused: dict[DdlId, TargetDdl] = {}
     bounds: dict[str, Bounds] = {}
@@ -194,6 +194,7 @@ class _Preview:
 
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
+            self.others.take_for(ready)
             for statement in ready:
                 error = (
                     refusal_of(statement, self._options.rules)
@@ -213,7 +214,7 @@ class _Preview:
                 for name in self._round.ended(statement) if statement.heals else ():
                     self.errors.pop(name, None)
                 self._round.applied(statement)
-                self.others.took(statement.tables)
+                self.others.left(statement)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
                 yield _ddl("ddl", statement), ddl
                 gap = self.assembly.gap_after(statement, self.progress)
@@ -249,7 +250,7 @@ class _Preview:
 
     def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
         """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
-        for name, owned in self.others.loads(load.table for load in loads).items():
+        for name, owned in self.others.foreign([load.table for load in loads]).items():
             self._stop(name, owned)
         requests: list[tuple[TableVersionConsumer, LoadRequest]] = []
         for load in (load for load in loads if load.table not in self.errors):

@@ -55,7 +55,7 @@ class StatementRunner:
         ready = context.round.ready_statements()
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
         size = min(_LARGEST_CHUNK, -(-len(ready) // (2 * at_a_time))) if at_a_time else 0
-        context.others.take_older(ready, context.ledger.record)
+        context.others.take_for(ready)
         for statement in ready:
             try:
                 self._check(statement)
@@ -266,7 +266,7 @@ class StatementRunner:
         context = self._context
         moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
         context.round.applied(statement)
-        context.others.took(statement.tables)
+        context.others.left(statement)
         context.settled(statement.touches)
         self._check_files(statement)
         for gone in (*moved, *statement.drops):

@@ -62,6 +62,9 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     },
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,
+    # To whom each table of the target belongs: recorded before anything is done to it, and gone with it. By the
+    # target's name, in lower case where case makes no difference.
+    "owned_table": {"database_name": NAME_LIMIT, "table_name": NAME_LIMIT, "name": NAME_LIMIT},
     # The rows that were quarantined; their letters tell more.
     "bad_row": {
         **_TABLE,
@@ -103,12 +106,13 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
 KEYS: Mapping[str, tuple[str, ...]] = {
     "table_progress": tuple(_TABLE),
     "known_table": tuple(_TABLE),
+    "owned_table": ("database_name", "table_name"),
     "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
     "ddl": (*_TABLE, "version", "checksum"),
     "bad_row": (*_TABLE, "id"),
     "syncpoint": ("name", "upstream_ts"),
 }
-"""The key of each table that has one beside the consumer name."""
+"""The key of each table that has another one than the consumer name."""
 
 
 def columns_in(spelled: Callable[[Kind], str]) -> dict[str, dict[str, str]]:

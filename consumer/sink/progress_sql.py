@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Protocol
 
@@ -16,10 +16,10 @@ from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
 from consumer.model.names import TableName
-from consumer.model.naming import SAME, naming_from
+from consumer.model.naming import Naming, naming_from
 from consumer.model.progress import (
+    ENDED,
     FORMAT_VERSION,
-    GIVEN,
     AuditRow,
     DdlId,
     DdlRecord,
@@ -32,7 +32,6 @@ from consumer.model.progress import (
     ProgressChange,
     State,
     TableProgress,
-    is_replay,
 )
 from consumer.model.steps import Window
 from consumer.model.times import tso_to_text
@@ -49,11 +48,16 @@ class ProgressTables(Protocol):
     """The present moment in UTC, as an SQL expression."""
     of_name: Collection[str]
     """The tables whose rows belong to consumer names."""
+    lock: str
+    """At the end of a query: its rows stay as they are until the transaction ends, and others who lock them wait."""
 
     def exists(self) -> bool: ...
 
     def tells_case(self) -> bool:
         """Whether names of tables that differ in case alone are two tables."""
+
+    def is_busy(self, name: str) -> bool:
+        """Whether another process, or another consumer of this one, has the target under that name beside this one."""
 
     def position(self) -> tuple[str, str]:
         """The target's own name of the moment, in which all is that was committed before: its kind (gtid, binlog, tso)
@@ -91,17 +95,35 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
     return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
 
 
-def of_others(tables: ProgressTables, name: str) -> OwnedTables:
-    """The tables that another consumer than `name` keeps, as the target calls them, with that one."""
-    rows = tables.run(OF_OTHERS, name) if tables.exists() else ()
-    if not rows:
-        return OwnedTables({}, case=False)
-    columns = "name, routes, start_ts, starts"
-    consumers = {
-        str(other): Progress(routes=str(routes), start_ts=int(start_ts), starts=starts_in(starts))
-        for other, routes, start_ts, starts in tables.run(f"SELECT {columns} FROM storage_consumer.consumer")
-    }
-    return others_of(rows, consumers, case=tables.tells_case())
+def of_others(tables: ProgressTables, name: str, lock: str = "") -> OwnedTables:
+    """To whom the target's tables belong, for the consumer `name`. With `lock`, nobody else can take one meanwhile."""
+    if not tables.exists():
+        return OwnedTables(name, {})
+    case = tables.tells_case()
+    found = tables.run(f"SELECT name, database_name, table_name FROM storage_consumer.owned_table{lock}")
+    owners = {TableName(*row[1:]): str(row[0]) for row in found}
+    others = {owner for owner in owners.values() if owner != name}
+    consumers: dict[str, Progress] = {}
+    for other, routes, *moments, starts in tables.run(_MOMENTS) if others else ():
+        if other in others:
+            applied_ts, start_ts = map(int, moments)
+            consumers[str(other)] = Progress(
+                routes=str(routes), applied_ts=applied_ts, start_ts=start_ts, starts=starts_in(starts)
+            )
+    rows = tables.run(_PLACES, name) if others else ()
+    places = [(str(row[0]), TableName(*row[1:3]), int(row[3])) for row in rows if row[0] in others]
+    return owned_tables(name, owners, consumers, places, {other for other in others if tables.is_busy(other)}, case)
+
+
+def take(tables: ProgressTables, name: str, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+    """Record that those of `wanted` that are nobody's, or go to `name` (`Owned.goes_to`), belong to it. This is the one
+    place that does so, under a lock that all who take share."""
+    tables.run(f"SELECT name FROM storage_consumer.consumer ORDER BY name{tables.lock}")
+    before = of_others(tables, name, tables.lock)
+    after, case = before.taken(wanted), tables.tells_case()
+    new = (table for table in wanted if after.is_own(table) and not before.is_own(table))
+    tables.put("owned_table", [_owner_row(name, table if case else table.folded) for table in new])
+    return after
 
 
 def forget(tables: ProgressTables, name: str) -> None:
@@ -162,6 +184,7 @@ def store(
     tables.put("ddl", [_ddl_row(name, record) for record in change.ddls])
     tables.remove("ddl", [_key("ddl", name, *ddl) for ddl in change.forget_ddls])
     tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
+    _release(tables, name, change, {table: state for table, (_, state) in own.items()})
     _store_bad_rows(tables, name, change)
     if change.leaves:
         _leave(tables, name)
@@ -170,6 +193,41 @@ def store(
     if change.audit:
         ((now,),) = tables.run(f"SELECT {tables.now}")
         tables.append("audit", [_audit_row(name, epoch, str(now), row) for row in change.audit])
+
+
+def _release(tables: ProgressTables, name: str, change: ProgressChange, before: Mapping[TableName, State]) -> None:
+    """This is the one place that does so, but for `forget`."""
+    if not ended(change, before):
+        return
+    ((routes,),) = tables.run("SELECT routes FROM storage_consumer.consumer WHERE name = ?", name)
+    naming, case = naming_from(routes), tables.tells_case()
+    rows = tables.run(_THERE, name) if naming.rename is not None else ()
+    there = {TableName(*row[:2]) for row in rows if row[2] not in ENDED}
+    for table in released(change, before, naming, there, case):
+        tables.run(
+            "DELETE FROM storage_consumer.owned_table WHERE name = ? AND database_name = ? AND table_name = ?",
+            *(name, *table),
+        )
+
+
+def ended(change: ProgressChange, before: Mapping[TableName, State]) -> set[TableName]:
+    """The tables that are dropped or left out from `change` on, where `before` has their states."""
+    places = {table: place.state for table, place in change.tables.items() if place is not None}
+    return {table for table, state in places.items() if state in ENDED and before.get(table) is not state}
+
+
+def released(
+    change: ProgressChange, before: Mapping[TableName, State], naming: Naming, there: Collection[TableName], case: bool
+) -> set[TableName]:
+    """The target's tables, as keys, that belong to nobody from `change` on: no table of upstream is there under that
+    name. `there` are those that were before. A table with rows of several stays where one of them is dropped."""
+    over = ended(change, before)
+    stay = set(there) - over
+    for table, place in change.tables.items():
+        if place is None or place.state not in ENDED or (place.state is State.DROPPED and naming.merges(table)):
+            stay.add(table)
+    gone, kept = ({name if case else name.folded for name in naming.targets(names)} for names in (over, stay))
+    return gone - kept
 
 
 def _store_starts(tables: ProgressTables, name: str, starts: Mapping[TableName, int]) -> None:
@@ -225,6 +283,10 @@ def _key(table: str, *values: object) -> Row:
     return dict(zip(KEYS[table], values, strict=True))
 
 
+def _owner_row(name: str, table: TableName) -> Row:
+    return _row("owned_table", *table, name)
+
+
 def _table_key(name: str, table: TableName) -> Row:
     return _key("known_table", name, *table)
 
@@ -269,17 +331,19 @@ CONSUMERS = (
 )
 """Every consumer name, with how many of its tables are in order: in the SQL of every target."""
 
-OF_OTHERS = (
-    "SELECT k.name, COALESCE(p.applied_ts, c.applied_ts, 0), k.database_name, k.table_name "
-    "FROM storage_consumer.known_table k LEFT JOIN storage_consumer.consumer c ON c.name = k.name "
+_MOMENTS = "SELECT name, routes, applied_ts, start_ts, starts FROM storage_consumer.consumer"
+_PLACES = (
+    "SELECT k.name, k.database_name, k.table_name, COALESCE(p.applied_ts, c.applied_ts) "
+    "FROM storage_consumer.known_table k JOIN storage_consumer.consumer c ON c.name = k.name "
     "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
-    "AND p.table_name = k.table_name WHERE k.name <> ? AND (COALESCE(p.state, 'ok') = 'ok' "
-    "OR (p.state IN ('stopped', 'waits', 'emptying') AND EXISTS (SELECT 1 FROM storage_consumer.ddl d "
-    "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
-    f"AND d.state <> 'refused' AND LEFT(d.reason, {len(GIVEN)}) <> '{GIVEN}'))) ORDER BY k.name"
+    "AND p.table_name = k.table_name WHERE k.name <> ?"
 )
-"""Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
-is in order, or has come to a stop behind a statement of its own."""
+"""Every table of another consumer than `?`, by upstream's name, and how far it is: in the SQL of every target."""
+_THERE = (
+    "SELECT k.database_name, k.table_name, COALESCE(p.state, 'ok') FROM storage_consumer.known_table k "
+    "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
+    "AND p.table_name = k.table_name WHERE k.name = ?"
+)
 _OF_CONSUMER = ("upstream", "applied_ts", "start_ts", "time_zone", "routes", "modes", "filters")
 
 Rows = Sequence[Sequence[Any]]
@@ -287,21 +351,32 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows, consumers: Mapping[str, Progress], case: bool) -> OwnedTables:
-    """`rows` of OF_OTHERS: the tables, as the target calls them, each with its consumer. Of several that have taken it
-    one from the other, it is the last one. `consumers` have their routes and moments. A replay owns none."""
-    kept: dict[TableName, Owned] = {}
-    replayed: dict[TableName, Owned] = {}
-    namings = {other: naming_from(known.routes) for other, known in consumers.items() if known.routes}
-    for other, applied_ts, *table in rows:
-        name = TableName(*table)
-        there = namings.get(other, SAME).target(name)
-        owned = Owned(other, int(applied_ts), consumers[other].start_of(name))
-        if is_replay(other):
-            replayed[there] = max(replayed.get(there, owned), owned, key=lambda one: one.applied_ts)
-        else:
-            kept[there] = max(kept.get(there, owned), owned, key=lambda one: (one.start_ts, one.applied_ts))
-    return OwnedTables(kept, case, replayed)
+def owned_tables(
+    name: str,
+    owners: Mapping[TableName, str],
+    consumers: Mapping[str, Progress],
+    places: Iterable[tuple[str, TableName, int]],
+    busy: Collection[str],
+    case: bool,
+) -> OwnedTables:
+    """To whom tables belong, for the consumer `name`: `owners` by the target's names, as keys where that does not tell
+    `case`. Of the other `consumers` their moments and routes are given, and in `places` how far each is with tables, by
+    upstream's names."""
+    namings = {other: naming_from(known.routes) for other, known in consumers.items()}
+    begun: dict[TableName, tuple[TableName, Owned]] = {}
+    for other, table, applied_ts in places:
+        there = namings[other].target(table)
+        key = there if case else there.folded
+        if owners.get(key) == other and (key not in begun or begun[key][1].applied_ts < applied_ts):
+            begun[key] = there, Owned(other, applied_ts, consumers[other].start_of(table), other in busy)
+    found = {}
+    for key, other in owners.items():
+        if other != name:
+            known = consumers.get(other, Progress())
+            there, owned = begun.get(key) or (key, Owned(other, known.applied_ts, known.start_ts, other in busy))
+            found[there] = owned
+    own = (key for key, owner in owners.items() if owner == name)
+    return OwnedTables(name, found, own, case)
 
 
 def progress_of(select: Select) -> Progress:

@@ -9,6 +9,7 @@ from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
 from consumer.model.names import TableName
+from consumer.model.naming import naming_of, routes_of
 from consumer.model.progress import (
     AuditRow,
     DdlId,
@@ -30,6 +31,7 @@ from tests.contract.acts import (
 )
 from tests.contract.targets import DuckDb, Server, Target
 
+NEW = TableName("shop", "new")
 FOLDER = Folder("shop/item", 2, "7", "2026-11-21", "12345")
 LONG_ROOT = "数据库🙂" * 200 + "/t"
 
@@ -211,26 +213,56 @@ def test_old_audit_rows_go_when_a_round_ends(target: Target, sink: Sink) -> None
     assert len(target.rows(TableName("storage_consumer", "audit"))) == 1
 
 
-def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> None:
-    sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4), LOG: TableProgress(6, State.DROPPED)}))
+def test_a_table_belongs_to_the_name_that_took_it_first(target: Target, sink: Sink) -> None:
     assert sink.of_others() == {}
+    assert sink.take({SHOP: None, LOG: 4}) == {}
+    sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, State.STOPPED, "it is there")}))
+    assert sink.of_others().is_own(SHOP)
     sink.close()
     other = target.sink("another")
-    assert other.of_others() == {SHOP: Owned("c", 4)}
+    assert other.of_others() == {SHOP: Owned("c", 4), LOG: Owned("c", 5)}
     other.acquire("file:///elsewhere")
-    stopped = TableProgress(4, State.STOPPED, "it is there")
-    refused = DdlRecord(DdlId("shop", "item", 2, 1), DdlState.REFUSED)
-    other.record(ProgressChange(tables={SHOP: stopped}, ddls=(refused,)))
+    owned = other.take({SHOP: None, LOG: 4, NEW: None})
+    assert owned == {SHOP: Owned("c", 4), LOG: Owned("c", 5)}
+    assert (owned.is_own(NEW), owned.is_own(LOG)) == (True, False)
+    assert other.take({LOG: 5}) == {SHOP: Owned("c", 4)}, "it begins where the other one has left it"
     other.close()
-    assert sink.of_others() == {}, "who came too late keeps nothing"
+    assert sink.of_others() == {NEW: Owned("another", 0), LOG: Owned("another", 0)}
 
 
-@pytest.mark.parametrize("state", [State.STOPPED, State.WAITS, State.EMPTYING])
-def test_a_table_that_has_come_to_a_stop_is_kept_all_the_same(target: Target, sink: Sink, state: State) -> None:
-    made = DdlRecord(DdlId(SHOP.database, SHOP.table, 2, 1), DdlState.DONE)
-    sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, state, "why")}, ddls=(made,)))
+@pytest.mark.parametrize("state", [State.DROPPED, State.EXCLUDED])
+def test_a_table_that_is_gone_or_left_out_is_nobodys(target: Target, sink: Sink, state: State) -> None:
+    sink.take({SHOP: None, LOG: None})
+    sink.record(ProgressChange(tables={SHOP: TableProgress(4), LOG: TableProgress(4)}))
+    sink.record(ProgressChange(tables={SHOP: TableProgress(5, state)}))
+    sink.record(ProgressChange(tables={LOG: TableProgress(5, State.STOPPED, "why")}))
+    assert _own(sink) == [LOG]
+    sink.take({SHOP: None})
+    sink.record(ProgressChange(tables={SHOP: TableProgress(5, state)}))
+    assert _own(sink) == [SHOP, LOG], "what is recorded again is about the table that was there before"
     sink.close()
-    assert target.sink("another").of_others() == {SHOP: Owned("c", 4)}
+    sink.forget()
+    sink.close()
+    assert _own(target.sink()) == []
+
+
+def _own(sink: Sink) -> list[TableName]:
+    owned = sink.of_others()
+    return [table for table in (SHOP, LOG) if owned.is_own(table)]
+
+
+def test_a_table_with_rows_of_several_stays_while_one_of_them_is_there(target: Target, sink: Sink) -> None:
+    routes = ("shop.item -> shop.log merge src", "shop.new -> shop.log merge src")
+    sink.take({LOG: None})
+    sink.record(ProgressChange(routes=naming_of(routes_of(routes)).routes, tables={SHOP: TableProgress(4)}))
+    sink.record(ProgressChange(tables={NEW: TableProgress(4)}))
+    sink.record(ProgressChange(tables={SHOP: TableProgress(5, State.EXCLUDED)}))
+    assert _own(sink) == [LOG], "the other one has rows there"
+    sink.record(ProgressChange(tables={NEW: TableProgress(5, State.DROPPED)}))
+    assert _own(sink) == [LOG], "the target's table is there"
+    sink.record(ProgressChange(tables={NEW: TableProgress(6)}))
+    sink.record(ProgressChange(tables={NEW: TableProgress(7, State.EXCLUDED)}))
+    assert _own(sink) == []
 
 
 def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, sink: Sink) -> None:
@@ -254,16 +286,23 @@ def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, 
     again.close()
 
 
-def test_a_replay_keeps_no_table(target: Target, sink: Sink) -> None:
+def test_a_replay_leaves_its_tables_to_who_begins_where_it_ended(target: Target, sink: Sink) -> None:
     sink.close()
-    replay = target.sink("c.0-470611625733521409")
+    replay, later = target.sink("c.0-5"), target.sink("c.5-9")
     replay.acquire(UPSTREAM)
-    replay.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4)}))
+    replay.take({SHOP: None, LOG: 0})
+    replay.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(5)}))
     replay.close()
-    later = target.sink("c.2-3")
     later.acquire(UPSTREAM)
-    later.record(ProgressChange(applied_ts=2, start_ts=2, tables={SHOP: TableProgress(3)}))
+    assert later.take({SHOP: 4}) == {SHOP: Owned("c.0-5", 5), LOG: Owned("c.0-5", 5)}
+    assert later.take({SHOP: 5}) == {LOG: Owned("c.0-5", 5)}
     later.close()
-    found = target.sink().of_others()
-    assert found == {}
-    assert found.replayed == {SHOP: Owned("c.0-470611625733521409", 4)}
+    again = target.sink("d")
+    again.acquire(UPSTREAM)
+    assert again.take({SHOP: None}).keys() == {LOG}, "it is made anew"
+    again.record(ProgressChange(applied_ts=5))
+    again.close()
+    late = target.sink("e.5-9")
+    late.acquire(UPSTREAM)
+    assert late.take({SHOP: 9}).keys() == {LOG, SHOP}, "a replay takes nothing from who goes on with it"
+    late.close()

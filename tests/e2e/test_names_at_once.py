@@ -1,15 +1,20 @@
-"""Two consumer names on one server that begin at once, with a table that is older than both."""
+"""Two consumer names on one server that begin at once."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from consumer import app
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTask
+from consumer.model.progress import OwnedTables
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.results import RunResult
 from consumer.sink.mysql.sink import MySqlSink
@@ -55,6 +60,85 @@ def test_a_table_is_kept_before_its_first_rows_are_there(replica: Replica) -> No
     assert (first.exit_code, found[0].exit_code) == (0, 5)
     assert "d.old belongs to the consumer 'first' of this target" in str(found[0].tables)
     assert _once(replica, "first", InlineLoader()).exit_code == 0
+
+
+_VIEW = "CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `d`.`t` (`id`) AS "
+_IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS `t` (`id` INT PRIMARY KEY,`v` INT)"
+_Begins = Callable[[Feed, int], object]
+AT_ONCE: dict[str, tuple[_Begins, dict[str, object]]] = {
+    "CREATE": (lambda feed, _: feed.create("d.t", 12), {}),
+    "IF NOT EXISTS": (lambda feed, _: feed.statement("d.t", 12, Action.CREATE_TABLE, _IF_NOT_EXISTS), {}),
+    "LIKE": (lambda feed, n: feed.statement("d.t", 12, Action.CREATE_TABLE, f"CREATE TABLE `t` LIKE `own{n}`"), {}),
+    "merged": (lambda feed, _: feed.create("d.t", 12), {"routes": ("d.t -> d.t merge src",)}),
+    "merged of two names": (lambda feed, n: feed.create(f"d.t{n}", 12), {"routes": ("d.t* -> d.t merge src",)}),
+    "RENAME": (lambda feed, n: feed.rename(f"d.own{n}", "d.t", 12), {}),
+    "VIEW": (
+        lambda feed, n: feed.statement(
+            "d.t", 12, Action.CREATE_VIEW, f"{_VIEW}SELECT `v` FROM `d`.`own{n}`", (Column("id", "INT"),)
+        ),
+        {},
+    ),
+    "older": (lambda feed, _: feed.describe("d.t", 12), {}),
+    "older, TRUNCATE": (lambda feed, _: (feed.describe("d.t", 11), feed.truncate("d.t", 12)), {}),
+    "older, --start-ts": (lambda feed, _: feed.describe("d.t", 12), {"start_ts": "10", "tables": ("d.t",)}),
+    "replay": (lambda feed, _: feed.create("d.t", 12), {"tables": ("d.t",)}),
+}
+"""How two consumers begin with d.t at one moment: what each reads of it, and its settings."""
+
+
+class _AtOnce:
+    """Each of two consumers has looked whose the tables are before the other one goes on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._looked, self._met = set[str](), threading.Barrier(2)
+        looks = MySqlSink.of_others
+
+        def look(sink: MySqlSink) -> OwnedTables:
+            seen = looks(sink)
+            name = threading.current_thread().name
+            if name not in self._looked:
+                self._looked.add(name)
+                self._met.wait(20)
+            return seen
+
+        monkeypatch.setattr(MySqlSink, "of_others", look)
+
+    def results(self, *calls: Callable[[], RunResult]) -> list[RunResult]:
+        with ThreadPoolExecutor(len(calls)) as pool:
+            return list(pool.map(lambda call: call(), calls))
+
+
+@pytest.mark.parametrize("how", AT_ONCE)
+def test_one_of_two_who_begin_at_one_moment_has_the_table(
+    how: str, tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, flags = AT_ONCE[how]
+    fresh_mariadb.execute("CREATE DATABASE d")
+    if how.startswith("older"):
+        fresh_mariadb.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    calls: list[Callable[[], RunResult]] = []
+    for number in (1, 2):
+        folder = tmp_path / f"cdc{number}"
+        folder.mkdir()
+        feed = Feed(folder)
+        feed.create(f"d.own{number}", 2)
+        feed.puts(f"d.own{number}", 2, {3: (number, str(number))})
+        feed.checkpoint(10)
+        settings = Replica(feed, fresh_mariadb.url()).settings(name=f"c{number}", **flags)
+        if not flags:
+            assert app.once(settings, Recorder(), InlineLoader()).exit_code == 0
+        begins(feed, number)
+        if how not in ("VIEW", "RENAME"):
+            feed.puts(f"d.t{number}" if how == "merged of two names" else "d.t", 12, {14: (number, str(number))})
+        feed.checkpoint(20)
+        once = partial(app.once, settings, Recorder(), InlineLoader())
+        replay = partial(app.replay, settings, Recorder(), "10", "20", InlineLoader())
+        calls.append(replay if how == "replay" else once)
+    results = _AtOnce(monkeypatch).results(*calls)
+    assert sorted(result.exit_code for result in results) == [0, 5], [str(result.tables) for result in results]
+    first = 1 + [result.exit_code for result in results].index(0)
+    assert f"belongs to the consumer 'c{first}" in str(results[2 - first].tables)
+    assert fresh_mariadb.execute("SELECT id FROM d.t") == [(first,)], "no row of the other one"
 
 
 def _second_after_the_first_look(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def test_what_is_told_until_they_are_in(cli: CommandLine, tmp_path: Path) -> Non
     assert "du.t lacks 1 quarantined row; the first: du/t/" in again.err
     asked = checked(cli.run("status", "--json"), "StatusResult")
     assert asked["tables"]["du.t"]["quarantined"] == 1
+    assert f"{asked['tables_ok']} ok, 1 with quarantined rows" in cli.run("status").out
     told = cli.run("status", "--check")
     assert told.code == 3
     assert "1 with quarantined rows" in told.out
@@ -52,6 +53,7 @@ def test_what_is_told_until_they_are_in(cli: CommandLine, tmp_path: Path) -> Non
     assert taken.code == 0, taken.err
     assert "du.t: 1 row is in the target now, 0 still quarantined" in taken.out
     assert cli.run("status", "--check").code == 0
+    assert cli.run("status", "--json").json["tables_ok"] == asked["tables_ok"] + 1
     assert cli.run("once").code == 0
     assert duckdb_tables(cli.target) == DEMO_TABLES
     assert "no rows are quarantined" in cli.run("retry", "--table", "du.*").out

@@ -17,6 +17,7 @@ import pytest
 
 from consumer import app
 from consumer.config.load import load
+from consumer.config.settings import Settings
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
 from consumer.results import RunResult
 from tests.support.feed import Feed
@@ -64,12 +65,19 @@ class Bank:
         self.feed.checkpoint(self._ts)
         return self.without_checkpoint()
 
+    def now(self) -> int:
+        self._ts += 1
+        return self._ts
+
     def without_checkpoint(self) -> RunResult:
+        return app.once(self.settings(), Recorder(), InlineLoader())
+
+    def settings(self) -> Settings:
         uris = {
             "upstream_uri": f"file://{self.feed.folder}?protocol=canal-json",
             "downstream_uri": f"duckdb:///{self.file}" + (f"?copy={self.copy}" if self.copied else ""),
         }
-        return app.once(load({**uris, **self.flags}, {}).settings, Recorder(), InlineLoader())
+        return load({**uris, **self.flags}, {}).settings
 
     def shown(self) -> list[tuple[int, ...]]:
         with duckdb.connect(str(self.copy), read_only=True) as connection:
@@ -111,6 +119,28 @@ def test_a_copy_stays_while_a_table_is_stopped(bank: Bank, caplog: pytest.LogCap
     bank.flags["accept_gap"] = "true"
     assert bank.once().exit_code == 0
     assert bank.shown() == [(43, 57)]
+
+
+def test_a_copy_stays_while_a_quarantined_row_is_missing(bank: Bank, caplog: pytest.LogCaptureFixture) -> None:
+    bank.once()
+    bank.flags |= {"on_bad_row": "quarantine", "dead_letters": f"file://{bank.file.parent / 'letters'}"}
+    (bank.file.parent / "letters").mkdir()
+    bank.move(7)
+    mended = bank.feed.puts("d.a", 10, {bank.now(): (2, "x")})
+    bank.put("d.b", 58)
+    for _ in range(2):
+        assert bank.once().exit_code == 3
+        assert bank.shown() == [(50, 50)]
+    assert "d.a lacks 1 quarantined row" in caplog.text
+    mended.write_bytes(mended.read_bytes().replace(b'"x"', b'"8"'))
+    assert app.retry(bank.settings(), Recorder(), lambda _: True, InlineLoader()).tables[0].quarantined == 0
+    assert bank.once().exit_code == 0
+    with duckdb.connect(str(bank.copy), read_only=True) as connection:
+        assert connection.execute("SELECT CAST(id AS INT), CAST(v AS INT) FROM d.a ORDER BY 1").fetchall() == [
+            (1, 43),
+            (2, 8),
+        ]
+        assert connection.execute("SELECT CAST(v AS INT) FROM d.b").fetchall() == [(58,)]
 
 
 @pytest.mark.parametrize("at", ["copyfileobj", "replace"])

@@ -97,6 +97,7 @@ class FileTables:
     """progress_sql.ProgressTables on a connection; None: there is no file yet. Rows travel as JSON, many at a time."""
 
     now = "(now() AT TIME ZONE 'UTC')"
+    lock = ""  # the file has one transaction that writes at a time
     of_name: Collection[str] = tuple(table for table, columns in TABLES.items() if "name" in columns)
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None) -> None:
@@ -107,6 +108,9 @@ class FileTables:
 
     def tells_case(self) -> bool:
         return False
+
+    def is_busy(self, name: str) -> bool:
+        return False  # consumers of one file take turns
 
     def position(self) -> tuple[str, str]:
         return "", ""

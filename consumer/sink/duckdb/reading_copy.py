@@ -1,7 +1,7 @@
 """A copy of the file for readers, who can always open it, and in which all tables are at one moment.
 
-The file itself says whether they are: where each table of a consumer is at the global applied-ts, none has a place of
-its own. It is copied at the end of a round that has changed rows or tables, and a rename puts the copy in its place.
+The progress of each consumer of the file says whether they are (`Progress.incomplete`). It is copied at the end of a
+round that has changed rows or tables, and a rename puts the copy in its place.
 """
 
 from __future__ import annotations
@@ -19,33 +19,22 @@ import duckdb
 
 from consumer.codec import protocol_of
 from consumer.errors import BadConfig, TargetUnavailable
-from consumer.model.load import LoadOutcome
-from consumer.model.names import TableName
+from consumer.model.load import LoadOutcome, Purpose
 from consumer.model.process import put_in_place
-from consumer.model.progress import State
 from consumer.model.texts import count_text
-from consumer.model.times import LOGICAL_BITS, MAX_TSO
+from consumer.model.times import MAX_TSO
+from consumer.sink import progress_sql
 from consumer.sink.columnar.lock import NOT_ALLOWED, FileLock
 from consumer.sink.duckdb.connection import NO_ROOM, Database, is_open_elsewhere
+from consumer.sink.duckdb.progress import FileTables
 from consumer.sink.progress_layout import SCHEMA
 
 log = logging.getLogger(__name__)
 
 _CLONE = 0x40049409
 """FICLONE of Linux: the copy shares the blocks of the file, on file systems that can."""
-_OUTSIDE = f"('{State.DROPPED}', '{State.EXCLUDED}')"
 _NEWEST = f"SELECT count(*), max(finished) FROM {SCHEMA}.audit"
 _WHOSE = f"SELECT name, upstream FROM {SCHEMA}.consumer"
-_MILLISECOND = 1 << LOGICAL_BITS
-_AT_ANOTHER = (
-    f"SELECT database_name, table_name, state FROM {SCHEMA}.table_progress WHERE state NOT IN {_OUTSIDE} UNION ALL "
-    f"SELECT f.root, '', '{State.OK}' FROM {SCHEMA}.folder_progress f JOIN {SCHEMA}.consumer c ON c.name = f.name "
-    f"WHERE f.last_ts < {MAX_TSO} AND (f.last_ts > c.applied_ts OR (f.last_ts > 0 AND f.last_ts % {_MILLISECOND} = 0 "
-    f"AND f.last_ts // {_MILLISECOND} = c.applied_ts // {_MILLISECOND} "
-    f"AND c.applied_ts % {_MILLISECOND} < {_MILLISECOND - 1})) ORDER BY ALL"
-)
-"""The tables that are not at their consumer's moment: also those of which rows above it were read without a checkpoint,
-and rows of its own millisecond that have no commit-ts."""
 
 
 @dataclass
@@ -97,7 +86,7 @@ class ReadingCopy:
                 why = f"rows of {outcome.table} do not say when they were committed"
                 dated = protocol_of(outcome.task.dialect).commit_ts
                 hint = f"set {dated}, and have it write to a new prefix; or {hint}"
-            elif outcome.task.window.end == MAX_TSO:
+            elif outcome.task.window.end == MAX_TSO and outcome.task.target.load.purpose is not Purpose.MEND:
                 why = "without `metadata` no moment is known at which they are complete"
         if why:
             raise BadConfig(f"{self.to} cannot have all tables at one moment: {why}", hint=hint)
@@ -108,7 +97,9 @@ class ReadingCopy:
         with database.reader() as connection:
             if connection is None:
                 return
-            behind, newest = connection.execute(_AT_ANOTHER).fetchall(), connection.execute(_NEWEST).fetchall()
+            newest, progress = connection.execute(_NEWEST).fetchall(), FileTables(connection)
+            names = progress_sql.consumers(progress)
+            behind = [part for name in names for part in progress_sql.load(progress, name).incomplete()]
         if behind:
             self._say(behind)
         elif newest != self._ask(_NEWEST):
@@ -117,14 +108,14 @@ class ReadingCopy:
                 self._copy()
             self._said = ""
 
-    def _say(self, behind: list[tuple[str, str, str]]) -> None:
+    def _say(self, behind: Sequence[tuple[str, str]]) -> None:
         """Why not, once."""
-        database, table, state = behind[0]
-        how = "is further or behind" if state == State.OK else f"is not ({state})"
-        more = f" ({count_text(len(behind) - 1, 'other table', 'other tables')} too)" if behind[1:] else ""
-        text = f"{TableName(database, table)} {how}{more}"
+        what, how = behind[0]
+        others = len({other for other, _ in behind} - {what})
+        more = f" ({count_text(others, 'other table', 'other tables')} too)" if others else ""
+        text = f"{what} {how}{more}"
         if text != self._said:
-            log.warning("%s stays as it was: all tables must be at one moment, and %s", self.to, text)
+            log.warning("%s stays as it was: all tables must be complete at one moment, and %s", self.to, text)
         self._said = text
 
     def _ask(self, query: str) -> list[tuple[object, ...]]:

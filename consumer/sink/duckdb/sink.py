@@ -100,6 +100,11 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.of_others(FileTables(connection), self._settings.name)
 
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        self._made_empty = False
+        with self._write() as (connection, _):
+            return stored.take(FileTables(connection), self._settings.name, wanted)
+
     def forget(self) -> None:
         self._lock.take()
         with self._database.transaction() as connection:

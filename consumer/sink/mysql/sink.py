@@ -30,7 +30,7 @@ from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import called, describe, has_row, missing, referred_columns, tables_in
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
-from consumer.sink.progress_sql import consumers, forget, load, of_others, register
+from consumer.sink.progress_sql import consumers, forget, load, of_others, register, take
 from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
@@ -85,6 +85,13 @@ class MySqlSink:
 
     def of_others(self) -> OwnedTables:
         return self._driver.read(lambda cursor: of_others(ServerTables(cursor), self._settings.name))
+
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        def save() -> OwnedTables:
+            with self._driver.transaction() as cursor:
+                return take(ServerTables(cursor), self._settings.name, wanted)
+
+        return self._driver.retried(save)
 
     def forget(self) -> None:
         with self._driver.cursor() as cursor:

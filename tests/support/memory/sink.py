@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange, State
+from consumer.model.naming import naming_from
+from consumer.model.progress import ENDED, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink.common import table_missing
-from consumer.sink.progress_sql import check_time_zone, check_upstream, others_of
+from consumer.sink.progress_sql import check_time_zone, check_upstream, owned_tables, released
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 from tests.support.memory.statements import execute
 from tests.support.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
@@ -57,12 +58,22 @@ class MemorySink:
         }
 
     def of_others(self) -> OwnedTables:
-        return owned_in(self._store.progress, self._name)
+        known = self._store.progress
+        places = [(n, table, p.table(table).applied_ts) for n, p in known.items() for table in p.tables]
+        return owned_tables(self._name, self._store.owners, known, places, (), case=True)
+
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        self._check()
+        owned = self.of_others().taken(wanted)
+        self._store.owners |= {table: self._name for table in wanted if owned.is_own(table)}
+        return owned
 
     def forget(self) -> None:
         if self._store.held:
             raise LeaseHeld("another consumer is running on this target")
         self._store.progress.pop(self._name, None)
+        for table in [table for table, owner in self._store.owners.items() if owner == self._name]:
+            del self._store.owners[table]
 
     def fence(self) -> Progress:
         self._check()
@@ -186,6 +197,11 @@ class MemorySink:
         known = self.progress()
         change.check(known.applied_ts, {name: place.applied_ts for name, place in known.tables.items()})
         self._store.progress[self._name] = known.after(change)
+        before = {table: place.state for table, place in known.tables.items()}
+        there = {table for table, state in before.items() if state not in ENDED}
+        for table in released(change, before, naming_from(known.routes), there, case=True):
+            if self._store.owners.get(table) == self._name:
+                del self._store.owners[table]
         self._store.audit += change.audit
         return change
 
@@ -297,30 +313,6 @@ class MemoryComparer:
             pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
         ]
         yield pa.table(columns, names=[f"c{position}" for position in range(len(columns))])
-
-
-_HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
-
-
-def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
-    """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
-    apart."""
-    return others_of(
-        [
-            (other, place.applied_ts, table.database, table.table)
-            for other, known in sorted(progress.items())
-            for table, place in known.tables.items()
-            if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
-        ],
-        progress,
-        case=True,
-    )
-
-
-def _ran(table: TableName, progress: Progress) -> bool:
-    """Whether a statement of `table` ran."""
-    own = ((ddl, record) for ddl, record in progress.ddls.items() if TableName(ddl.database, ddl.table) == table)
-    return any(record.state is not DdlState.REFUSED and not progress.was_given(ddl) for ddl, record in own)
 
 
 def taken(found: Progress, name: str, upstream: str, zone: str) -> Progress:

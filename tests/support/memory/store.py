@@ -38,6 +38,8 @@ class MemoryStore:
 
     tables: Tables = field(default_factory=dict)
     progress: dict[str, Progress] = field(default_factory=dict)
+    owners: dict[TableName, str] = field(default_factory=dict)
+    """To which consumer name each table belongs."""
     audit: list[AuditRow] = field(default_factory=list)
     staged: dict[str, list[Row]] = field(default_factory=dict)
     epoch: int = 0

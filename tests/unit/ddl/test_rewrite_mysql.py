@@ -82,6 +82,7 @@ def test_a_statement_that_no_rule_names_stays_byte_for_byte(flavor: FlavorName) 
         if written.type not in RENAME_ACTIONS
         and written.query not in NAMED
         and "ENFORCED" not in written.query
+        and not written.query.startswith("CREATE TABLE IF NOT EXISTS")
         and (flavor == "tidb" or not RULED.search(written.query))
     ]
     assert len(plain) > 290

@@ -12,6 +12,7 @@ from consumer.model.progress import ProgressChange
 from consumer.sink import progress_sql
 from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
+from consumer.sink.mysql.progress.lease import lock_name
 from consumer.sink.mysql.server.connection import greeted
 from consumer.sink.mysql.server.errors import NOT_TOLD, errno
 from consumer.sink.mysql.tables.describe import Spelling
@@ -27,6 +28,7 @@ class ServerTables:
     its statement."""
 
     now = "UTC_TIMESTAMP(3)"
+    lock = " FOR UPDATE"
     of_name: Collection[str] = tuple(table for table, columns in schema.COLUMNS.items() if "name" in columns)
 
     def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
@@ -37,6 +39,10 @@ class ServerTables:
 
     def tells_case(self) -> bool:
         return Spelling(self._cursor).case
+
+    def is_busy(self, name: str) -> bool:
+        self._cursor.execute("SELECT IS_USED_LOCK(%s) IS NOT NULL", (lock_name(name),))
+        return bool(self._cursor.fetchone()[0])
 
     def position(self) -> tuple[str, str]:
         try:
