@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from consumer.errors import ProgressMoved
+from consumer.model.actions import Action
 from consumer.model.bad_rows import BadRow, BadRows, moved
-from consumer.model.ddl_policy import is_trash
+from consumer.model.ddl_policy import ignored_reason, is_trash
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.texts import count_text
@@ -335,6 +336,24 @@ class Progress:
         if record is not None:
             return record.reason.startswith(GIVEN)
         return statement.version <= self.start_of(TableName(statement.database, statement.table))
+
+    def was_ignored(self, statement: DdlId, action: Action) -> bool:
+        """Whether a policy kept it from the target."""
+        record = self.ddls.get(statement)
+        return record is not None and record.state is DdlState.SKIPPED and record.reason == ignored_reason(action)
+
+    @property
+    def kept(self) -> set[TableName]:
+        """The tables that upstream has dropped and the target has, as a policy kept the last DROP from it."""
+        dropped = {name: place.applied_ts for name, place in self.tables.items() if place.state is State.DROPPED}
+        found = set()
+        for ddl in self.ddls:
+            if ddl.table and self.was_ignored(ddl, Action.DROP_TABLE):
+                name = TableName(ddl.database, ddl.table)
+                found |= {name} if dropped.get(name, ddl.version) == ddl.version else set()
+            elif not ddl.table and self.was_ignored(ddl, Action.DROP_SCHEMA):
+                found |= {n for n, end in dropped.items() if n.database == ddl.database and end == ddl.version}
+        return found
 
     def after(self, change: ProgressChange) -> Progress:
         """The progress once `change` is durable."""

@@ -86,7 +86,8 @@ class Others:
 
     def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
-        return self._refused(dict.fromkeys(tables), self._later.now)
+        names = dict.fromkeys(tables)
+        return self._refused(names, self._later.now) | self._sharing(names)
 
     def take_for(self, statements: Iterable[Statement]) -> None:
         """`take` what `statements` make and change, so that `refusal` of each knows who was first."""
@@ -105,8 +106,10 @@ class Others:
         Returns those that another has, and why they are left alone."""
         later = self._later.now if self._of_others() else {}
         self._taken(begins, later)
-        shared = {name: error for name in begins if (error := self._shared.error(name)) is not None}
-        return self._refused(begins, later) | shared
+        return self._refused(begins, later) | self._sharing(begins)
+
+    def _sharing(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
+        return {name: error for name in tables if (error := self._shared.error(name)) is not None}
 
     def _taken(self, begins: Mapping[TableName, int | None], later: _Later) -> None:
         others = self._of_others()

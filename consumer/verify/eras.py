@@ -135,7 +135,8 @@ class TableHistory:
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
         after = self.files.after
-        known = known_now(self.mode, target, self.statements.columns(self.statements.before(self.end + 1)))
+        columns = self.statements.columns(self.statements.before(self.end + 1))
+        known = known_now(self.mode, target, columns, self.statements.stayed)
         end, kept = self.end, True
         cuts = [file for file in self.statements.cuts if file.version > after]
         for file in reversed(cuts):

@@ -9,7 +9,7 @@ whole number; else nobody but the server knows it, so it is counted and not comp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.changes import changes_of
@@ -134,17 +134,22 @@ def upstream_key(mode: TableMode | None, target: LoadTarget) -> tuple[int, ...]:
     return tuple(position for position in target.key if position not in added)
 
 
-def known_now(mode: TableMode | None, target: LoadTarget, columns: Iterable[Column]) -> Known:
-    """What rows have as the table is now, where upstream's has `columns`. What upstream's does not have is NULL: it is
-    of other tables that are merged with it."""
+def known_now(
+    mode: TableMode | None, target: LoadTarget, columns: Iterable[Column], stayed: Collection[str] = ()
+) -> Known:
+    """What rows have as the table is now, where upstream's has `columns`. What upstream's does not have is NULL, as it
+    is of other tables that are merged with it, but not in columns that have `stayed` when upstream dropped them."""
     if mode is None:
         return Known.now(target.columns)
     added = added_places(mode, target)
     called = {same_name(mode.called(column.name)): column.name for column in columns if mode.keeps(column.name)}
     names = tuple(called.get(same_name(column.name), "") for column in target.columns)
     names = tuple("" if position in added else name for position, name in enumerate(names))
-    foreign = {n: None for n, name in enumerate(names) if not name and n not in added and mode.merges}
-    return Known(names, (True,) * len(names), foreign)
+    without = [n for n, name in enumerate(names) if not name and n not in added and mode.merges]
+    there = {same_name(mode.called(name)) for name in stayed}
+    unknown = {n for n in without if same_name(target.columns[n].name) in there}
+    known = tuple(n not in unknown for n in range(len(names)))
+    return Known(names, known, {n: None for n in without if n not in unknown})
 
 
 def modes_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Modes | None:

@@ -13,7 +13,6 @@ from consumer.ddl.declared import Definition
 from consumer.history.incarnations import Incarnation
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.ddl_policy import ignored_reason
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
@@ -23,6 +22,8 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import gone_upto, hole_below
 from consumer.plan.unread import Unread, rewritten_files, unread_files
 from consumer.ports import StorageReader
+
+_EMPTYING = (Action.TRUNCATE_TABLE, Action.TRUNCATE_PARTITION)
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,18 @@ class TableStatements:
 
     @cached_property
     def all(self) -> list[SchemaFile]:
-        """Without each TRUNCATE TABLE that a policy has ignored: the rows must be there."""
-        return [file for file in self.table.statements if file.version <= self.end and not self._is_ignored(file)]
+        """Without those that would have taken rows away and that a policy has ignored: the rows must be there."""
+        return [
+            file
+            for file in self.table.statements
+            if file.version <= self.end and not (file.action in _EMPTYING and self._is_ignored(file))
+        ]
+
+    @cached_property
+    def stayed(self) -> frozenset[str]:
+        """The columns, in lower case, that the target has as a policy has ignored the statement that dropped them."""
+        ignored = (file for file in self.table.statements if file.version <= self.end and self._is_ignored(file))
+        return frozenset(name for file in ignored for name in changes_of(file).columns.dropped)
 
     @cached_property
     def begins(self) -> int:
@@ -124,10 +135,7 @@ class TableStatements:
         return frozenset(file.path for file in self.table.files)
 
     def _is_ignored(self, file: SchemaFile) -> bool:
-        action, record = file.action, self.progress.ddls.get(ddl_id(file))
-        if action is not Action.TRUNCATE_TABLE or record is None:
-            return False
-        return record.state is DdlState.SKIPPED and record.reason == ignored_reason(action)
+        return self.progress.was_ignored(ddl_id(file), file.action)
 
 
 @dataclass(frozen=True)

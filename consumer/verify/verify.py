@@ -208,7 +208,9 @@ class Verifier:
         mode = history.mode
         if mode is None or not mode.merges:
             return self.ports.sink.comparer(target)
-        tables = _merged_with(history.name, self.options.rules.naming, history.there)
+        # Rows of tables that a policy kept when upstream dropped them are no business of the others.
+        there = {*history.there, *history.progress.kept}
+        tables = _merged_with(history.name, self.options.rules.naming, there)
         return self.ports.sink.comparer(target, _own_rows(self.ports.sink, mode, target, tables))
 
     def _version(self, history: TableHistory) -> TableVersionConsumer:

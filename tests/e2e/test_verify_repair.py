@@ -415,3 +415,36 @@ def test_who_has_lost_the_lease_writes_nothing(server: Server, tmp_path: Path) -
             repairing=Repairing(write=True),
         )
     assert server.rows() == [(1, 5)]
+
+
+def test_merged_rows_stay_that_a_policy_has_kept(place: Place, tmp_path: Path) -> None:
+    """Each of the merged tables had a statement that would have taken rows or values away."""
+    feed = Feed(tmp_path / "storage")
+    parts = " PARTITION BY RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (9))"
+    for number, table in enumerate(("a.t", "b.t", "c.t", "e.t", "f.t"), 1):
+        feed.database(table[0], number)
+        create = f"CREATE TABLE `t` (`id` INT PRIMARY KEY, `n` INT, `s` VARCHAR(40)){parts if table == 'f.t' else ''}"
+        feed.statement(table, 10, Action.CREATE_TABLE, create, (ID, NUMBER, TEXT))
+        row = {"id": "1", "n": str(number), "s": table}
+        feed.file(table, 10, typed_line((ID, NUMBER, TEXT), 20, row, database=table[0], table="t"))
+    feed.checkpoint(25)
+    kinds = ["drop-table", "drop-database", "drop-column", "truncate-partition"]
+    flags = {"routes": ("*.t -> d.t merge src",), "ddl": {"rules": [{"action": "ignore", "kinds": kinds}]}}
+    uris = {"upstream_uri": f"file://{feed.folder}?protocol=canal-json", "downstream_uri": place.uri}
+    settings = load({**uris, **flags}, {}).settings
+    assert app.once(settings, Recorder(), InlineLoader()).exit_code == 0
+    feed.drop("b.t", 30)
+    feed.database("c", 31, "DROP DATABASE `c`", Action.DROP_SCHEMA)
+    feed.statement("e.t", 32, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `s`", (ID, NUMBER))
+    feed.statement("f.t", 33, Action.TRUNCATE_PARTITION, "ALTER TABLE `t` TRUNCATE PARTITION `p0`", (ID, NUMBER, TEXT))
+    feed.checkpoint(40)
+    assert app.once(settings, Recorder(), InlineLoader()).exit_code == 0
+    kept = [(1, 1, "a.t"), (1, 2, "b.t"), (1, 3, "c.t"), (1, 4, "e.t"), (1, 5, "f.t")]
+    for repairing in (Repairing(), Repairing(write=True)):
+        checks = app.verify(settings, Recorder(), loader=InlineLoader(), repairing=repairing).tables
+        found = {str(check.table): check.state for check in checks}
+        assert found == {"a.t": "equal", "e.t": "equal in part", "f.t": "equal"}, "the values of e.t.s are not known"
+        assert place.rows("id, n, s") == kept
+    place.by_hand("INSERT INTO d.t (src, id, n, s) VALUES ('x.t', 1, 6, 'nobody''s')", "DELETE FROM d.t WHERE n = 5")
+    app.verify(settings, Recorder(), loader=InlineLoader(), repairing=Repairing(write=True))
+    assert place.rows("id, n, s") == kept

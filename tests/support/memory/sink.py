@@ -198,7 +198,9 @@ class MemorySink:
         change.check(known.applied_ts, {name: place.applied_ts for name, place in known.tables.items()})
         self._store.progress[self._name] = known.after(change)
         before = {table: place.state for table, place in known.tables.items()}
-        there = {table for table, state in before.items() if state not in ENDED}
+        seen = self._store.seen.setdefault(self._name, set())
+        there = {table for table in seen if before.get(table) not in ENDED}
+        seen.update(change.tables)
         for table in released(change, before, naming_from(known.routes), there, case=True):
             if self._store.owners.get(table) == self._name:
                 del self._store.owners[table]

@@ -40,6 +40,8 @@ class MemoryStore:
     progress: dict[str, Progress] = field(default_factory=dict)
     owners: dict[TableName, str] = field(default_factory=dict)
     """To which consumer name each table belongs."""
+    seen: dict[str, set[TableName]] = field(default_factory=dict)
+    """By consumer name, the tables of upstream that it has recorded something of."""
     audit: list[AuditRow] = field(default_factory=list)
     staged: dict[str, list[Row]] = field(default_factory=dict)
     epoch: int = 0
