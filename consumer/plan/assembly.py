@@ -106,7 +106,7 @@ class Assembly:
             whole,
             read,
             overdue,
-            written=_told(listing, {}),
+            written=_told(listing.packed, {}),
             naming=naming,
         )
 
@@ -182,7 +182,7 @@ class Assembly:
         """As it is recorded: without the index files of the unproven folders. `names` are what index files name."""
         indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
         listing = replace(self.listing, indexes=indexes)
-        written = _told(listing, {folder: named.number for folder, named in names.items() if named.as_listed})
+        written = _told(listing.packed, {folder: named.number for folder, named in names.items() if named.as_listed})
         return replace(self, listing=listing, goes_on=anew.goes_on, written=written)
 
     def new_gaps(self, progress: Progress, accept_gap: Accepts) -> set[str]:
@@ -348,17 +348,12 @@ def _first_date(progress: Progress, name: TableName) -> str:
     return (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d") if known else ""
 
 
-def _told(listing: Listing, named: Mapping[Folder, int]) -> dict[str, dict[Folder, int]]:
-    """By root and folder, the number up to which all files were written: `named` are those that index files name. The
-    file that an index file names may not be there yet, as long as its writer has not gone on in another folder."""
-    newest: dict[tuple[str, str, str], Folder] = {}
-    listed = (file.folder for root in {folder.root for folder in named} for file in listing.files.get(root, ()))
-    for folder in {*named, *listed}:
-        newest[folder.series] = max(folder, newest.get(folder.series, folder))
+def _told(packed: Mapping[Folder, int], named: Mapping[Folder, int]) -> dict[str, dict[Folder, int]]:
+    """By root and folder, the number up to which all files were written. The file that an index file names may not be
+    there: some releases write it first, and can die in between."""
     found: dict[str, dict[Folder, int]] = {}
-    for folder in {*listing.packed, *named}:
-        number = named.get(folder, 0) - (folder == newest.get(folder.series))
-        found.setdefault(folder.root, {})[folder] = max(listing.packed.get(folder, 0), number)
+    for folder in {*packed, *named}:
+        found.setdefault(folder.root, {})[folder] = max(packed.get(folder, 0), named.get(folder, 0) - 1)
     return found
 
 

@@ -319,10 +319,11 @@ LOST = {
     "packed beside themselves": ([1, 2], 2, [1, 2], "2026-01-02", 0),
     "gone, named": ([], 3, [], "", 1),
     "gone behind others": ([1], 3, [], "", 2),
-    "gone, and the writer is in another folder": ([], 1, [], "2026-01-02", 1),
-    "gone behind others, and the writer is in another folder": ([1], 2, [], "2026-01-02", 2),
+    "gone, and the writer is in another folder": ([], 2, [], "2026-01-02", 1),
+    "gone behind others, and the writer is in another folder": ([1], 3, [], "2026-01-02", 2),
     "named, and being written": ([1], 2, [], "", 0),
     "named, and the first": ([], 1, [], "", 0),
+    "named by a writer that died, and sent again": ([1], 2, [], "2026-01-02", 0),
 }
 
 
