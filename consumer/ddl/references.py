@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -122,11 +123,20 @@ def _indexed(tokens: Tokens, at: int) -> list[TableReference]:
     return _names(tokens, on + 1, "table")
 
 
+_AHEAD = 8
+"""A list in parentheses begins not further behind the words in front of it."""
+
+
+def _opening(tokens: Tokens, at: int) -> int:
+    """The next opening parenthesis (`at` where there is none)."""
+    return next((p for p in range(at, min(at + _AHEAD, len(tokens))) if tokens[p].text == "("), at)
+
+
 def _foreign(tokens: Tokens, at: int) -> list[TableReference]:
     """The tables of foreign keys; ``REFERENCES`` in a column's definition makes none (see `inline_references`)."""
     found: list[TableReference] = []
     for key in (p for p in range(at, len(tokens)) if tokens[p].word == "FOREIGN" and starts(tokens, "KEY", at=p + 1)):
-        opening = next((p for p in range(key, len(tokens)) if tokens[p].text == "("), len(tokens) - 1)
+        opening = _opening(tokens, key)
         behind = closing(tokens, opening) + 1
         if starts(tokens, "REFERENCES", at=behind) and (name := name_at(tokens, behind + 1, "foreign")[0]) is not None:
             found.append(name)
@@ -206,7 +216,7 @@ def _hint_end(tokens: Tokens, at: int) -> int:
         return 0
     if tokens[at + 1].word not in ("INDEX", "KEY"):
         return 0
-    return closing(tokens, next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens) - 1))
+    return closing(tokens, _opening(tokens, at))
 
 
 @dataclass(slots=True)
@@ -223,10 +233,17 @@ class _Level:
     recursive: bool = False
 
 
+def _define(level: _Level, name: str, own: Counter[str]) -> None:
+    if name and name not in level.own:
+        level.own.add(name)
+        own[name] += 1
+
+
 def _query_tables(tokens: Tokens) -> list[TableReference]:
     """The tables of a query, and of the queries inside it, however deep."""
     found: list[TableReference] = []
     levels, at, defines = [_Level(is_query=True)], 0, ""
+    own: Counter[str] = Counter()  # of all levels that are open: a look at each for each table is too much
     while at < len(tokens):
         token, level = tokens[at], levels[-1]
         if token.text == "(":
@@ -236,12 +253,14 @@ def _query_tables(tokens: Tokens) -> list[TableReference]:
             levels.append(_Level(query or starts(tokens, "(", at=at + 1), listed, listed, defines))
             defines = ""
         elif token.text == ")" and len(levels) > 1:
-            levels[-2].own |= {levels.pop().defines}
+            inner = levels.pop()
+            own.subtract(inner.own)
+            _define(levels[-1], inner.defines, own)
         elif token.word == "WITH":
             level.recursive = starts(tokens, "RECURSIVE", at=at + 1)
         elif not level.in_from and level.is_query and (body := _cte_body(tokens, at)):
             defines, at = same_name(token.name), body
-            level.own |= {defines} if level.recursive else set()
+            _define(level, defines if level.recursive else "", own)
         elif token.word == "FROM" and level.is_query:
             level.expecting = level.in_from = True
         elif level.in_from and (end := _hint_end(tokens, at)):
@@ -252,7 +271,7 @@ def _query_tables(tokens: Tokens) -> list[TableReference]:
             level.expecting = True
         elif level.expecting and token.is_name and token.word != "DUAL":
             reference, behind = name_at(tokens, at, "from")
-            if reference and (reference.database or not any(same_name(reference.table) in one.own for one in levels)):
+            if reference and (reference.database or not own[same_name(reference.table)]):
                 found.append(reference)
             level.expecting, at = False, behind - 1
         at += 1

@@ -20,12 +20,14 @@ class TokenKind(enum.Enum):
 
 class Token(NamedTuple):
     """A piece of a statement, `text` as it stands there from `start` on. `word` is the upper-case text of a WORD token,
-    "" for all others. A tuple, as statements have many."""
+    "" for all others. An opening parenthesis is closed by the token `reach` places behind it (further than there are
+    any: by none): of tokens without comments, in any slice of them. A tuple, as statements have many."""
 
     kind: TokenKind
     text: str
     start: int
     word: str
+    reach: int = 0
 
     @property
     def end(self) -> int:
@@ -82,7 +84,16 @@ def tokenize(text: str) -> list[Token]:
 
 
 def without_comments(tokens: Tokens) -> list[Token]:
-    return [token for token in tokens if token.kind is not TokenKind.COMMENT]
+    found = [token for token in tokens if token.kind is not TokenKind.COMMENT]
+    opened: list[int] = []
+    for at, token in enumerate(found):
+        if token.text == "(":
+            opened.append(at)
+            found[at] = token._replace(reach=len(found))
+        elif token.text == ")" and opened:
+            first = opened.pop()
+            found[first] = found[first]._replace(reach=at - first)
+    return found
 
 
 def string_value(token: Token) -> str:
@@ -105,16 +116,7 @@ def starts(tokens: Tokens, *wanted: str, at: int = 0) -> bool:
 
 def closing(tokens: Tokens, at: int) -> int:
     """The position of the parenthesis that closes the one at `at` (the end where none does)."""
-    depth = 0
-    for position in range(at, len(tokens)):
-        text = tokens[position].text
-        if text == "(":
-            depth += 1
-        elif text == ")":
-            depth -= 1
-        if depth == 0:
-            return position
-    return len(tokens)
+    return min(at + tokens[at].reach, len(tokens))
 
 
 def top_level(tokens: Tokens) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from consumer.ddl.changes import compiled
@@ -146,3 +148,22 @@ def test_the_depth_of_parentheses_does_not_matter(deep: int) -> None:
 def test_a_list_of_names_may_be_long() -> None:
     names = [f"t{number}" for number in range(5000)]
     assert found("DROP TABLE " + ",".join(f"`{name}`" for name in names)) == [f"table .{name}" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("opening", "end"),
+    [
+        ("(SELECT ", ")"),
+        ("WITH `c` AS (", ") SELECT 1 FROM `t`"),
+        ("WITH `c` (`a`) AS (", ") SELECT 1 FROM `t`"),
+        ("WITH RECURSIVE `c` AS (", ") SELECT 1 FROM `c`"),
+        ("SELECT 1 FROM `t` WHERE 1 IN (", ")"),
+        ("SELECT 1 FROM `t` USE INDEX ", ""),
+    ],
+)
+def test_the_cost_of_a_view_is_linear_in_its_text(opening: str, end: str) -> None:
+    """It takes less than a second; with a look to the end for each parenthesis, many times the bound."""
+    text = "CREATE VIEW `v` AS SELECT " + opening * 6000 + "1" + end * 6000
+    began = time.process_time()
+    references(tokenize(text))
+    assert time.process_time() - began < 5
