@@ -141,6 +141,33 @@ def test_one_of_two_who_begin_at_one_moment_has_the_table(
     assert fresh_mariadb.execute("SELECT id FROM d.t") == [(first,)], "no row of the other one"
 
 
+def test_who_dies_between_taking_a_table_and_making_it_still_has_it(
+    tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    feed.checkpoint(20)
+    replica = Replica(feed, fresh_mariadb.url())
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    _once(replica, "first", InlineLoader())
+    feed.statement("d.new", 22, Action.CREATE_TABLE, "CREATE TABLE IF NOT EXISTS `new` (`id` INT PRIMARY KEY,`v` INT)")
+    feed.puts("d.new", 22, {23: (1, "1")})
+    feed.checkpoint(30)
+    with monkeypatch.context() as patch:
+        patch.setattr(MySqlSink, "apply_ddls", dies)
+        with pytest.raises(RuntimeError, match="killed"):
+            _once(replica, "first", InlineLoader())
+    second = app.once(replica.settings(name="second", tables=("d.new",)), Recorder(), InlineLoader())
+    assert second.exit_code == 5
+    assert "d.new belongs to the consumer 'first' of this target" in str(second.tables)
+    assert _once(replica, "first", InlineLoader()).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id FROM d.new") == [(1,)]
+
+
 def _second_after_the_first_look(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = MySqlSink.of_others
 
