@@ -170,6 +170,16 @@ class History:
         number = bisect_right(held, ts, key=lambda entry: entry.version)
         return held[number - 1].table if number else None
 
+    def ended(self, name: TableName) -> int | None:
+        """The version since which no table has had the name; None where one has it at the checkpoint, or none ever had.
+        A view has no rows of its own."""
+        since = None
+        for version, table in reversed(self._holders.get(name, [])):
+            if table is not None and not table.is_view:
+                break
+            since = version
+        return since
+
     def had(self, name: TableName, end: int) -> list[Incarnation]:
         """The tables that have had the name up to that moment."""
         tables = {id(table): table for table in self._had.get(name, ())}

@@ -18,14 +18,19 @@ from consumer.errors import (
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress, ProgressChange
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
+from consumer.pipeline.options import RoundOptions
+from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import place
+from consumer.plan.late import Ended
+from consumer.plan.round import Round
 from consumer.plan.unread import TableState, Unread
 from consumer.plan.windows import plan_load
+from consumer.ports import StorageReader
 
 
 def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
@@ -180,6 +185,54 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
     if folders:
         context.ledger.record(ProgressChange(folders=folders))
     return loads
+
+
+def look_at_ended(context: RoundContext) -> None:
+    """New files of names that no table has any more: nothing reads them. Most of them hold rows that were sent again,
+    which is recorded. Rows behind the end of a name stop it."""
+    progress, accepted = context.progress, context.options.rules.accept_gap
+    found = {
+        name: ended
+        for name, ended in left_to_nobody(context.assembly, context.round, progress).items()
+        if context.consumers[name].state.error is None
+    }
+    looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint)
+    failed = {path: e for path, e in (looked or {}).items() if isinstance(e, ConsumerError)}
+    stop_for_files(context, {path: e for path, e in failed.items() if not isinstance(e, Retryable)})
+    for name, of in context.assembly.of_nobody(found, looked, progress).items():
+        consumer, there = context.consumers[name], progress.table(name)
+        if of.error is not None and consumer.state.error is None and not accepted(name):
+            context.stop(name, of.error)
+        if consumer.state.error is not None:
+            continue
+        if of.error is not None:
+            text = f"{name}: {len(of.due)} files are left out, as their loss is accepted: {of.error.message}"
+            context.tell(Note(NoteKind.UNREAD_FILES, text, name, len(of.due)))
+        gone = {name: TableProgress(there.applied_ts, State.DROPPED)} if there.state is State.STOPPED else {}
+        done = [*of.over, *(file for file, left in of.due.items() if not left)]
+        if done or gone:
+            context.ledger.record(ProgressChange(tables=gone, folders=consumer.lost(done, progress)))
+            consumer.state.give_up(done)
+        if above := {**of.above, **{file.path: left for file, left in of.due.items() if left}}:
+            context.ledger.record(ProgressChange(folders=consumer.noted(above, context.progress)))
+        if name not in context.round.live:
+            consumer.drop(there.applied_ts)
+
+
+def left_to_nobody(assembly: Assembly, round_: Round, progress: Progress) -> dict[TableName, Ended]:
+    """The names that no table has, and none is about to get, with files that are left to read."""
+    taken = (round_.live - round_.views) | {name for statement in round_.pending for name in statement.touches}
+    return {name: ended for name, ended in assembly.ended(progress).items() if name not in taken}
+
+
+def bounds_of_ended(
+    reader: StorageReader, found: Mapping[TableName, Ended], options: RoundOptions, checkpoint: int
+) -> Mapping[str, Bounds | ConsumerError] | None:
+    """The bounds of their files that can have rows up to the checkpoint; None where rows have no time."""
+    if options.files.dialect.timeless:
+        return None
+    wanted = [entry.file for ended in found.values() for entry in ended.unread if entry.next_ts <= checkpoint]
+    return reader.bounds(wanted) if wanted else {}
 
 
 def _is_altered_next(context: RoundContext, state: TableState) -> bool:

@@ -103,9 +103,11 @@ def _was_there(table: Incarnation, read: int, progress: Progress) -> bool:
     """Whether its rows were applied, its CREATE TABLE was executed, or the target was given it; `read` is the newest
     version of its files that were read. A view has no rows."""
     born = 0 if table.birth is None else table.birth.version
-    if (table.given_at(progress) and not table.is_view) or read >= born:
+    if table.is_view:
+        return False
+    if table.given_at(progress) or read >= born:
         return True
-    if table.birth is None or len(table.names) > 1 or table.is_view:
+    if table.birth is None or len(table.names) > 1:
         return False
     record = progress.ddls.get(ddl_id(table.birth))
     return record is not None and record.state is DdlState.DONE

@@ -16,7 +16,7 @@ from consumer.model.steps import Barrier
 from consumer.model.texts import cut, one_line
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports, RoundContext
-from consumer.pipeline.files import look_at_latecomers
+from consumer.pipeline.files import look_at_ended, look_at_latecomers
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
@@ -112,6 +112,8 @@ class ConsumerManager:
                 loads.start(look_at_latecomers(context))
                 until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
                 whole = _drive(context, statements, loads, until)
+                if whole:
+                    look_at_ended(context)
             finally:
                 context.side.withdraw()  # where it broke off
                 self._stopped_by(context, whole)

@@ -17,6 +17,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState, Progress, State
 from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
+from consumer.pipeline.files import bounds_of_ended, left_to_nobody
 from consumer.pipeline.gone import gone
 from consumer.pipeline.ledger import spared
 from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
@@ -186,11 +187,21 @@ class _Preview:
             yield from self._loads()
             if self._round.changes == before:
                 break
+        for name, error in self._of_nobody():
+            self._stop(name, error)
         for statement, waits_for in self._round.waiting():
             if ddl_id(statement.file) not in self._refused:
                 step = _ddl("barrier", statement).model_copy(update={"waits_for": waits_for})
                 refused = refusal_of(statement, self._options.rules)
                 yield step, self._asked(statement) if refused is None else None
+
+    def _of_nobody(self) -> Iterator[tuple[TableName, ConsumerError]]:
+        """Names with rows that no table takes."""
+        ended = left_to_nobody(self.assembly, self._round, self.progress)
+        bounds = bounds_of_ended(self._reader, ended, self._options, self.assembly.checkpoint)
+        for name, of in self.assembly.of_nobody(ended, bounds, self.progress).items():
+            if of.error is not None and not self._accept_gap(name):
+                yield name, of.error
 
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():

@@ -13,14 +13,14 @@ from consumer.history.incarnations import Incarnation
 from consumer.history.target import TargetTables, is_pending, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import DataFile, Folder, Listing, Named
+from consumer.model.files import Bounds, DataFile, Folder, Listing, Named
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.model.times import tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
 from consumer.plan.gaps import find_gap, find_lost_rest
-from consumer.plan.late import Stretches, left_over, overdue_statements, seen_rows
+from consumer.plan.late import Ended, OfNobody, Stretches, left_over, overdue_statements, rows_of_nobody, seen_rows
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.rewrites import (
     Doubts,
@@ -35,7 +35,7 @@ from consumer.plan.rewrites import (
 from consumer.plan.round import Round
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement
 from consumer.plan.timeline import Timeline, build_timeline
-from consumer.plan.unread import TableState
+from consumer.plan.unread import TableState, unread_files
 
 Accepts = Callable[[TableName], bool]
 """Whether missing files of a table are accepted."""
@@ -93,7 +93,8 @@ class Assembly:
         gone = {name: schemas_gone(name, root) for root, name in catalog.gone(progress).items()}
         overdue = {**overdue_statements(timeline, progress), **left_over(progress), **gone}
         read = _by_root(progress.folders)
-        tables = _tables(timeline, {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}, wanted)
+        troubled = {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}
+        tables = _tables(timeline, {*troubled, *_ended(files, timeline.history, progress)}, wanted)
         return cls(
             listing,
             tables,
@@ -148,6 +149,23 @@ class Assembly:
                 error = self._gap(name, progress, applied_ts, applied_ts)
             if error is not None:
                 yield name, error
+
+    def ended(self, progress: Progress) -> dict[TableName, Ended]:
+        """The names that no table has at the checkpoint, with files that are left to read."""
+        return {name: of for name, of in _ended(self.files, self.history, progress).items() if self.wanted(name)}
+
+    def of_nobody(
+        self,
+        ended: Mapping[TableName, Ended],
+        bounds: Mapping[str, Bounds | ConsumerError] | None,
+        progress: Progress,
+    ) -> dict[TableName, OfNobody]:
+        """What the files of the names hold. `bounds` are those of the files with rows that can be due, None where rows
+        have no time."""
+        return {
+            name: rows_of_nobody(name, one, bounds, self.checkpoint, progress.folders, progress.start_of(name))
+            for name, one in ended.items()
+        }
 
     def doubts(self, progress: Progress) -> Doubts:
         """The index files that must be read to know what was written anew."""
@@ -324,6 +342,14 @@ class Assembly:
             for name, table in progress.tables.items()
             if table.state is State.DROPPED and name not in self.catalog.by_table and name not in self.files
         ]
+
+
+def _ended(
+    files: Mapping[TableName, Sequence[DataFile]], history: History, progress: Progress
+) -> dict[TableName, Ended]:
+    sinces = ((name, history.ended(name)) for name in files)
+    found = {n: Ended(s, unread_files(files[n], progress.folders)) for n, s in sinces if s is not None}
+    return {name: of for name, of in found.items() if of.unread or progress.table(name).state is State.STOPPED}
 
 
 def _tables(

@@ -10,17 +10,88 @@ to a row that was never read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from consumer.errors import CameLate, ConsumerError, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
-from consumer.model.files import DataFile, Folder, SchemaFile
+from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import unread_files
+from consumer.plan.unread import Unread, unread_files
+
+
+class Ended(NamedTuple):
+    """A name that no table has had since `since`, and its files that are left to read."""
+
+    since: int
+    unread: Sequence[Unread]
+
+
+class OfNobody(NamedTuple):
+    """What the unread files of an `Ended` name hold. Of a file in none of these, rows may be due later."""
+
+    due: Mapping[DataFile, int]
+    """Those with rows between its end and the checkpoint, of a table that no statement made; and the first commit-ts
+    that can be left to read behind these, 0 for none."""
+    error: CameLate | None
+    """Of the first of these."""
+    over: Sequence[DataFile]
+    """Those with no row behind its end."""
+    above: Mapping[str, int]
+    """By path, the first rows of those with none up to the checkpoint."""
+
+
+def rows_of_nobody(
+    name: TableName,
+    ended: Ended,
+    bounds: Mapping[str, Bounds | ConsumerError] | None,
+    checkpoint: int,
+    read: Iterable[Folder],
+    start: int,
+) -> OfNobody:
+    """`bounds` None: rows have no time, and a new file can be of another table if it lies in a folder of the end, or in
+    one that was `read` until then. `start`: the target was given what is older."""
+    since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
+    due: dict[DataFile, int] = {}
+    over: list[DataFile] = []
+    above: dict[str, int] = {}
+    error: CameLate | None = None
+    for entry in ended.unread:
+        file, found = entry.file, Bounds(0, 0, exact=False) if bounds is None else bounds.get(entry.file.path)
+        if not isinstance(found, Bounds):
+            continue
+        first, last = max(found.first, entry.next_ts), found.last
+        of = f"of commit-ts {last if last <= checkpoint else first}"
+        if bounds is None:
+            newer = file.folder.version >= ended.since or file.folder[:3] in known
+            is_due, of = newer and file.folder.version > start, "without a commit-ts"
+        else:
+            is_due = since < first <= checkpoint or since < last <= checkpoint
+        if is_due:
+            due[file] = checkpoint + 1 if last > checkpoint else 0
+            error = error or _of_nobody(name, file, ended.since, of)
+        elif bounds is not None and last <= since:
+            over.append(file)
+        elif first > checkpoint:
+            above[file.path] = first
+    return OfNobody(due, error, over, above)
+
+
+def _of_nobody(name: TableName, file: DataFile, since: int, rows: str) -> CameLate:
+    again = ", or they were sent again" if rows.startswith("without") else ""
+    return CameLate(
+        f"it has rows {rows}, and no table has had the name since {since}: they are of one whose CREATE TABLE did not"
+        f" reach the storage{again}",
+        hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or"
+        " accept the loss of these rows with --accept-gap",
+        table=str(name),
+        path=file.path,
+    )
+
 
 Stretches = tuple[int, ...]
 """Begin, end, begin, end, .. of stretches of commit-ts, ascending, the ends not included."""

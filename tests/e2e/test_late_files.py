@@ -11,6 +11,7 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.files import DataFile
 from consumer.model.names import TableName
 from consumer.model.times import ms_to_tso
 from tests.servers import MariaDb
@@ -64,6 +65,107 @@ def test_rows_of_a_dropped_table_that_are_sent_again_below_its_end_are_nothing(
         assert replica.once(checkpoint).exit_code == 0
         assert replica.tables == {}
     assert replica.place("d.t") == (20, "dropped")
+
+
+ENDS = {"drop": 20, "rename": 20, "drop database": 20, "view": 19}
+"""What takes the table of a name away, and since when."""
+
+
+def ended(feed: Feed, how: str) -> None:
+    """d.t with one row, which loses its name at 20."""
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.end("d.t", ENDS[how], how)
+    if how == "view":
+        query = "CREATE VIEW `d`.`t` AS SELECT 1 AS `id`"
+        feed.statement("d.t", 20, Action.CREATE_VIEW, query, (Column("id", "UNSPECIFIED"),))
+
+
+@pytest.mark.parametrize("folder", [2, 20])
+@pytest.mark.parametrize("how", [how for how in ENDS if how != "rename"])
+def test_rows_behind_the_end_of_their_name_are_told(how: str, folder: int, feed: Feed, replica: MemoryReplica) -> None:
+    """The changefeed has left out the CREATE TABLE of the next table of the name."""
+    ended(feed, how)
+    path = feed.puts("d.t", folder, {10: (1, "a"), 31: (2, "b"), 55: (3, "c")})
+    said = f"it has rows of commit-ts 31, and no table has had the name since {ENDS[how]}: "
+    feed.checkpoint(25)
+    assert replica.once(25).exit_code == 0
+    feed.checkpoint(60)
+    stopped = {status.table: status.error for status in app.plan(replica.settings(), Recorder()).stopped}
+    assert said.replace("31", "55") in stopped[T]
+    for checkpoint in (60, 70):
+        result = replica.once(checkpoint)
+        assert (result.exit_code, result.tables[T].state) == (3, "stopped")
+        assert (said.replace("31", "55") in result.tables[T].error, path.name in result.tables[T].error) == (True, True)
+    assert replica.once(70, accept_gap_in=["d.t"]).exit_code == 0
+    assert any("1 files are left out, as their loss is accepted" in note for note in replica.seen.notes)
+    assert replica.once(80).exit_code == 0
+    assert not app.status(replica.settings(), Recorder()).unwell, "nothing is left of it"
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_rows_behind_the_end_of_their_name_are_told_by_the_run_that_ends_it(
+    how: str, feed: Feed, replica: MemoryReplica
+) -> None:
+    ended(feed, how)
+    feed.puts("d.t", 2, {15: (4, "d"), 31: (2, "b")})
+    assert replica.once(40).exit_code == 3
+    assert "d.t" not in replica.tables
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_rows_that_are_sent_again_behind_the_end_of_their_name_are_looked_at_once(
+    how: str, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(feed, how)
+    assert replica.once(25).exit_code == 0
+    feed.puts("d.t", 20, {10: (1, "a"), ENDS[how]: (2, "b")})
+    feed.puts("d.t", 20, {99: (2, "b")})
+    assert replica.once(40).exit_code == 0
+    asked: list[DataFile] = []
+    monkeypatch.setattr(
+        "consumer.storage.reader.FsspecReader.bounds", lambda _, files: dict.fromkeys(files, asked.extend(files))
+    )
+    assert (replica.once(50).exit_code, asked) == (0, [])
+
+
+@pytest.mark.parametrize("folder", [2, 20])
+@pytest.mark.parametrize("how", ENDS)
+def test_files_behind_the_end_of_their_name_whose_rows_have_no_time_are_told(
+    how: str, folder: int, feed: Feed, replica: MemoryReplica
+) -> None:
+    ended(feed, how)
+    (path,) = feed.folder.glob("d/t/2/CDC*.json")
+    path.unlink()
+    csv = {"upstream_uri": f"file://{feed.folder}?protocol=csv"}
+    feed.file("d.t", 2, b'"I","t","d",1,1\r\n', number=1, extension="csv")
+    assert replica.once(25, **csv).exit_code == 0
+    feed.file("d.t", folder, b'"I","t","d",2,2\r\n', extension="csv")
+    for checkpoint in (40, 50):
+        result = replica.once(checkpoint, **csv)
+        assert result.exit_code == 3
+        assert (
+            f"it has rows without a commit-ts, and no table has had the name since {ENDS[how]}"
+            in result.tables[T].error
+        )
+    assert [replica.once(60, **csv, accept_gap=gap).exit_code for gap in (True, False)] == [0, 0]
+
+
+def test_a_name_that_stopped_for_such_rows_goes_on_with_its_next_table(feed: Feed, replica: MemoryReplica) -> None:
+    ended(feed, "drop")
+    feed.puts("d.t", 20, {31: (2, "b")})
+    assert replica.once(40).exit_code == 3
+    feed.create("d.t", 50)
+    feed.puts("d.t", 50, {51: (3, "c")})
+    assert replica.once(60).exit_code == 0
+    assert replica.tables == {"d.t": {3: "c"}}
+
+
+def test_a_name_that_the_table_rules_leave_out_is_not_looked_at(feed: Feed, replica: MemoryReplica) -> None:
+    ended(feed, "drop")
+    feed.puts("d.t", 20, {31: (2, "b")})
+    assert replica.once(40, tables=("*.*", "!d.t")).exit_code == 0
 
 
 def test_late_rows_can_be_accepted_as_lost(feed: Feed, replica: MemoryReplica) -> None:
