@@ -162,6 +162,7 @@ def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, l
     if statement.kind == "CREATE TABLE":
         _made_anew(statement, edits)
     left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
+    left_out.notes += tidb_syntax.definer(statement, edits)
     plain = {column.name: note for column, note in plain_columns(statement, edits)}
     left_out.notes += plain.values()
     for member, note in leave_out_checks(statement, edits):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from consumer.ddl.definitions import Index, Member, ParsedStatement, find_words
+from consumer.ddl.references import created_object
 from consumer.ddl.session_times import generated_at, hanging
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, tokenize, top_level
 from consumer.model.names import quote, same_name, same_names
@@ -148,6 +149,18 @@ def remove_hints(statement: ParsedStatement, edits: Edits) -> list[Member]:
                 value = at + 1 + starts(statement.tokens, "=", at=at + 1)
                 edits.remove(_with_blank(statement.text, token.start), statement.tokens[value].end)
     return [m for m in statement.members if m.tokens and m.tokens[0].word in ("ALGORITHM", "LOCK")]
+
+
+def definer(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
+    """Upstream's user who made a view is not there, or may be another one: the view becomes the session user's, who
+    needs no right for that."""
+    tokens = statement.tokens[: created_object(statement.tokens)] if statement.kind == "CREATE VIEW" else ()
+    at = next((at for at, token in enumerate(tokens) if token.word == "DEFINER"), len(tokens))
+    user = at + 1 + starts(tokens, "=", at=at + 1)
+    end = next((at for at in range(user, len(tokens)) if tokens[at].word in ("SQL", "VIEW")), len(tokens))
+    if user < end and tokens[user].word != "CURRENT_USER":
+        edits.replace(tokens[user].start, tokens[end - 1].end, "CURRENT_USER")
+        yield "the view's definer is the target's user, not upstream's"
 
 
 def empty_specifications(statement: ParsedStatement) -> list[Member]:

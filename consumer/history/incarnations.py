@@ -19,6 +19,11 @@ from consumer.model.progress import Progress
 from consumer.model.times import MAX_TSO
 
 
+def makes_temporary(file: SchemaFile) -> bool:
+    """Whether the statement makes a global temporary table: each session has rows of its own there, TiCDC none."""
+    return file.query[:80].upper().split()[:3] == ["CREATE", "GLOBAL", "TEMPORARY"]
+
+
 @dataclass(slots=True, eq=False)
 class Incarnation:
     """One table of upstream."""
@@ -50,6 +55,10 @@ class Incarnation:
     @property
     def is_view(self) -> bool:
         return self.birth is not None and self.birth.type == Action.CREATE_VIEW
+
+    @property
+    def is_temporary(self) -> bool:
+        return self.birth is not None and makes_temporary(self.birth)
 
     @property
     def not_anew(self) -> str | None:

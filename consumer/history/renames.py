@@ -46,9 +46,9 @@ def rename_pairs(file: SchemaFile) -> list[RenamePair]:
 
 def find_old_name(file: SchemaFile, live: LiveTables) -> TableName | None:
     """The table that `file` renamed, among the `live` ones (those before the statement); None where it cannot be told:
-    the classic architecture writes old names as typed."""
+    the classic architecture writes old names as typed, and a RENAME that was replayed can have lost its own."""
     pair = next(iter(_own_pairs(file)), None)
-    if pair is None:
+    if pair is None or pair.old == file.name:
         return None
     database = session_of(file, live).database if pair.old is None else pair.old.database
     return None if database is None else next(iter(live.called(pair.table, database)), TableName(database, pair.table))

@@ -197,13 +197,14 @@ def look_at_ended(context: RoundContext) -> None:
         if context.consumers[name].state.error is None
     }
     looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint)
-    failed = {path: e for path, e in (looked or {}).items() if isinstance(e, ConsumerError)}
-    stop_for_files(context, {path: e for path, e in failed.items() if not isinstance(e, Retryable)})
+    for path, error in (looked or {}).items():
+        if isinstance(error, ConsumerError):
+            text = f"no table has the name that {path} belongs to, and it cannot be read: {error.message}"
+            context.tell(Note(NoteKind.UNREAD_FILES, text))
     for name, of in context.assembly.of_nobody(found, looked, progress).items():
         consumer, there = context.consumers[name], progress.table(name)
-        if of.error is not None and consumer.state.error is None and not accepted(name):
+        if of.error is not None and not accepted(name):
             context.stop(name, of.error)
-        if consumer.state.error is not None:
             continue
         if of.error is not None:
             text = f"{name}: {len(of.due)} files are left out, as their loss is accepted: {of.error.message}"
@@ -215,7 +216,7 @@ def look_at_ended(context: RoundContext) -> None:
             consumer.state.give_up(done)
         if above := {**of.above, **{file.path: left for file, left in of.due.items() if left}}:
             context.ledger.record(ProgressChange(folders=consumer.noted(above, context.progress)))
-        if name not in context.round.live:
+        if gone and name not in context.round.live:
             consumer.drop(there.applied_ts)
 
 

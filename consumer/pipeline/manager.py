@@ -119,8 +119,8 @@ class ConsumerManager:
                 self._stopped_by(context, whole)
             for name in context.deferred.reasons():
                 context.blocked(name, context.deferred.blocked(name))
-            for database in _finish(context) if whole else ():
-                del self.results[database]
+            for name in _finish(context) if whole else ():
+                del self.results[name]
             if whole:
                 self._tell_end(context, progress, now() - began)
             else:
@@ -290,13 +290,13 @@ def _is_over(context: RoundContext, statements: StatementRunner, loads: LoadRunn
 
 def _finish(context: RoundContext) -> list[TableName]:
     """Raise the global applied-ts to the checkpoint. A table that is not there keeps a row of its own. Returns the
-    databases whose statements are all done."""
+    databases whose statements are all done, and names of which nothing is to be told."""
     assembly, progress = context.assembly, context.progress
     checkpoint = assembly.checkpoint
     waits = _waiting(context)
     applied = progress.applied_ts if checkpoint == MAX_TSO else max(progress.applied_ts, checkpoint)
     tables: dict[TableName, TableProgress | None] = {}
-    databases: list[TableName] = []
+    nothing: list[TableName] = []
     for name, consumer in context.consumers.items():
         if not context.options.rules.wanted(name):
             continue
@@ -304,8 +304,10 @@ def _finish(context: RoundContext) -> list[TableName]:
             tables[name] = _place(name, consumer, applied, waits.get(name), checkpoint, progress)
         elif not name.table:
             # Nothing but its statements had a place.
-            databases.append(name)
+            nothing.append(name)
             tables[name] = None if checkpoint >= applied else TableProgress(checkpoint)
+        elif consumer.result.state == "ok":
+            nothing.append(name)  # it ended before, and files of it were looked at
     tables |= assembly.exclusions(progress)
     tables |= dict.fromkeys(assembly.forgotten(progress))
     changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
@@ -315,7 +317,7 @@ def _finish(context: RoundContext) -> list[TableName]:
         change = replace(change, syncpoint=context.options.syncpoints)
     if applied > progress.applied_ts or changed or gone or change.syncpoint:
         context.ledger.record(change)
-    return databases
+    return nothing
 
 
 def _waiting(context: RoundContext) -> dict[TableName, str]:

@@ -101,7 +101,8 @@ def _refused(
         record = progress.ddls.get(step.id)
         begun = record is not None and record.state is DdlState.INTENT
         behind = not touched.isdisjoint(step.touches)
-        if targets[step.id].error and not begun and not behind:
+        fails = bool(targets[step.id].error) and step.file.type != Action.CREATE_VIEW
+        if fails and not begun and not behind:
             found[step.id] = targets[step.id]
         if step.id in found or behind:
             touched.update(step.touches)
@@ -216,18 +217,21 @@ class _Preview:
                     error = statement_refused(statement.file, answer.error)
                     step = _ddl("barrier", statement)
                     yield step.model_copy(update={"target": answer, "waits_for": error.message}), None
-                if error is not None:
+                if error is not None and not statement.may_fail:
                     self._round.refused(statement, error)
                     for name in statement.touches:
                         self._stop(name, error)
                     continue
-                ddl = self._asked(statement)
+                ddl = self._asked(statement) if error is None else None
                 for name in self._round.ended(statement) if statement.heals else ():
                     self.errors.pop(name, None)
                 self._round.applied(statement)
                 self.others.left(statement)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
-                yield _ddl("ddl", statement), ddl
+                done = _ddl("ddl", statement)
+                if error is not None:  # a view, which is left out then
+                    done = done.model_copy(update={"target": TargetDdl(error=error.message)})
+                yield done, ddl
                 gap = self.assembly.gap_after(statement, self.progress)
                 if gap is not None and statement.begins is not None and not self._accept_gap(statement.begins):
                     self._stop(statement.begins, gap)

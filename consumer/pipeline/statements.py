@@ -10,7 +10,7 @@ from functools import partial
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.history.target import OVERTAKEN
 from consumer.model.actions import Action
-from consumer.model.ddl_policy import DdlPolicy, ignored_reason
+from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
@@ -227,7 +227,7 @@ class StatementRunner:
         """Record the statement as skipped: its policy says so, or it is left to the consumer `other`. A table that was
         made by hand must be empty where its CREATE is ignored."""
         context, name = self._context, statement.file.name
-        creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
+        creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES) and not statement.temporary
         if creates and context.ports.sink.has_rows([statement.naming.target(name)]):
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
@@ -236,7 +236,10 @@ class StatementRunner:
                 table=str(name),
                 version=statement.version,
             )
-        reason = left_to(other) if other else ignored_reason(statement.action)
+        self._skip(statement, left_to(other) if other else statement.ignored)
+
+    def _skip(self, statement: Statement, reason: str) -> None:
+        context, name = self._context, statement.file.name
         row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
         record = DdlRecord(ddl_id(statement.file), DdlState.SKIPPED, reason=reason)
         before, after = self._changes(statement, context.round.overtaken_renames(statement))
@@ -291,7 +294,11 @@ class StatementRunner:
             context.stop(name, gap)
 
     def _refused(self, statement: Statement, error: ConsumerError) -> None:
-        """A refused statement stops every table it touches: none of them may go past it."""
+        """A refused statement stops every table it touches: none of them may go past it. A view has no rows: it is left
+        out, and stops none."""
+        if statement.may_fail:
+            self._skip(statement, error.message)
+            return
         self._context.round.refused(statement, error)
         for name in statement.touches:
             self._context.stop(name, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consumer.ddl.resolve import routed, with_session
 from consumer.ddl.text_check import check_text
 from consumer.errors import DdlRefused
+from consumer.history.renames import rename_pairs
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import SchemaFile
 from consumer.model.hints import skip_ddl_command, statement_refused
@@ -111,8 +112,11 @@ def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
 
 def lacks_old_name(statement: Statement) -> DdlRefused:
     """The error of such a rename."""
+    name = statement.file.name
+    itself = any(pair.old == name == pair.new for pair in rename_pairs(statement.file))
+    why = "the statement renames it to itself, as TiCDC has lost the old name" if itself else "the old name is not told"
     return DdlRefused(
-        f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
+        f"cannot tell which table was renamed to {name}: {why}: {statement.file.query}",
         hint=f"rename it by hand, then: {skip_ddl_command(statement.file.name, statement.version)}",
         version=statement.version,
     )

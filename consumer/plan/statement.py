@@ -18,7 +18,7 @@ from consumer.model.actions import (
     TAKING_ACTIONS,
     Action,
 )
-from consumer.model.ddl_policy import DdlPolicy, trash_name
+from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
@@ -67,6 +67,8 @@ class Statement:
     """Where the target puts its table, or has a restored table from, in the target's names (see ApplyDdl)."""
     not_read: NotRead | None = None
     """A table whose rows it moves to or from a selected one, and that nobody read: the statement is refused."""
+    temporary: bool = False
+    """Whether its table is a global temporary one: the target has none."""
     session: Session | None = None
     """What is known of the database that names without one are relative to; None: nobody has looked."""
     former: tuple[FormerName, ...] = ()
@@ -94,6 +96,16 @@ class Statement:
     def creates(self) -> TableName | None:
         """The name that exists because of this statement."""
         return self.file.name if self.action in _NAMING_ACTIONS else None
+
+    @property
+    def ignored(self) -> str:
+        """Why it is not executed, by its policy or as its table never has rows."""
+        return "a global temporary table has no rows" if self.temporary else ignored_reason(self.action)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether all goes on without it where it cannot be executed: a view has no rows, and is left out."""
+        return self.action is Action.CREATE_VIEW and self.policy is not DdlPolicy.FAIL
 
     @property
     def executed(self) -> bool:

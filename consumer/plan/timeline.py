@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from consumer.ddl.changes import Fate, changes_of, recovered_table
 from consumer.history.history import Event, History
-from consumer.history.incarnations import Incarnation
+from consumer.history.incarnations import Incarnation, makes_temporary
 from consumer.history.target import is_left_undone, is_pending, needs_company
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -145,7 +145,10 @@ class _Agenda:
         """The statement, which is still to run, with all that is known of it before."""
         file, action = event.file, event.action
         touches, lost, trash = self._touched(event, drops), self._not_read(event, moved), None
-        policy = self._policy_of(action, file.name, file.query)
+        table = self._history.tables.get(event.old_name or file.name)
+        made = action in CREATE_ACTIONS
+        temporary = makes_temporary(file) if made else table is not None and table.is_temporary
+        policy = DdlPolicy.IGNORE if temporary else self._policy_of(action, file.name, file.query)
         if policy is DdlPolicy.EVOLVE and action is Action.DROP_SCHEMA and any(map(self._naming.keeps_ended, drops)):
             policy = DdlPolicy.RENAME  # what is no mirror is kept, as by a DROP TABLE
         if policy is DdlPolicy.RENAME:
@@ -165,6 +168,7 @@ class _Agenda:
             policy,
             trash,
             lost,
+            temporary=temporary,
             session=self._history.session(file),
             naming=self._naming,
             shapes=self._history.shapes,

@@ -97,10 +97,10 @@ class Verifier:
         found = []
         for name, table in sorted(there.items()):
             place = progress.table(name)
-            a_view = bool(table.statements) and is_view(table.statements[-1].columns)
+            rowless = table.is_temporary or (bool(table.statements) and is_view(table.statements[-1].columns))
             end = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             described = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not described or name in foreign:
+            if place.state in _NOT_COMPARED or not self._is_chosen(name) or rowless or not described or name in foreign:
                 continue
             known = (assembly, unread, progress, self.options, self.ports.reader)
             found.append(TableHistory(name, table, end, *known, alive, executed))

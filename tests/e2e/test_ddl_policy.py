@@ -312,3 +312,23 @@ def test_plan_and_status_warn_of_another_upstream(feed: Feed, target: Target, tm
         (warning,) = [note for note in look.notes if "belongs to the upstream" in note]
         assert f"{tmp_path}/cdc" in warning
         assert f"{tmp_path}/other" in warning
+
+
+@pytest.mark.parametrize("checkpoints", [(70,), (21, 31, 41, 51, 70)])
+def test_a_global_temporary_table_has_no_effect(checkpoints: tuple[int, ...], feed: Feed, target: Target) -> None:
+    made = "CREATE GLOBAL TEMPORARY TABLE `{}` {}ON COMMIT DELETE ROWS"
+    feed.statement("d.g", 20, Action.CREATE_TABLE, made.format("g", "(`id` INT PRIMARY KEY,`v` INT) "))
+    feed.statement("d.g", 30, Action.ADD_INDEX, "ALTER TABLE `g` ADD INDEX `i`(`v`)")
+    feed.truncate("d.g", 35)
+    feed.rename("d.g", "d.h", 40)
+    feed.statement("d.l", 45, Action.CREATE_TABLE, made.format("l", "LIKE `h` "))
+    feed.statement("d.h", 50, Action.ADD_COLUMN, "ALTER TABLE `h` ADD COLUMN `w` INT")
+    feed.drop("d.h", 60)
+    feed.puts("d.t", 10, {61: (9, "9")})
+    for checkpoint in checkpoints:
+        result = target.once(checkpoint, **RENAME)
+        assert (result.exit_code, list(target.tables)) == (0, ["d.t"])
+        assert not app.status(target.replica.settings(), Recorder()).unwell
+    assert target.tables["d.t"][9] == "9"
+    checked = app.verify(target.replica.settings(), Recorder())
+    assert [(check.table, check.error) for check in checked.tables] == [(TableName("d", "t"), None)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from consumer.layout.schema_file import VIEW_COLUMN_TYPE
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from tests.servers import MariaDb
 from tests.support.feed import ID, VALUE
 from tests.support.shop import Shop
@@ -22,11 +24,22 @@ def test_the_grants_in_the_readme_are_enough(shop: Shop, fresh_mariadb: MariaDb)
     shop.feed.puts("d.old", 3, {16: (1, "1"), 17: (2, "2")})
     shop.feed.statement("d.it's", 18, Action.ADD_COLUMN, "ALTER TABLE `it's` ADD COLUMN w INT", (ID, VALUE))
     shop.feed.statement("d.it's", 19, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `it's`", (ID, VALUE))
+    definer = "CREATE ALGORITHM = UNDEFINED DEFINER = `app`@`%` SQL SECURITY DEFINER VIEW"
+    view = (Column("id", VIEW_COLUMN_TYPE),)
+    shop.feed.statement("d.v", 19, Action.CREATE_VIEW, f"{definer} `v` AS SELECT `id` FROM `old`", view)
+    shop.feed.statement("d.lost", 19, Action.CREATE_VIEW, f"{definer} `lost` AS SELECT NOWHERE(`id`) FROM `old`", view)
+    shop.feed.statement("d.old", 20, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `old` COMMENT 'x'", (ID, VALUE))
+    shop.feed.puts("d.old", 3, {21: (3, "3")})
     target = ("--downstream-uri", fresh_mariadb.url("replica", "password"))
-    done = shop.once(20, *target)
+    done = shop.once(30, *target, "--log-level", "warning")
     assert done.code == 0, done.err
+    assert re.search(r"d\.lost: not executed, as .*NOWHERE", done.err), "a view that cannot be made stops nothing"
+    assert fresh_mariadb.execute("SELECT id FROM d.v ORDER BY id") == [(1,), (2,), (3,)]
+    assert fresh_mariadb.execute("SELECT definer FROM information_schema.views WHERE table_schema = 'd'") == [
+        ("replica@%",)
+    ]
     assert shop.run("resync", "--table", "d.it's", *target).code == 0
-    assert fresh_mariadb.execute("SELECT id, v FROM d.old ORDER BY id") == [(1, 1), (2, 2)]
+    assert fresh_mariadb.execute("SELECT id, v FROM d.old ORDER BY id") == [(1, 1), (2, 2), (3, 3)]
     assert fresh_mariadb.execute("SELECT * FROM d.`it's`") == []
     assert shop.run("forget", *target, "--name", "default", "--yes").code == 0
 

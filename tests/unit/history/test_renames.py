@@ -56,6 +56,8 @@ def test_pairs_as_typed() -> None:
         ("ALTER TABLE `a` RENAME AS `x2`.`n`", ["x1.a", "x2.a"], None),
         ("ALTER TABLE `a` RENAME AS `x2`.`n`", ["x1.b"], None),
         ("TRUNCATE TABLE `a`", ["x1.a"], None),
+        ("RENAME TABLE `x2`.`n` TO `x2`.`n`", ["x1.a", "x2.n"], None),
+        ("RENAME TABLE `x2`.`N` TO `x2`.`n`", ["x2.N"], "x2.N"),
     ],
 )
 def test_old_name(query: str, live: list[str], old: str | None) -> None:

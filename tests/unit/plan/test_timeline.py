@@ -10,7 +10,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
-from consumer.plan.ddl_step import ddl_step
+from consumer.plan.ddl_step import ddl_step, refusal
 from consumer.plan.timeline import Timeline, build_timeline
 from tests.support.build import schema_file
 
@@ -33,6 +33,14 @@ def test_before_the_first_statement_nothing_exists() -> None:
     found = timeline([CREATE_STOPPED, CREATE_OLD, RENAME, DESCRIBED])
     assert [statement.version for statement in found.pending] == [10, 20, 40]
     assert set(found.live) == set()
+
+
+def test_a_rename_of_a_table_to_itself_is_refused_for_what_it_is() -> None:
+    itself = schema_file("d.new", 40, Action.RENAME_TABLE, "RENAME TABLE `d`.`new` TO `d`.`new`")
+    (_, statement) = timeline([CREATE_OLD, itself]).pending
+    error = refusal(statement)
+    assert error is not None
+    assert "renamed to d.new: the statement renames it to itself, as TiCDC has lost the old name" in error.message
 
 
 def test_what_ran_after_a_refused_statement_of_another_table_counts() -> None:
