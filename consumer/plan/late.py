@@ -50,11 +50,11 @@ def rows_of_nobody(
     ended: Ended,
     bounds: Mapping[str, Bounds | ConsumerError] | None,
     checkpoint: int,
-    read: Iterable[Folder],
+    read: Mapping[Folder, FolderProgress],
     start: int,
 ) -> OfNobody:
-    """`bounds` None: rows have no time, and a new file can be of another table if it lies in a folder of the end, or in
-    one that was `read` until then. `start`: the target was given what is older."""
+    """`bounds` None: rows have no time, and a file can be of another table if it lies in a folder of the end, or is a
+    new one beside those that were `read` until then. `start`: the target was given what is older."""
     since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
     due: dict[DataFile, int] = {}
     over: list[DataFile] = []
@@ -67,7 +67,8 @@ def rows_of_nobody(
         first, last = max(found.first, entry.next_ts), found.last
         of = f"of commit-ts {last if last <= checkpoint else first}"
         if bounds is None:
-            newer = file.folder.version >= ended.since or file.folder[:3] in known
+            is_new = file.index > read.get(file.folder, FolderProgress()).done
+            newer = file.folder.version >= ended.since or (is_new and file.folder[:3] in known)
             is_due, of = newer and file.folder.version > start, "without a commit-ts"
         else:
             is_due = since < first <= checkpoint or since < last <= checkpoint
