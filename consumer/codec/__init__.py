@@ -1,18 +1,19 @@
-"""What TiCDC writes -> change tables (see `change_table`), by the protocol of its files. These are the protocols."""
+"""What TiCDC and Dumpling write -> change tables (see `change_table`), by the protocol of its files. These are they."""
 
 from __future__ import annotations
 
 from consumer.codec.canal_json.protocol import CANAL_JSON
 from consumer.codec.csv.protocol import CSV
+from consumer.codec.dumpling.protocol import DUMPLING
 from consumer.codec.protocol import RowProtocol
 from consumer.model.load import Dialect
 
 PROTOCOLS = {protocol.name: protocol for protocol in (CANAL_JSON, CSV)}
-"""By name."""
+"""Those of changefeeds, by name."""
 
 
 def protocol_of(dialect: Dialect) -> RowProtocol:
-    return PROTOCOLS[dialect.protocol]
+    return DUMPLING if dialect.protocol == DUMPLING.name else PROTOCOLS[dialect.protocol]
 
 
 def protocol_of_file(path: str) -> RowProtocol | None:

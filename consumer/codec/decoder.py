@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,7 @@ class SliceDecoder:
     ) -> None:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._changes_of = changes
-        self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
+        self._target, self._dialect, self._layout = target, dialect, layout
         self._most = target.load.quarantine
         """Of bad lines; None: none."""
         self.stat = FileStat(piece.path, 0, 0, 0)
@@ -111,13 +111,18 @@ class SliceDecoder:
         return Quarantining(self._most, self._piece, self._file, self.line_at, self._changes_of)
 
     @cached_property
+    def _unpacked(self) -> tuple[RangeReader, FileSlice]:
+        return protocol_of(self._dialect).unpacked(self._reader, self._piece)
+
+    @cached_property
     def _file(self) -> RowFile:
-        return self._open()
+        opened = protocol_of(self._dialect).opened
+        return opened(*self._unpacked, self._target, self._dialect, self._layout)
 
     @cached_property
     def _lines(self) -> SliceLines:
         file = self._file
-        return SliceLines(self._reader, self._piece, file.ends, file.place, self._block_bytes, file.header)
+        return SliceLines(*self._unpacked, file.ends, file.place, self._block_bytes, file.header)
 
 
 SMALL_BYTES = 256 << 10

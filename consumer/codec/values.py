@@ -9,7 +9,14 @@ time in the files, and UTC in targets.
 from __future__ import annotations
 
 import binascii
+<<<<<<< HEAD
 from collections.abc import Callable, Sequence
+=======
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+>>>>>>> 8212ae40 (Dumpling's files are one more row source: SQL and CSV, compressed or not)
 from typing import Any
 
 import numpy as np
@@ -18,7 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.errors import CorruptFile
-from consumer.model.hints import AS_FILES_SHOW
+from consumer.model.columns import Column, Family
+from consumer.model.hints import AS_FILES_SHOW, WITH_A_COPY
 from consumer.model.times import Clock
 
 _Bytes = npt.NDArray[np.uint8]
@@ -28,6 +36,9 @@ _HEX_PAIRS = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.u
 _LAST_TWO_BYTE_LEAD = 0xC3
 """In UTF-8, U+0080 to U+00FF are a byte 0xC2 or 0xC3 and one more; every code point above has a greater first byte."""
 _MAX_SMALL = (1 << 31) - 1
+_BACKSLASH = ord("\\")
+_WIDEST = 8
+"""Bytes of the widest BIT."""
 
 
 def latin1_to_binary(values: pa.StringArray) -> pa.BinaryArray:
@@ -94,9 +105,79 @@ def binary_to_hex(values: pa.BinaryArray) -> pa.StringArray:
     return _with_buffers(values, pa.large_string, pa.string, offsets * 2, _HEX_PAIRS[data].view(np.uint8))
 
 
-def holds_only(values: pa.BinaryArray, allowed: npt.NDArray[np.bool_]) -> bool:
-    """Whether all bytes of all values are `allowed`, which has a flag for each of the 256 bytes."""
-    return bool(np.all(allowed[_offsets_and_data(values)[1]]))
+_INTEGER, _FRACTION = re.compile(rb"-?[0-9]+"), re.compile(rb"[-+.0-9eE]+")
+_OF_INTEGERS, _OF_FRACTIONS = (
+    np.isin(np.arange(256), list(allowed)) for allowed in (b"-0123456789", b"-+.0123456789eE")
+)
+_MAX_SHOWN = 60
+
+
+def check_numbers(values: pa.BinaryArray, hint: str, *, fraction: bool) -> None:
+    """A value with a byte that no number has, or with none at all, comes of wrong settings or damage. Raises
+    CorruptFile."""
+    allowed = _OF_FRACTIONS if fraction else _OF_INTEGERS
+    if np.all(allowed[_offsets_and_data(values)[1]]) and pc.min(pc.binary_length(values)).as_py() != 0:
+        return
+    right = _FRACTION if fraction else _INTEGER
+    wrong = next((value for value in values.to_pylist() if value is not None and not right.fullmatch(value)), b"")
+    shown = repr(wrong[:_MAX_SHOWN].decode(errors="replace"))
+    raise CorruptFile(f"{shown} is not a number", hint=hint)
+
+
+def from_text(values: pa.BinaryArray, written: Column, elements: Sequence[str], clock: Clock) -> pa.StringArray:
+    """Values of a column that is not binary, which a file holds as texts: numbers in place of labels, UTC in place of
+    the `clock`'s times. `elements` are the target's labels; () where it has none. Raises CorruptFile."""
+    try:
+        text = values.cast(pa.large_string() if pa.types.is_large_binary(values.type) else pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptFile("a text is not UTF-8", hint=f"replace the value upstream; {WITH_A_COPY}") from error
+    match written.family:
+        case Family.FLOAT | Family.DOUBLE:
+            return without_exponent(text)
+        case Family.ENUM:
+            return enum_numbers(text, elements or written.elements)
+        case Family.SET:
+            return set_numbers(text, elements or written.elements)
+        case Family.TIMESTAMP:
+            return to_utc(text, clock)
+        case _:
+            return text
+
+
+def unescaped(values: pa.BinaryArray, marks: Mapping[int, int], meanings: Mapping[int, int]) -> pa.BinaryArray:
+    r"""Each byte of `marks` as what it stands for, and of a backslash with the byte behind it what `meanings` has for
+    that one. Null stays null. Raises CorruptFile for a byte that has no meaning there."""
+    offsets, data = _offsets_and_data(values)
+    special = np.zeros(256, np.bool_)
+    special[[_BACKSLASH, *marks]] = True
+    if not np.any(special[data]):
+        return values
+    escaping = np.flatnonzero(data == _BACKSLASH)
+    stands_for = np.arange(256, dtype=np.uint8)
+    stands_for[list(marks)] = list(marks.values())
+    plain = stands_for[data]
+    known = np.zeros(256, np.bool_)
+    known[list(meanings)] = True
+    ends = offsets[np.searchsorted(offsets, escaping, side="right")]
+    if np.any(escaping + 1 >= ends) or not np.all(known[behind := data[escaping + 1]]):
+        raise CorruptFile("a backslash stands before a character that is never escaped")
+    stands_for[list(meanings)] = list(meanings.values())
+    plain[escaping + 1] = stands_for[behind]
+    shorter = offsets - np.searchsorted(escaping, offsets).astype(offsets.dtype)
+    return _with_buffers(values, pa.large_binary, pa.binary, shorter, np.delete(plain, escaping))
+
+
+def big_endian_numbers(values: pa.BinaryArray) -> pa.StringArray:
+    """Up to 8 bytes as the decimal digits of their number; null stays null. Raises CorruptFile for more of them."""
+    offsets, data = _offsets_and_data(values)
+    sizes = np.diff(offsets)
+    if np.any(sizes > _WIDEST):
+        raise CorruptFile("a BIT value has more than 8 bytes")
+    bytes_ = np.zeros((len(values), _WIDEST), np.uint8)
+    rows = np.repeat(np.arange(len(values)), sizes)
+    bytes_[rows, _WIDEST - np.repeat(offsets[1:], sizes) + np.arange(len(data))] = data
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(bytes_.view(">u8").ravel().astype(np.uint64), mask=null).cast(pa.string())
 
 
 def _not_encoded(encoding: str) -> CorruptFile:

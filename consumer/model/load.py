@@ -184,7 +184,8 @@ class FileSlice:
 
     `position` is above every position of the slices before it in its series. `layout` numbers, in the task's `layouts`,
     the columns that the file's rows have; `stamp` is the listing's. `seen` are stretches of commit-ts (begin, end, ..),
-    no row may be outside of them, because it should have been there before; () if this is not checked.
+    no row may be outside of them, because it should have been there before; () if this is not checked. `ts` is the
+    commit-ts of all rows of the file, 0 where each row says its own.
     """
 
     path: str
@@ -198,6 +199,7 @@ class FileSlice:
     layout: int = 0
     stamp: str = ""
     seen: tuple[int, ...] = ()
+    ts: int = 0
 
 
 Layout = tuple[Column, ...]

@@ -281,6 +281,7 @@ class TableVersionConsumer:
     def _slices(self, planned: PlannedFile, whole: bool, layouts: Mapping[str, int]) -> Iterator[FileSlice]:
         file = planned.file
         schema = self.catalog.schema(file.folder)
+        ts = protocol_of(self.dialect).file_ts(file, self.dialect)
         count = 1 if whole else max(1, -(-file.size * 4 // (SLICE_BYTES * 5)))
         step = max(-(-file.size // count), 1)
         for offset in range(0, max(file.size, 1), step):
@@ -296,6 +297,7 @@ class TableVersionConsumer:
                 layout=0 if schema is None else layouts[schema.path],
                 stamp=file.stamp,
                 seen=() if file.path in self.with_bad else self.seen.get(file.folder.partition, ()),
+                ts=ts,
             )
 
     def _own(self, window: Window, schema: SchemaFile | None) -> Window:

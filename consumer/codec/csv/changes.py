@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -16,15 +15,7 @@ from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.options import BARE, RowForm, is_quoted
 from consumer.codec.csv.rows import CsvRows, RowLayout
 from consumer.codec.rows import first_null, first_refused, required
-from consumer.codec.values import (
-    base64_to_binary,
-    enum_numbers,
-    hex_to_binary,
-    holds_only,
-    set_numbers,
-    to_utc,
-    without_exponent,
-)
+from consumer.codec.values import base64_to_binary, check_numbers, from_text, hex_to_binary
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
 from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
@@ -176,11 +167,6 @@ class CsvChangeBuilder:
             raise records.wrong_quotes(int(kept[at]), column, values[at].as_py(), self._form)
 
 
-_INTEGER, _FRACTION = re.compile(rb"-?[0-9]+"), re.compile(rb"[-+.0-9eE]+")
-_OF_INTEGERS, _OF_FRACTIONS = (
-    np.isin(np.arange(256), list(allowed)) for allowed in (b"-0123456789", b"-+.0123456789eE")
-)
-_MAX_SHOWN = 60
 _NUMBERS = (
     "check that `null` and the rest of [sink.csv], and `terminator`, are the changefeed's; if they are, the file is "
     "damaged, or has other columns than its schema file: restore it, or remove it and accept the loss of its rows "
@@ -191,47 +177,12 @@ _TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Famil
 
 def canonical(values: pa.BinaryArray, written: Column, target: Column, form: RowForm) -> pa.Array:
     """The values of the column `written` in the file, in the type of `target`. Nulls stay null. Raises CorruptFile."""
-    converted = _converted(values, written, target, form)
-    return converted if converted.type == arrow_type(target) else _cast(converted, arrow_type(target))
-
-
-def _converted(values: pa.BinaryArray, written: Column, target: Column, form: RowForm) -> pa.Array:
-    family = written.family
-    if family is Family.BINARY:
-        return hex_to_binary(values) if form.hexadecimal else base64_to_binary(values)
-    if family in BARE:
-        _check_number(values, fraction=family in (Family.FLOAT, Family.DOUBLE))
-    text = _cast(values, pa.string())
-    if family in (Family.FLOAT, Family.DOUBLE):
-        return without_exponent(text)
-    if family is Family.ENUM:
-        return enum_numbers(text, target.elements or written.elements)
-    if family is Family.SET:
-        return set_numbers(text, target.elements or written.elements)
-    if family is Family.TIMESTAMP:
-        return to_utc(text, form.clock)
-    return text
-
-
-def _check_number(values: pa.BinaryArray, fraction: bool) -> None:
-    """A value with a byte that no number has, or with none at all, comes of wrong settings or damage. Raises
-    CorruptFile."""
-    if (
-        holds_only(values, _OF_FRACTIONS if fraction else _OF_INTEGERS)
-        and pc.min(pc.binary_length(values)).as_py() != 0
-    ):
-        return
-    right = _FRACTION if fraction else _INTEGER
-    wrong = next((value for value in values.to_pylist() if value is not None and not right.fullmatch(value)), b"")
-    shown = repr(wrong[:_MAX_SHOWN].decode(errors="replace"))
-    raise CorruptFile(f"{shown} is not a number", hint=_NUMBERS)
-
-
-def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    try:
-        return values.cast(type_)
-    except pa.ArrowInvalid as error:
-        raise CorruptFile("a text is not UTF-8", hint=f"replace the value upstream; {WITH_A_COPY}") from error
+    if written.family is Family.BINARY:
+        decoded = hex_to_binary(values) if form.hexadecimal else base64_to_binary(values)
+        return decoded.cast(arrow_type(target))
+    if written.family in BARE:
+        check_numbers(values, _NUMBERS, fraction=written.family in (Family.FLOAT, Family.DOUBLE))
+    return from_text(values, written, target.elements, form.clock).cast(arrow_type(target))
 
 
 def may_be_text(column: Column, form: RowForm) -> bool:

@@ -1,0 +1,108 @@
+r"""Lines of cells -> Arrow, by its CSV reader, and what the cells mean.
+
+Dumpling puts texts in quotes, escapes a quote and a backslash in them by a backslash, and has no line break as it is.
+So a pair of backslashes, and an escaped quote, each become one byte that no text has raw, and each quote that is left
+is the first or the last byte of a cell. With ``--escape-backslash=false`` quotes are doubled, as Arrow reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from consumer.codec.values import unescaped
+
+_BACKSLASH, _PAIR = b"\\", b"\0"
+_SQL_QUOTE, _CSV_QUOTE = b"\x1a", b"\r"
+"""What stands for an escaped quote."""
+_MEANINGS = {ord("0"): 0x00, ord("n"): 0x0A, ord("r"): 0x0D}
+_SQL_MEANINGS = {**_MEANINGS, ord("Z"): 0x1A, ord('"'): ord('"')}
+_WRONG_COUNT = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+
+
+class NotCells(ValueError):
+    """Lines that are no rows; `row`, from 0, is the first of them, as far as that is known."""
+
+    def __init__(self, message: str, row: int = 0) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class CellForm:
+    """How lines that end with a line feed are made of cells. `hexadecimal`: bytes are ``x'..'``. `escapes`: by
+    backslashes."""
+
+    separator: bytes
+    quote: bytes
+    null: bytes
+    escapes: bool
+    hexadecimal: bool
+
+    def read(self, lines: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+        """The cells of the columns `wanted`, as bytes; `names` are all of a line. Raises NotCells."""
+        breaks = not self.escapes
+        if self.escapes:
+            self._check_raw(lines)
+            if _BACKSLASH in lines:
+                lines = lines.replace(_BACKSLASH * 2, _PAIR).replace(_BACKSLASH + self.quote, self._mark)
+                breaks = self._mark == _CSV_QUOTE and self._mark in lines  # Arrow takes it for the end of a line
+            self._check_quotes(lines)
+        reading = csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=list(names))
+        parsing = csv.ParseOptions(
+            delimiter=self.separator.decode(),
+            quote_char=self.quote.decode(),
+            double_quote=not self.escapes,
+            newlines_in_values=breaks,
+            ignore_empty_lines=False,
+        )
+        converting = csv.ConvertOptions(
+            check_utf8=False,
+            column_types=dict.fromkeys(names, pa.large_binary()),
+            null_values=[self.null.decode()],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            include_columns=list(wanted),
+        )
+        try:
+            return csv.read_csv(pa.BufferReader(lines), reading, parsing, converting).combine_chunks()
+        except pa.ArrowInvalid as error:
+            found = _WRONG_COUNT.search(str(error))
+            if found is None:
+                raise NotCells(f"these are no rows: {error}") from error
+            raise NotCells(f"it has {found[3]} values for {found[2]} columns", int(found[1]) - 1) from error
+
+    def text(self, values: pa.Array) -> pa.Array:
+        """What cells mean. Raises CorruptFile."""
+        if not self.escapes:
+            return values
+        meanings = _SQL_MEANINGS if self.hexadecimal else _MEANINGS
+        return unescaped(values, {_PAIR[0]: _BACKSLASH[0], self._mark[0]: self.quote[0]}, meanings)
+
+    @property
+    def _mark(self) -> bytes:
+        return _SQL_QUOTE if self.hexadecimal else _CSV_QUOTE
+
+    def _check_raw(self, lines: bytes) -> None:
+        for byte in (_PAIR, self._mark):
+            if (at := lines.find(byte)) >= 0:
+                row = lines.count(b"\n", 0, at)
+                raise NotCells(f"the byte {byte.hex()} stands in a value without a backslash", row)
+
+    def _check_quotes(self, lines: bytes) -> None:
+        """The first quote of two begins a cell, the second one ends it."""
+        data = np.frombuffer(lines, np.uint8)
+        quotes = np.flatnonzero(data == self.quote[0])
+        beside = np.zeros(256, np.bool_)
+        beside[[self.separator[0], 0x0A]] = True
+        begins, ends = quotes[0::2], quotes[1::2]
+        right = len(begins) == len(ends) and bool(np.all(beside[data[ends + 1]]))
+        if self.hexadecimal:
+            beside[ord("x")] = True
+        if not right or not np.all(beside[data[begins - 1]] | (begins == 0)):
+            raise NotCells("a quote stands within a value without a backslash")

@@ -1,0 +1,181 @@
+"""What an export of Dumpling says by the names of its files, by its `metadata`, and by its statements.
+
+::
+
+    metadata                                       when it began and ended, and the TSO that its rows are of (Pos)
+    DB-schema-create.sql                           CREATE DATABASE
+    DB.TABLE-schema.sql                            CREATE TABLE; of a view a table that stands in for it
+    DB.VIEW-schema-view.sql                        CREATE VIEW, between statements of the session
+    DB.SEQUENCE-schema-sequence.sql                and more that a changefeed does not replicate either
+    DB.TABLE.NUMBER.sql                            rows; .csv
+
+In names ``%XX`` stands for what no file's name can have, and for dots. All but `metadata` can be compressed.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.codec.dumpling.options import DumplingFormat
+from consumer.ddl.created import created_columns
+from consumer.ddl.definitions import statement_of
+from consumer.ddl.references import created_object
+from consumer.ddl.tokens import tokenize
+from consumer.errors import BadConfig, CorruptFile, DdlRefused
+from consumer.layout.schema_file import VIEW_COLUMN_TYPE, root_of
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.files import DataFile, Folder, SchemaFile, StoredFile
+from consumer.model.names import TableName
+
+METADATA = "metadata"
+_PACKED = r"(?:\.gz|\.zst|\.snappy)?"
+_DATABASE = re.compile(rf"([^./]+)-schema-create\.sql{_PACKED}")
+_TABLE = re.compile(rf"([^./]+)\.([^./]+)-schema(-view)?\.sql{_PACKED}")
+_DATA = re.compile(rf"([^./]+)\.([^./]+)\.([0-9]+)\.(?:sql|csv){_PACKED}")
+_PASSED = re.compile(
+    rf"[^./]+\.[^./]+-schema-(?:sequence|triggers|post)\.sql{_PACKED}|[^./]+-placement-policy-create\.sql{_PACKED}"
+    r"|(?:.*/)?(?:checksum|dumpling\.log|\..*)"
+)
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+_POSITION = re.compile(r"^\s*Pos: (.+?)\s*$", re.MULTILINE)
+_LOG = re.compile(r"^\s*Log: (.+?)\s*$", re.MULTILINE)
+_TTL = re.compile(r"TTL_ENABLE\s*=\s*'ON'", re.IGNORECASE)
+_AGAIN = "export again, and give the folder when Dumpling has ended"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFiles:
+    """`statements` are the files with statements, in the order in which they run; `rows` those of each table."""
+
+    statements: Mapping[TableName, StoredFile]
+    views: Mapping[TableName, StoredFile]
+    rows: Mapping[TableName, Sequence[StoredFile]]
+
+    @property
+    def tables(self) -> Sequence[TableName]:
+        """All of them; neither databases nor views."""
+        return [name for name in self.statements if name.table and name not in self.views]
+
+
+def moment_of(metadata: str) -> str:
+    """The moment that the rows are of, as `metadata` has it: a TSO, or the time that --snapshot gave. Raises
+    BadConfig."""
+    if "Finished dump at:" not in metadata:
+        raise BadConfig("the export is not complete: its `metadata` has no line 'Finished dump at'", hint=_AGAIN)
+    moments, logs = {*_POSITION.findall(metadata)}, {*_LOG.findall(metadata)}
+    if logs - {"tidb-binlog"} or not moments:
+        raise BadConfig(
+            f"the `metadata` of the export names no TSO of TiDB ({', '.join(sorted(logs)) or 'no log'})",
+            hint="give an export that Dumpling made of the changefeed's TiDB cluster",
+        )
+    if len(moments) > 1:
+        raise BadConfig(
+            f"the `metadata` of the export names several moments: {', '.join(sorted(moments))}",
+            hint="export again with --consistency snapshot, so that all rows are of one moment",
+        )
+    (moment,) = map(str, moments)
+    return moment
+
+
+def sorted_out(files: Iterable[StoredFile]) -> ExportFiles:
+    """What the files are. Raises BadConfig where a name is none of Dumpling's, and for rows without their CREATE
+    TABLE."""
+    databases: dict[TableName, StoredFile] = {}
+    tables: dict[TableName, StoredFile] = {}
+    views: dict[TableName, StoredFile] = {}
+    rows: dict[TableName, list[tuple[int, str, StoredFile]]] = {}
+    for file in sorted(files, key=lambda file: file.path):
+        if found := _DATABASE.fullmatch(file.path):
+            databases[TableName(_unescaped(found[1]), "")] = file
+        elif found := _TABLE.fullmatch(file.path):
+            (views if found[3] else tables)[_name(found)] = file
+        elif found := _DATA.fullmatch(file.path):
+            rows.setdefault(_name(found), []).append((int(found[3]), file.path, file))
+        elif file.path != METADATA and not _PASSED.fullmatch(file.path):
+            raise BadConfig(
+                f"the export has a file whose name Dumpling does not give: {file.path}",
+                hint="export without --output-filename-template and --sql, in one of the forms sql and csv, and keep"
+                " other files out of the folder",
+            )
+    if orphans := sorted(rows.keys() - tables.keys()):
+        raise BadConfig(
+            f"the export has rows of {orphans[0]}, but not its CREATE TABLE", hint="export without --no-schemas"
+        )
+    data = {name: [file for _, _, file in sorted(found)] for name, found in rows.items()}
+    return ExportFiles(databases | tables | views, views, data)
+
+
+def _name(found: re.Match[str]) -> TableName:
+    return TableName(_unescaped(found[1]), _unescaped(found[2]))
+
+
+def _unescaped(name: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), name)
+
+
+def schema_files(files: ExportFiles, texts: Mapping[TableName, str], form: DumplingFormat) -> Sequence[SchemaFile]:
+    """The statements as those of a changefeed, of moments before all rows. Raises CorruptFile, DdlRefused."""
+    order = [*(name for name in files.statements if name not in files.views), *_in_order(files.views, texts)]
+    return [
+        _schema_file(files.statements[name], name, texts[name], form.statement_version(number), name in files.views)
+        for number, name in enumerate(order)
+    ]
+
+
+def data_files(files: ExportFiles, schemas: Iterable[SchemaFile]) -> Mapping[str, Sequence[DataFile]]:
+    """The files with rows, by root: those of a table are numbered from 1 on."""
+    folders = {schema.name: Folder(schema.root, schema.version) for schema in schemas}
+    return {
+        folders[name].root: [
+            DataFile(folders[name], number, file.path, file.size, file.stamp, file.modified)
+            for number, file in enumerate(found, 1)
+        ]
+        for name, found in files.rows.items()
+        if name in folders
+    }
+
+
+def _in_order(views: Iterable[TableName], texts: Mapping[TableName, str]) -> Sequence[TableName]:
+    """Views behind those that they show. One that names another one too many only waits for it."""
+    left, done = list(views), list[TableName]()
+    named = {name: {token.name.lower() for token in tokenize(texts[name]) if token.is_name} for name in left}
+    while left:
+        free = [n for n in left if not any(o.table.lower() in named[n] for o in left if o != n)] or left
+        done += free
+        left = [name for name in left if name not in free]
+    return done
+
+
+_CREATES = {"DATABASE": Action.CREATE_SCHEMA, "TABLE": Action.CREATE_TABLE, "VIEW": Action.CREATE_VIEW}
+
+
+def _schema_file(file: StoredFile, name: TableName, text: str, version: int, is_view: bool) -> SchemaFile:
+    kind = "VIEW" if is_view else "TABLE" if name.table else "DATABASE"
+    query = _statement(file, text, kind)
+    columns: tuple[Column, ...] = ()
+    try:
+        if kind == "TABLE":
+            columns = created_columns(statement_of(query))
+    except DdlRefused as error:
+        raise DdlRefused(error.message, table=str(name), path=file.path) from error
+    if is_view:
+        columns = (Column("view", VIEW_COLUMN_TYPE),)
+    root = root_of(name.database, name.table)
+    checksum = zlib.crc32(query.encode())
+    return SchemaFile(file.path, root, *name, version, checksum, query, int(_CREATES[kind]), columns)
+
+
+def _statement(file: StoredFile, text: str, kind: str) -> str:
+    """The one statement of this kind among those of a file, without its end."""
+    begin = 0
+    tokens = tokenize(text)
+    for token in (token for token in tokens if token.text == ";"):
+        own = [t for t in tokens if begin <= t.start < token.start]
+        begin = token.end
+        if own and own[0].word == "CREATE" and (place := created_object(own)) < len(own) and own[place].word == kind:
+            return _TTL.sub("TTL_ENABLE='OFF'", text[own[0].start : token.start].rstrip())
+    raise CorruptFile(f"it has no whole CREATE {kind}", path=file.path, hint=_AGAIN)

@@ -1,0 +1,106 @@
+"""An export of Dumpling as a storage: its statements and files are those of a changefeed that wrote nothing else, and
+the moment of the export is the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+
+from consumer.codec import protocol_of
+from consumer.codec.dumpling.options import PACKINGS, DumplingFormat
+from consumer.errors import BadConfig, ConsumerError, CorruptFile
+from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
+from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
+from consumer.model.load import Dialect
+from consumer.model.names import TableName
+from consumer.model.progress import Progress
+from consumer.ports import RangeReader
+from consumer.storage import open_files
+from consumer.storage.settings import StorageSettings
+from consumer.storage.spans import Spans
+
+_LARGEST_METADATA = 1 << 20
+_THREADS = 16
+
+
+class ExportReader:
+    """A `ports.StorageReader`. `form` is how the files are written; its TSO is set by `of_moment`. Only tables that are
+    `wanted` are read, and their databases."""
+
+    holds: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+    def __init__(self, settings: StorageSettings, form: DumplingFormat, wanted: Callable[[TableName], bool]) -> None:
+        self.identity = settings.identity
+        self._files, self._form, self._wanted = open_files(settings), form, wanted
+
+    def moment(self) -> str:
+        """As `metadata` has it. Raises BadConfig, StorageUnavailable."""
+        content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
+        if content is None:
+            raise BadConfig(
+                f"{self.identity} is no export of Dumpling: it has no `metadata`",
+                hint="give the folder that Dumpling wrote to, once it has ended",
+            )
+        return moment_of(content.decode(errors="replace"))
+
+    def of_moment(self, tso: int) -> None:
+        """The rows are of that moment."""
+        self._form = replace(self._form, tso=tso)
+
+    def dialect(self, changefeed: Dialect) -> Dialect:
+        """How the rows are written; TIMESTAMPs are by the clock of `changefeed`."""
+        return Dialect("dumpling", self._form.terminator, self._form, changefeed.clock)
+
+    @cached_property
+    def files(self) -> ExportFiles:
+        """Of all tables. Raises BadConfig, StorageUnavailable."""
+        return sorted_out(self._files.scan(Spans()))
+
+    @property
+    def own(self) -> ExportReader:
+        return self
+
+    def checkpoint(self) -> int:
+        return self._form.tso
+
+    def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
+        databases = {name.database for name in self.files.tables if self._wanted(name)}
+        taken = {
+            name: file
+            for name, file in self.files.statements.items()
+            if (self._wanted(name) if name.table else name.database in databases)
+        }
+        chosen = replace(self.files, statements=taken, views={n: f for n, f in self.files.views.items() if n in taken})
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="export") as pool:
+            texts = dict(zip(taken, pool.map(self._text, taken.values()), strict=True))
+        schemas = schema_files(chosen, texts, self._form)
+        return Listing(checkpoint, schemas, data_files(chosen, schemas), settled=True)
+
+    def _text(self, file: StoredFile) -> str:
+        if file.path.endswith(PACKINGS):
+            from consumer.codec.dumpling.packed import parts
+
+            content = b"".join(parts(self._files, file))
+        else:
+            content = self._files.read(file, 0, file.size)
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFile("the statement is not UTF-8", path=file.path) from error
+
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
+        return {}
+
+    def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
+        dialect = self.dialect(Dialect())
+        return {file.path: protocol_of(dialect).bounds(self._files, file, dialect) for file in files}
+
+    def first_ts(self, file: DataFile) -> int | None:
+        dialect = self.dialect(Dialect())
+        return protocol_of(dialect).first_ts(self._files, file, dialect)
+
+    def range_reader(self) -> RangeReader:
+        return self._files
