@@ -110,6 +110,10 @@ class ProgressPort(Protocol):
         is nobody's again once a change records that it is dropped or left out, and what had several tables' rows once
         all of them are left out."""
 
+    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
+        """By table, how many row changes the loads of this consumer have read, and how many rows they gave the target,
+        as far as audit rows are kept. Needs no `acquire`."""
+
     def forget(self) -> None:
         """Remove everything that is recorded under this consumer's name; the tables stay. Called instead of `acquire`,
         in one transaction. Raises LeaseHeld while a consumer of that name is running."""
@@ -224,6 +228,9 @@ class TablePort(Protocol):
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         """Those of `tables` that exist in the target and hold rows."""
+
+    def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
+        """How many rows each of `tables` holds that exists in the target."""
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         """Those of `tables` that the target does not have."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.app.commands import backfill, forget, once, plan, resync, run, skip_ddl
 from consumer.app.inspect import inspect
+from consumer.app.load_export import load_export
 from consumer.app.parts import loader_of
 from consumer.app.replay import replay
 from consumer.app.retry import retry
@@ -16,6 +17,7 @@ __all__ = [
     "backfill",
     "forget",
     "inspect",
+    "load_export",
     "loader_of",
     "once",
     "plan",

@@ -37,15 +37,12 @@ READS_CHECKPOINT = "reads the storage's `metadata`"
 
 
 @contextmanager
-def open_ports(settings: Settings, observer: Observer, loader: Loader | None = None) -> Iterator[Ports]:
+def open_ports(
+    settings: Settings, observer: Observer, loader: Loader | None = None, reader: StorageReader | None = None
+) -> Iterator[Ports]:
     """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
-    of its own."""
-    storage = StorageSettings.from_uri(settings.upstream_uri)
-    reader: StorageReader = FsspecReader(storage, settings.date_separator, settings.dialect, bool(settings.peers))
-    if settings.peers:
-        uris = {name: StorageSettings.from_uri(uri) for name, uri in settings.peers.items()}
-        peers = {name: FsspecReader(peer, together=True) for name, peer in uris.items()}
-        reader = TogetherReader(settings.upstream_name, reader, peers, settings.together_max_wait)
+    of its own. `reader`: it reads another storage than the settings'."""
+    reader = reader or _reader_of(settings)
     sink = sink_of(settings)
     letters = None
     if settings.dead_letters is not None:
@@ -60,6 +57,16 @@ def open_ports(settings: Settings, observer: Observer, loader: Loader | None = N
         if loader is None:
             spark.close()
         sink.close()
+
+
+def _reader_of(settings: Settings) -> StorageReader:
+    storage = StorageSettings.from_uri(settings.upstream_uri)
+    reader = FsspecReader(storage, settings.date_separator, settings.dialect, bool(settings.peers))
+    if not settings.peers:
+        return reader
+    uris = {name: StorageSettings.from_uri(uri) for name, uri in settings.peers.items()}
+    peers = {name: FsspecReader(peer, together=True) for name, peer in uris.items()}
+    return TogetherReader(settings.upstream_name, reader, peers, settings.together_max_wait)
 
 
 def loader_of(settings: Settings) -> Loader:

@@ -1,4 +1,4 @@
-"""The commands that apply: `run`, `once`, `backfill`, `replay`, `resync`."""
+"""The commands that apply: `run`, `once`, `backfill`, `load-export`, `replay`, `resync`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.command import command, parse_table
+from consumer.cli.command import command, parse_table, wanted_tables
 from consumer.cli.session import Invocation
 from consumer.cli.several import beside, in_turn
 
@@ -17,6 +17,13 @@ From = Annotated[
 To = Annotated[
     str | None,
     typer.Option("--to-ts", metavar="TSO|TIME", help="Changes up to this moment; without it to the checkpoint."),
+]
+Export = Annotated[
+    str, typer.Argument(metavar="DIR|URI", help="The export: a folder, or a URI in the form of --upstream-uri.")
+]
+Some = Annotated[
+    str | None,
+    typer.Option("--table", metavar="RULE", help="Only these tables, of a replica that goes on: DB.T, or a rule."),
 ]
 Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 
@@ -56,6 +63,19 @@ def backfill(call: Invocation) -> int:
     from consumer import app
 
     return call.finish(app.backfill(call.settings, call.observer, call.loader))
+
+
+@command(
+    "storage-consumer load-export s3://bucket/export --upstream-uri 's3://bucket/cdc?protocol=canal-json' "
+    "--downstream-uri mysql://root@127.0.0.1:3306/"
+)
+def load_export(call: Invocation, export: Export, table: Some = None) -> int:
+    """Load an export of Dumpling, and let its tables go on with the storage's changes. `once` and `run` follow. When it
+    is killed, run it again: it goes on where it was."""
+    from consumer import app
+
+    some = None if table is None else wanted_tables(table, call.settings.case_sensitive)
+    return call.finish(app.load_export(call.settings, call.observer, export, some))
 
 
 @command(

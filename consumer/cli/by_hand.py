@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from consumer.cli.command import command, parse_owner, parse_table
+from consumer.cli.command import command, parse_owner, wanted_tables
 from consumer.cli.session import Invocation
 from consumer.cli.text import out
 from consumer.config.settings import TargetSettings
-from consumer.config.table_filter import table_filter
 from consumer.errors import BadConfig, TableError
-from consumer.model.names import TableName
 from consumer.model.texts import count_text
 from consumer.results import RetryResult
 
@@ -37,20 +33,9 @@ def retry(call: Invocation, table: Tables = "*.*") -> int:
     """Take quarantined rows in again, as the storage has them now. A newer change of the same key wins."""
     from consumer import app
 
-    result = app.retry(call.settings, call.observer, _wanted(table, call.settings.case_sensitive))
+    result = app.retry(call.settings, call.observer, wanted_tables(table, call.settings.case_sensitive))
     code = TableError.exit_code if any(row.quarantined for row in result.tables) else 0
     return call.show(result, lambda: _print_retry(result), code)
-
-
-def _wanted(text: str, case_sensitive: bool) -> Callable[[TableName], bool]:
-    """A table, as other commands take it, or a rule. Raises BadConfig."""
-    with suppress(BadConfig):
-        if (name := parse_table(text)) and not set(text) & set("*?[/"):
-            return lambda table: table == name
-    try:
-        return table_filter((text,), case_sensitive).matches
-    except ValueError as problem:
-        raise BadConfig(f"--table is refused: {problem}") from None
 
 
 def _print_retry(result: RetryResult) -> None:

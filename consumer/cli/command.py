@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.models import ArgumentInfo
 
 from consumer.cli.session import OfAll, execute
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, is_several, metavar_of
+from consumer.config.table_filter import table_filter
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
 
@@ -51,8 +54,9 @@ class Command:
     @property
     def flags(self) -> dict[str, bool]:
         """Its own flags, and whether each takes a value."""
-        kinds = {parameter.name: get_args(parameter.annotation)[0] for parameter in self.own}
-        return {f"--{name.replace('_', '-')}": kind is not bool for name, kind in kinds.items()}
+        given = ((parameter.name, *get_args(parameter.annotation)[:2]) for parameter in self.own)
+        options = ((name, kind) for name, kind, info in given if not isinstance(info, ArgumentInfo))
+        return {f"--{name.replace('_', '-')}": kind is not bool for name, kind in options}
 
     def callback(self) -> Callable[..., None]:
         """The function typer parses flags for."""
@@ -126,6 +130,17 @@ def parse_owner(text: str) -> TableName:
     """What a statement belongs to: a table, or a database alone. Raises BadConfig."""
     alone = re.fullmatch(_PART, text, re.DOTALL)
     return TableName((alone[1] or "").replace("``", "`") or alone[2], "") if alone else parse_table(text)
+
+
+def wanted_tables(text: str, case_sensitive: bool) -> Callable[[TableName], bool]:
+    """What ``--table`` names where it can be a rule too. Raises BadConfig."""
+    with suppress(BadConfig):
+        if (name := parse_table(text)) and not set(text) & set("*?[/"):
+            return lambda table: table == name
+    try:
+        return table_filter((text,), case_sensitive).matches
+    except ValueError as problem:
+        raise BadConfig(f"--table is refused: {problem}") from None
 
 
 def _pairs(found: re.Match[str]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consumer import __version__
-from consumer.cli.apply import backfill, once, replay, resync, run
+from consumer.cli.apply import backfill, load_export, once, replay, resync, run
 from consumer.cli.by_hand import forget, retry, skip_ddl
 from consumer.cli.command import Command
 from consumer.cli.inspect import inspect
@@ -22,7 +22,7 @@ from consumer.errors import BadConfig
 from consumer.results import Failure
 
 COMMANDS: tuple[Command, ...] = (
-    run, once, backfill, replay, plan, status, verify, inspect, retry, resync, skip_ddl, forget,
+    run, once, backfill, load_export, replay, plan, status, verify, inspect, retry, resync, skip_ddl, forget,
 )  # fmt: skip
 
 _EPILOG = (

@@ -64,6 +64,45 @@ def start_over(
     return change
 
 
+def give_up(
+    table: TableName, moment: int, assembly: Assembly, progress: Progress, options: RoundOptions, reader: StorageReader
+) -> ProgressChange:
+    """The progress of the table once it is dropped, to be given to the target as it was at `moment`, which an export
+    has: what came behind that is pending again.
+
+    Raises BadConfig for one that was no table of that name then, or is none now, CheckpointBehind while `metadata` is
+    below what was applied, CannotBeExact where what came behind the moment cannot be done to this table alone.
+    """
+    if options.rules.naming.merges(table):
+        raise CannotBeExact(
+            f"a route merges it with others in {options.rules.naming.target(table)}, which would be emptied",
+            hint="fill the target anew under another --name, with a route to another table",
+            table=str(table),
+        )
+    _check_moment(table, assembly, progress)
+    incarnation = assembly.history.alive.get(table)
+    if incarnation is None or assembly.history.at(table, moment) is not incarnation:
+        raise BadConfig(
+            f"{table} is another table now than at the moment of the export, or had another name then",
+            hint="export it as it is now",
+        )
+    for file in assembly.history.exchanges_of(incarnation, assembly.checkpoint):
+        if file.version > moment:
+            raise CannotBeExact(
+                f"{file.query} moved rows between it and another table since the export (version {file.version})",
+                hint="export both tables again, and load them under a new --name",
+                table=str(table),
+            )
+    older = {} if incarnation.birth is None else dict(_older(table, incarnation.birth, assembly, progress, reader))
+    later = (ddl_id(file) for file in incarnation.statements if file.version > moment)
+    return ProgressChange(
+        tables={table: TableProgress(moment)},
+        folders=older,
+        forget_ddls=tuple(ddl for ddl in later if ddl in progress.ddls),
+        rewind=True,
+    )
+
+
 def offered(
     sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:

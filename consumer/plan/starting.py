@@ -44,6 +44,17 @@ def starting(
     return found.change(begins, policy_of) if begins else None
 
 
+def given(
+    assembly: Assembly, progress: Progress, moments: Mapping[TableName, int], policy_of: PolicyOf
+) -> ProgressChange:
+    """What to record of tables that the target was given as of these moments, and that are as if they were left out."""
+    found = _Starting(assembly, progress, moments)
+    known = {name: ts for name, ts in moments.items() if name in assembly.catalog.by_table}
+    # The storage has nothing of the others: no row of theirs is left behind anywhere.
+    rest = ProgressChange(tables=dict.fromkeys(moments.keys() - known), starts=dict(moments))
+    return found.change(known, policy_of).merged(rest)
+
+
 def start_notes(change: ProgressChange) -> Iterator[Note]:
     """Where tables begin."""
     for name, ts in change.starts.items():

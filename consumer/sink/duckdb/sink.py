@@ -37,7 +37,17 @@ from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
 from consumer.sink.duckdb.statements.operations import Operations, Written, follow, named_tables
-from consumer.sink.duckdb.tables import called, describe, drop_table, has_rows, missing, prepare, remember, tables_of
+from consumer.sink.duckdb.tables import (
+    called,
+    count_rows,
+    describe,
+    drop_table,
+    has_rows,
+    missing,
+    prepare,
+    remember,
+    tables_of,
+)
 from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
@@ -104,6 +114,10 @@ class DuckDbSink:
         self._made_empty = False
         with self._write() as (connection, _):
             return stored.take(FileTables(connection), self._settings.name, wanted)
+
+    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
+        with self._database.reader() as connection:
+            return stored.loaded(FileTables(connection), self._settings.name)
 
     def forget(self) -> None:
         self._lock.take()
@@ -268,6 +282,11 @@ class DuckDbSink:
         with self._write() as (connection, _):
             found = describe(connection, tables)
             return [name for name in tables if name in found and has_rows(connection, found[name].name)]
+
+    def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
+        with self._database.reader() as connection:
+            found = describe(connection, tables) if connection is not None else {}
+            return {name: count_rows(connection, table.name) for name, table in found.items()}
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         with self._database.reader() as connection:

@@ -134,6 +134,11 @@ def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
         connection.execute(f"DROP SCHEMA IF EXISTS {written} CASCADE")
 
 
+def count_rows(connection: duckdb.DuckDBPyConnection, name: TableName) -> int:
+    ((count,),) = connection.execute(f"SELECT count(*) FROM {qualified(connection, name)}").fetchall()
+    return int(count)
+
+
 def has_rows(connection: duckdb.DuckDBPyConnection, name: TableName) -> bool:
     return bool(connection.execute(f"SELECT 1 FROM {qualified(connection, name)} LIMIT 1").fetchall())
 

@@ -27,10 +27,18 @@ from consumer.sink.mysql.statements.execute import execute_ddls
 from consumer.sink.mysql.statements.operations import preview
 from consumer.sink.mysql.statements.planned import PlannedDdl, Records, facts, intents, plan_ddls
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
-from consumer.sink.mysql.tables.describe import called, describe, has_row, missing, referred_columns, tables_in
+from consumer.sink.mysql.tables.describe import (
+    called,
+    count_rows,
+    describe,
+    has_row,
+    missing,
+    referred_columns,
+    tables_in,
+)
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
-from consumer.sink.progress_sql import consumers, forget, load, of_others, register, take
+from consumer.sink.progress_sql import consumers, forget, load, loaded, of_others, register, take
 from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
@@ -92,6 +100,9 @@ class MySqlSink:
                 return take(ServerTables(cursor), self._settings.name, wanted)
 
         return self._driver.retried(save)
+
+    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
+        return self._driver.read(lambda cursor: loaded(ServerTables(cursor), self._settings.name))
 
     def forget(self) -> None:
         with self._driver.cursor() as cursor:
@@ -235,6 +246,13 @@ class MySqlSink:
             return [name for name, target in found.items() if has_row(cursor, target.name)]
 
         return self._driver.read(look)
+
+    def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
+        def count(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, int]:
+            found = describe(cursor, tables)
+            return {name: count_rows(cursor, target.name) for name, target in found.items()}
+
+        return self._driver.read(count)
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return self._driver.read(lambda cursor: missing(cursor, tables))

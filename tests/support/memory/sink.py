@@ -68,12 +68,21 @@ class MemorySink:
         self._store.owners |= {table: self._name for table in wanted if owned.is_own(table)}
         return owned
 
+    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
+        found: dict[TableName, tuple[int, int]] = {}
+        for name, row in self._store.audit:
+            if (name, row.step) == (self._name, "load"):
+                read, written = found.get(row.table, (0, 0))
+                found[row.table] = (read + row.changes, written + row.rows)
+        return found
+
     def forget(self) -> None:
         if self._store.held:
             raise LeaseHeld("another consumer is running on this target")
         self._store.progress.pop(self._name, None)
         for table in [table for table, owner in self._store.owners.items() if owner == self._name]:
             del self._store.owners[table]
+        self._store.audit = [(name, row) for name, row in self._store.audit if name != self._name]
 
     def fence(self) -> Progress:
         self._check()
@@ -161,6 +170,9 @@ class MemorySink:
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         return [name for name in tables if name in self._store.tables and self._store.tables[name].rows]
 
+    def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
+        return {name: len(self._store.tables[name].rows) for name in tables if name in self._store.tables}
+
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return [name for name in tables if name not in self._store.tables]
 
@@ -204,7 +216,7 @@ class MemorySink:
         for table in released(change, before, naming_from(known.routes), there, case=True):
             if self._store.owners.get(table) == self._name:
                 del self._store.owners[table]
-        self._store.audit += change.audit
+        self._store.audit += [(self._name, row) for row in change.audit]
         return change
 
     def _target(self, request: LoadRequest) -> LoadTarget | ConsumerError:

@@ -42,7 +42,8 @@ class MemoryStore:
     """To which consumer name each table belongs."""
     seen: dict[str, set[TableName]] = field(default_factory=dict)
     """By consumer name, the tables of upstream that it has recorded something of."""
-    audit: list[AuditRow] = field(default_factory=list)
+    audit: list[tuple[str, AuditRow]] = field(default_factory=list)
+    """Each with its consumer's name."""
     staged: dict[str, list[Row]] = field(default_factory=dict)
     epoch: int = 0
     held: bool = False

@@ -234,6 +234,13 @@ def has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:
     return bool(cursor.execute(f"SELECT 1 FROM {qualified(*name)} LIMIT 1"))
 
 
+def count_rows(cursor: pymysql.cursors.Cursor, name: TableName) -> int:
+    """How many the table has."""
+    cursor.execute(f"SELECT COUNT(*) FROM {qualified(*name)}")
+    ((count,),) = cursor.fetchall()
+    return int(count)
+
+
 def table_indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> TableIndexes:
     """As the server shows them; none of a table that is not there."""
     cursor.execute(

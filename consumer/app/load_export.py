@@ -1,0 +1,288 @@
+"""`load-export`: the tables of an export of Dumpling, and from which moment on the storage's changes follow.
+
+An export is a storage of its own, which is applied under a name of its own. While that has the tables, no other name
+may touch them; in the end they begin at the export's moment under the settings' name, and the other name is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+from consumer.app.parts import (
+    READS_CHECKPOINT,
+    checkpoint_of,
+    listed,
+    loader_of,
+    manager_of,
+    one_round,
+    open_ports,
+    sink_of,
+    start_of,
+)
+from consumer.config.clocks import clock_of
+from consumer.config.export import ExportSettings, export_settings
+from consumer.config.rules import StartRules
+from consumer.config.settings import Settings
+from consumer.config.values import consumer_name
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind
+from consumer.model.bad_rows import STOP
+from consumer.model.events import NowDoing
+from consumer.model.files import Bounds
+from consumer.model.hints import forget_command
+from consumer.model.names import NAME_LIMIT, TableName
+from consumer.model.progress import AuditRow, Progress, ProgressChange, State
+from consumer.model.rules import Consistency
+from consumer.model.table_rules import TableRules
+from consumer.model.times import now, tso_to_text
+from consumer.pipeline.context import Ports
+from consumer.pipeline.manager import ConsumerManager
+from consumer.pipeline.opening import assembly_of
+from consumer.pipeline.options import FilesKnown, RoundOptions
+from consumer.pipeline.resync import give_up
+from consumer.plan import table_modes
+from consumer.plan.assembly import Assembly
+from consumer.plan.routing import written
+from consumer.plan.starting import given
+from consumer.ports import Loader, Observer
+from consumer.results import RunResult
+from consumer.storage.export import ExportReader
+from consumer.target import Sink
+
+Wanted = Callable[[TableName], bool]
+
+_AGAIN = "fix what the reason names, or leave the table out with --tables; then run load-export again"
+
+
+def load_export(
+    settings: Settings, observer: Observer, uri: str, some: Wanted | None = None, loader: Loader | None = None
+) -> RunResult:
+    """Load the export at `uri` into tables that the target does not have, and let them go on with the storage's
+    changes. `some`: only these tables, of a replica that may be running; what it has of them is dropped first.
+
+    Run again, it goes on where it was. Raises BadConfig for an export that is not complete or not of this upstream,
+    CheckpointBehind for one that is above the storage's checkpoint, CannotBeExact for one that is below its first row.
+    """
+    work = _Work(settings, observer, export_settings(uri), some)
+    spark = loader or loader_of(settings)
+    try:
+        return work.done(spark)
+    except KeyboardInterrupt:
+        spark.abandon()
+        raise
+    finally:
+        if loader is None:
+            spark.close()
+
+
+class _Work:
+    def __init__(self, settings: Settings, observer: Observer, export: ExportSettings, some: Wanted | None) -> None:
+        self._started = now()
+        plain = {"start_ts": StartRules(), "syncpoints": 0}
+        self._settings, self._observer, self._some = settings.model_copy(update=plain), observer, some
+        self._export = ExportReader(export.storage, export.form, self._wanted)
+        observer.tell(NowDoing("reads the export's `metadata`"))
+        own_clock = settings if export.zone is None else settings.model_copy(update={"tz": export.zone})
+        self._tso = own_clock.tso("Pos in the export's `metadata`", self._export.moment())
+        self._export.of_moment(self._tso)
+        self._dialect = self._export.dialect(
+            replace(settings.dialect, clock=clock_of(own_clock.target_options.time_zone))
+        )
+        self._tables = [name for name in self._export.files.tables if self._wanted(name)]
+        if not self._tables:
+            which = "--table" if some is not None else "--tables"
+            raise BadConfig(f"the export has no table that {which} selects", hint="names are case-sensitive")
+
+    def _wanted(self, name: TableName) -> bool:
+        """A database is, with its tables."""
+        return self._settings.table_filter.matches(name) and (self._some is None or not name.table or self._some(name))
+
+    def done(self, spark: Loader) -> RunResult:
+        loading = self._loading
+        with closing(sink_of(loading)) as sink:
+            begun = sink.progress()
+        ended = self._begin(spark, begun)
+        if not ended:
+            result = self._load(loading, spark)
+            if result.exit_code or result.error:
+                return _unfinished(result)
+        else:
+            result = RunResult(checkpoint_ts=self._tso, seconds=now() - self._started)
+        with closing(sink_of(loading)) as sink:
+            if loading.name in sink.consumers():
+                sink.forget()
+        return result
+
+    @property
+    def _loading(self) -> Settings:
+        """The settings under which the export is applied."""
+        name = f"{self._settings.name}.export-{self._tso}"
+        try:
+            consumer_name(name)
+        except ValueError:
+            longest = NAME_LIMIT - len(name) + len(self._settings.name)
+            raise BadConfig(
+                f"--name {self._settings.name} is too long: the export is loaded under {name}",
+                hint=f"give a --name of at most {longest} characters",
+            ) from None
+        return self._settings.model_copy(update={"name": name, "consistency": Consistency.ROW})
+
+    def _begin(self, spark: Loader, begun: Progress) -> bool:
+        """Look whether the export joins the storage, and make room for its tables, of which the target has those that
+        `begun` has. Returns whether they go on from it already."""
+        with open_ports(self._settings, self._observer, spark) as ports:
+            manager, assembly = self._assembled(ports)
+            progress = manager.ledger.progress
+            if self._goes_on(progress) and (self._some is None or not begun.is_empty):
+                return True
+            self._check_moment(ports, assembly)
+            if self._some is None:
+                self._check_new(progress, assembly)
+                return False
+            left = [name for name in self._tables if not _has(begun, name)]
+            changes = {n: self._given_up(n, assembly, progress, manager.options, ports) for n in left}
+            own = {*written(assembly, progress)}
+            for name, change in changes.items():
+                if name in own or name in progress.starts:
+                    manager.ledger.leave_out(name, change)
+        return False
+
+    def _assembled(self, ports: Ports) -> tuple[ConsumerManager, Assembly]:
+        self._observer.tell(NowDoing(READS_CHECKPOINT))
+        checkpoint = checkpoint_of(self._settings, ports.reader)
+        options = self._settings.round_options
+        manager = manager_of(self._settings, ports, options)
+        listing = listed(self._settings, ports.reader, checkpoint)
+        return manager, assembly_of(ports.reader, listing, manager.ledger.progress, options)
+
+    def _goes_on(self, progress: Progress) -> bool:
+        """Whether the tables were given to the replica from this export."""
+        places = (progress.table(name).state is State.OK for name in self._tables)
+        return all(progress.start_of(name) == self._tso for name in self._tables) and all(places)
+
+    def _given_up(
+        self, name: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, ports: Ports
+    ) -> ProgressChange:
+        if name not in assembly.catalog.by_table:
+            return ProgressChange()
+        return give_up(name, self._tso, assembly, progress, options, ports.reader)
+
+    def _check_new(self, progress: Progress, assembly: Assembly) -> None:
+        if not progress.is_empty:
+            raise BadConfig(
+                f"the target already has progress under the name {self._settings.name!r}",
+                hint="give --table for single tables, or another --name for all of them",
+            )
+        lacking = sorted(name for name in _at(assembly, self._tso) if name not in self._tables)
+        if lacking:
+            more = f", and {len(lacking) - 1} tables more" if len(lacking) > 1 else ""
+            raise BadConfig(
+                f"the export does not have {lacking[0]}{more}, which upstream had at its moment",
+                hint="export it too, or leave it out with --tables here and in all later runs",
+            )
+
+    def _check_moment(self, ports: Ports, assembly: Assembly) -> None:
+        tso, checkpoint = self._tso, assembly.checkpoint
+        if tso > checkpoint:
+            raise CheckpointBehind(
+                f"the export is of {_shown(tso)}, and the changefeed is complete only up to {_shown(checkpoint)}",
+                hint="try again once the changefeed is past the export's moment",
+            )
+        if self._settings.accept_gap:
+            return
+        first = _first(ports, assembly, tso)
+        if first is None or first > tso:
+            what = "has no row and no statement yet" if first is None else f"begins at {_shown(first)}"
+            raise CannotBeExact(
+                f"the export is of {_shown(tso)}, and the storage {what}: the changes between the two may be missing",
+                hint="if the changefeed was created before the export, nothing was written upstream in between: give"
+                " --accept-gap; else export again, now that the changefeed is running",
+            )
+
+    def _load(self, loading: Settings, spark: Loader) -> RunResult:
+        options = self._options(loading)
+        with open_ports(loading, self._observer, spark, self._export) as ports:
+            manager = manager_of(loading, ports, options)
+            self._observer.tell(NowDoing("looks at the export's files"))
+            result = one_round(manager, self._export.listing(self._tso), self._started)
+            if result.exit_code or result.error:
+                return result
+            loaded = ports.sink.loaded()
+            self._check_counts(ports.sink, options.rules, loaded)
+        with open_ports(self._settings, self._observer, spark) as ports:
+            self._let_go_on(ports, loaded)
+        return result
+
+    def _options(self, loading: Settings) -> RoundOptions:
+        """As for the storage, but for how files are written. A bad row stops its table: nothing takes it in later."""
+        options = loading.round_options
+        files = FilesKnown(self._dialect, accept_timestamp_key=loading.accept_timestamp_key)
+        rules = replace(options.rules, wanted=self._wanted, bad_row_action=lambda table: STOP)
+        return replace(options, files=files, rules=rules)
+
+    def _check_counts(self, sink: Sink, rules: TableRules, loaded: Mapping[TableName, tuple[int, int]]) -> None:
+        """Each row that was read is in the target, but for those that rules leave out."""
+        targets = {name: rules.naming.target(name) for name in self._tables}
+        there = sink.count_rows(set(targets.values()))
+        for name, target in targets.items():
+            read, given_ = loaded.get(name, (0, 0))
+            alone = not rules.naming.merges(name)
+            if (rules.shaping_of(name) is None and read != given_) or (alone and given_ != there.get(target, 0)):
+                raise CannotBeExact(
+                    f"the export has {read:,} rows of {name}, of which {given_:,} were written, and the target has"
+                    f" {there.get(target, 0):,}",
+                    hint="see that no file is there twice, and that nobody else writes to the table; then drop the"
+                    f" export's tables in the target, and begin again behind: {forget_command(self._loading.name)}",
+                    table=str(name),
+                )
+
+    def _let_go_on(self, ports: Ports, loaded: Mapping[TableName, tuple[int, int]]) -> None:
+        """Under the settings' own name the tables begin at the export's moment."""
+        manager, assembly = self._assembled(ports)
+        audit = tuple(AuditRow("load-export", name, 0, self._tso, *loaded.get(name, (0, 0))) for name in self._tables)
+        ledger, rules = manager.ledger, manager.options.rules
+        if self._some is None:
+            start = self._settings.model_copy(update={"start_ts": StartRules(whole=str(self._tso))})
+            ledger.begin(partial(start_of, start))
+            ledger.record(ProgressChange(audit=audit))
+        else:
+            policy_of = table_modes.keeping(rules.policy_of, rules.naming)
+            change = given(assembly, ledger.progress, dict.fromkeys(self._tables, self._tso), policy_of)
+            ledger.record(replace(change, audit=audit))
+
+
+def _has(progress: Progress, name: TableName) -> bool:
+    """Whether a statement of the table has begun there."""
+    return any((ddl.database, ddl.table) == name for ddl in progress.ddls)
+
+
+def _at(assembly: Assembly, moment: int) -> Iterable[TableName]:
+    """The tables that upstream had then, as the storage tells; no views."""
+    names = (name for name in assembly.catalog.by_table if name.table and assembly.wanted(name))
+    found = ((name, assembly.history.at(name, moment)) for name in names)
+    return (name for name, table in found if table is not None and not table.is_view)
+
+
+def _first(ports: Ports, assembly: Assembly, moment: int) -> int | None:
+    """The least moment of a statement, or of a row that some table's first file begins with; any one that is not above
+    `moment` will do. None where there is none."""
+    statements = [file.version for file in assembly.catalog.files if file.query]
+    if statements and min(statements) <= moment:
+        return min(statements)
+    files = [files[0] for files in assembly.listing.files.values() if files]
+    rows = [found.first for found in ports.reader.bounds(files).values() if isinstance(found, Bounds)]
+    return min([*statements, *rows], default=None)
+
+
+def _shown(tso: int) -> str:
+    return f"{tso} ({tso_to_text(tso)[:19]} UTC)"
+
+
+def _unfinished(result: RunResult) -> RunResult:
+    """Commands in its hints would be for the storage, of which the tables know nothing yet."""
+    for table in result.tables.values():
+        if table.state != "ok":
+            table.hint, table.resync = _AGAIN, False
+    return result

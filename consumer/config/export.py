@@ -1,0 +1,85 @@
+"""Where an export of Dumpling is, and with which options it was made: a URI, whose parameters are those of a storage
+and Dumpling's own flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from consumer.codec.dumpling.options import DumplingFormat
+from consumer.config import values
+from consumer.errors import BadConfig
+from consumer.storage.settings import StorageSettings
+
+_BINARY = {"": "", "bigquery": "base64", "snowflake": "hex", "redshift": "hex"}
+"""How CSV has bytes, by --csv-output-dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSettings:
+    """`zone` is that of its TIMESTAMPs, None for the changefeed's."""
+
+    storage: StorageSettings
+    form: DumplingFormat
+    zone: str | None = None
+
+
+def export_settings(text: str) -> ExportSettings:
+    """Reads a URI, or a folder of this machine. Raises BadConfig."""
+    uri, _, query = text.partition("?")
+    given = [pair.partition("=") for pair in query.split("&") if pair]
+    own = {name: unquote(value) for name, _, value in given if name in _OWN}
+    rest = "&".join("".join(pair) for pair in given if pair[0] not in _OWN)
+    if "://" not in uri:
+        uri = Path(uri).absolute().as_uri()
+    try:
+        storage = StorageSettings.from_uri(f"{uri}?{rest}" if rest else uri)
+    except BadConfig as refused:
+        raise BadConfig(refused.message.replace("the upstream URI", "the export's URI"), hint=refused.hint) from None
+    try:
+        found = {key: read(own[name]) for name, (key, read) in _OWN.items() if name in own}
+    except ValueError as problem:
+        raise BadConfig(f"a parameter of the export's URI is refused: {problem}") from None
+    zone = found.pop("zone", None)
+    return ExportSettings(storage, DumplingFormat(**found), zone)
+
+
+def _character(text: str) -> bytes:
+    if len(text) != 1 or not text.isascii() or text in "\r\n\0\\":
+        raise ValueError(f"{text!r} is not one character of ASCII; others cannot be read")
+    return text.encode()
+
+
+def _terminator(text: str) -> bytes:
+    written = text.replace("\\r", "\r").replace("\\n", "\n")
+    if written not in ("\r\n", "\n"):
+        raise ValueError(f"{text!r} is no end of a line: give \\r\\n or \\n")
+    return written.encode()
+
+
+def _null(text: str) -> bytes:
+    if "\\\\" in text or '"' in text:
+        raise ValueError(f"{text!r} stands for NULL: with a quote or two backslashes it cannot be told from texts")
+    return text.encode()
+
+
+def _dialect(text: str) -> str:
+    if text.lower() not in _BINARY:
+        raise ValueError(f"{text!r} is no output dialect; known are {', '.join(filter(None, _BINARY))}")
+    return _BINARY[text.lower()]
+
+
+_OWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "csv-separator": ("separator", _character),
+    "csv-delimiter": ("quote", _character),
+    "csv-line-terminator": ("terminator", _terminator),
+    "csv-null-value": ("null", _null),
+    "csv-output-dialect": ("binary", _dialect),
+    "no-header": ("header", lambda text: not values.boolean(text)),
+    "escape-backslash": ("escapes", values.boolean),
+    "time-zone": ("zone", values.zone_name),
+}
+"""By Dumpling's flags: the field, and what reads it."""
