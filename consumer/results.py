@@ -109,7 +109,7 @@ class TableResult(_TableState):
 
 
 class RunResult(Result):
-    """once, run, backfill, replay, resync"""
+    """once, run, backfill, load-export, replay, resync"""
 
     checkpoint_ts: TsoOrNull = 0
     tables: dict[Table, TableResult] = {}

@@ -111,8 +111,8 @@ class ProgressPort(Protocol):
         all of them are left out."""
 
     def loaded(self) -> Mapping[TableName, tuple[int, int]]:
-        """By table, how many row changes the loads of this consumer have read, and how many rows they gave the target,
-        as far as audit rows are kept. Needs no `acquire`."""
+        """By table, how many row changes the loads of this consumer have read, and how many rows they have put into
+        the target, as far as audit rows are kept. Needs no `acquire`."""
 
     def forget(self) -> None:
         """Remove everything that is recorded under this consumer's name; the tables stay. Called instead of `acquire`,

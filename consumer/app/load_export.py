@@ -30,10 +30,10 @@ from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind
 from consumer.model.bad_rows import STOP
 from consumer.model.events import NowDoing
-from consumer.model.files import Bounds
+from consumer.model.files import Bounds, Folder
 from consumer.model.hints import forget_command
 from consumer.model.names import NAME_LIMIT, TableName
-from consumer.model.progress import AuditRow, Progress, ProgressChange, State
+from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State
 from consumer.model.rules import Consistency
 from consumer.model.table_rules import TableRules
 from consumer.model.times import now, tso_to_text
@@ -41,7 +41,7 @@ from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.options import FilesKnown, RoundOptions
-from consumer.pipeline.resync import give_up
+from consumer.pipeline.resync import give_up, passed_files
 from consumer.plan import table_modes
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import written
@@ -135,7 +135,7 @@ class _Work:
         with open_ports(self._settings, self._observer, spark) as ports:
             manager, assembly = self._assembled(ports)
             progress = manager.ledger.progress
-            if self._goes_on(progress) and (self._some is None or not begun.is_empty):
+            if self._goes_on(progress, ports.sink) and (self._some is None or not begun.is_empty):
                 return True
             self._check_moment(ports, assembly)
             if self._some is None:
@@ -157,10 +157,11 @@ class _Work:
         listing = listed(self._settings, ports.reader, checkpoint)
         return manager, assembly_of(ports.reader, listing, manager.ledger.progress, options)
 
-    def _goes_on(self, progress: Progress) -> bool:
+    def _goes_on(self, progress: Progress, sink: Sink) -> bool:
         """Whether the tables were given to the replica from this export."""
-        places = (progress.table(name).state is State.OK for name in self._tables)
-        return all(progress.start_of(name) == self._tso for name in self._tables) and all(places)
+        starts = all(progress.start_of(name) == self._tso for name in self._tables)
+        places = all(progress.table(name).state is State.OK for name in self._tables)
+        return starts and places and not sink.missing(self._settings.naming.targets(self._tables))
 
     def _given_up(
         self, name: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, ports: Ports
@@ -250,7 +251,10 @@ class _Work:
         else:
             policy_of = table_modes.keeping(rules.policy_of, rules.naming)
             change = given(assembly, ledger.progress, dict.fromkeys(self._tables, self._tso), policy_of)
-            ledger.record(replace(change, audit=audit))
+            passed: dict[Folder, FolderProgress] = {}
+            for name in self._tables:
+                passed |= passed_files(name, self._tso, assembly, ports.reader)
+            ledger.record(replace(change, folders={**change.folders, **passed}, audit=audit))
 
 
 def _has(progress: Progress, name: TableName) -> bool:

@@ -42,6 +42,7 @@ def _column(definition: ColumnDefinition, primary: Collection[str], elements: tu
         length, scale = None, next(iter(sizes), None)
     else:
         length, scale = next(iter(sizes), _LENGTHS.get(kind)), next(iter(sizes[1:]), None)
+    length = None if column.family is Family.VECTOR else length
     nullable = not is_key and not definition.has("NOT", "NULL")
     return replace(column, unsigned=unsigned, length=length, scale=scale, nullable=nullable, is_pk=is_key)
 

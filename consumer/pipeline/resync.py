@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import groupby
 
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
 from consumer.history.incarnations import Incarnation
@@ -21,7 +22,7 @@ from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
-from consumer.plan.gaps import gone_upto
+from consumer.plan.gaps import find_gap, gone_upto
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
 from consumer.target import Sink
@@ -93,14 +94,40 @@ def give_up(
                 hint="export both tables again, and load them under a new --name",
                 table=str(table),
             )
-    older = {} if incarnation.birth is None else dict(_older(table, incarnation.birth, assembly, progress, reader))
+    passed = passed_files(table, moment, assembly, reader)
+    if (gap := find_gap(table, assembly.files.get(table, ()), passed, moment)) is not None:
+        raise GapFound(
+            f"changes that are newer than the export are lost too: {gap.message}",
+            hint="export again",
+            table=str(table),
+            path=gap.path,
+        )
     later = (ddl_id(file) for file in incarnation.statements if file.version > moment)
     return ProgressChange(
         tables={table: TableProgress(moment)},
-        folders=older,
         forget_ddls=tuple(ddl for ddl in later if ddl in progress.ddls),
         rewind=True,
     )
+
+
+def passed_files(
+    table: TableName, moment: int, assembly: Assembly, reader: StorageReader
+) -> dict[Folder, FolderProgress]:
+    """The folders of the table once it has all rows up to `moment`: the files before the first one that has more of
+    them need not be there. One that lacks its neighbour, and begins behind the moment, is looked for."""
+    files = assembly.files.get(table, ())
+    bounds = reader.bounds(files)
+    found = {}
+    for folder, group in groupby(files, key=lambda file: file.folder):
+        own = list(group)
+        first = next((file for file in own if _is_above(bounds.get(file.path), moment, unknown=True)), None)
+        before = [file.index for file in own if first is None or file.index < first.index]
+        begun = bounds.get(first.path) if first is not None else None
+        if first is not None and isinstance(begun, Bounds) and begun.first <= moment:
+            before = [first.index - 1]
+        if done := max(before, default=0):
+            found[folder] = FolderProgress(done)
+    return found
 
 
 def offered(
@@ -293,10 +320,10 @@ def _older(
         yield folder, folder_without(progress.folders[folder], listed, unread)
 
 
-def _is_above(found: Bounds | ConsumerError | None, version: int) -> bool:
-    """False for what cannot be told: such a file was passed over when the older table was."""
+def _is_above(found: Bounds | ConsumerError | None, version: int, unknown: bool = False) -> bool:
+    """`unknown` for what cannot be told: such a file of an older table was passed over when that was."""
     if isinstance(found, Retryable):
         raise found
     if not isinstance(found, Bounds):
-        return False
+        return unknown
     return found.last > version if found.exact else tso_to_ms(found.last) > tso_to_ms(version)

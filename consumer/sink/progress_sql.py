@@ -128,7 +128,7 @@ def take(tables: ProgressTables, name: str, wanted: Mapping[TableName, int | Non
 
 def loaded(tables: ProgressTables, name: str) -> dict[TableName, tuple[int, int]]:
     """What the audit rows of loads add up to."""
-    counts = "SUM(row_count), SUM(puts + deletes)"
+    counts = "SUM(row_count), SUM(puts)"
     query = f"SELECT database_name, table_name, {counts} FROM storage_consumer.audit WHERE name = ? AND step = 'load'"
     rows = tables.run(f"{query} GROUP BY database_name, table_name", name) if tables.exists() else ()
     return {TableName(database, table): (int(read), int(written)) for database, table, read, written in rows}

@@ -19,7 +19,7 @@ from consumer.target import Sink, Writer
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
-MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence")
+MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence", "forget")
 
 
 class Crash(BaseException):
@@ -74,14 +74,19 @@ class CrashingLoader(InlineLoader):
         return [outcome for task in tasks for outcome in one_task([task], writer, reader)]
 
 
-def once_through_crashes(settings: Settings, stride: int, monkeypatch: pytest.MonkeyPatch) -> RunResult:
+Run = Callable[[Settings, Recorder, InlineLoader], RunResult]
+
+
+def once_through_crashes(
+    settings: Settings, stride: int, monkeypatch: pytest.MonkeyPatch, run: Run = app.once
+) -> RunResult:
     """Runs that go on where the one before died: each at a moment that is `stride` further, until one ends."""
     fuse, real = Fuse(), sink_for
     monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
     for moment in itertools.count(0, stride):
         fuse = Fuse(moment)
         try:
-            result = app.once(settings, Recorder(), CrashingLoader(fuse))
+            result = run(settings, Recorder(), CrashingLoader(fuse))
         except Crash:
             continue
         assert moment > 3

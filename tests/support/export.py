@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+
+class Bare(str):
+    """A value of a numeric column, which is written as it is."""
+
+
 Cell = bytes | str | int | None
-"""Bytes are a value of a binary column, numbers one of a numeric column, all else is written as text."""
+"""Bytes are a value of a binary column; numbers and `Bare` one of a numeric column, all else is written as text."""
 _ESCAPES = {0: "0", 10: "n", 13: "r", 92: "\\", 39: "'", 34: '"', 26: "Z"}
 _NAMES = re.compile(r'[\x00-\x1f%"*./:<>?\\|]|-(?i:schema)')
 _HEAD = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
@@ -19,8 +24,8 @@ _HEAD = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
 
 @dataclass
 class Export:
-    """`kind` is sql or csv, `packing` the ending of compressed files. `rows_per_file` and `rows_per_statement`: how many
-    there are at most; 0: all."""
+    """`kind` is sql or csv, `packing` the ending of compressed files. `rows_per_file`: how many there are at most; 0:
+    all."""
 
     folder: Path
     tso: int
@@ -95,7 +100,7 @@ class Export:
             return b"NULL"
         if isinstance(cell, bytes):
             return f"x'{cell.hex()}'".encode()
-        if isinstance(cell, int):
+        if isinstance(cell, int | Bare):
             return str(cell).encode()
         if not self.escapes:
             return b"'" + cell.encode().replace(b"'", b"''") + b"'"
@@ -109,7 +114,7 @@ class Export:
     def _csv_cell(self, cell: Cell) -> bytes:
         if cell is None:
             return self.null.encode()
-        if isinstance(cell, int):
+        if isinstance(cell, int | Bare):
             return str(cell).encode()
         content, quote = cell.encode() if isinstance(cell, str) else cell, self.quote.encode()
         if self.escapes:

@@ -70,12 +70,15 @@ class CellForm:
             include_columns=list(wanted),
         )
         try:
-            return csv.read_csv(pa.BufferReader(lines), reading, parsing, converting).combine_chunks()
+            table = csv.read_csv(pa.BufferReader(lines), reading, parsing, converting).combine_chunks()
         except pa.ArrowInvalid as error:
             found = _WRONG_COUNT.search(str(error))
             if found is None:
                 raise NotCells(f"these are no rows: {error}") from error
             raise NotCells(f"it has {found[3]} values for {found[2]} columns", int(found[1]) - 1) from error
+        if self.escapes and table.num_rows != lines.count(b"\n"):
+            raise NotCells("a line break stands within a value without a backslash")
+        return table
 
     def text(self, values: pa.Array) -> pa.Array:
         """What cells mean. Raises CorruptFile."""

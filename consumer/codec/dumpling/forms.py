@@ -77,15 +77,12 @@ class SqlForm:
         self.ends = Ends(b"\n", form.escapes)
         self.cells = CellForm(b",", b"'", b"NULL", form.escapes, hexadecimal=True)
         found = self._INSERT.search(reader.read(piece, 0, min(piece.size, _HEAD_BYTES)))
-        self._insert = found[1] if found else b""
+        self._insert, self._begin = (found[1], found.start()) if found else (b"", piece.size)
         own = [t.name for t in tokenize(self._insert.decode(errors="replace")) if t.kind is TokenKind.QUOTED][1:]
         self.names, self._size = own or names, piece.size
 
     def lines(self, block: Block) -> bytes:
-        text = block.text
-        if not block.offset:
-            found = self._INSERT.search(text)
-            text = text[found.start() :] if found else b""
+        text = block.text[max(self._begin - block.offset, 0) :]
         if block.offset + len(block.text) == self._size and text and not text.endswith(b");\n"):
             raise NotCells("the file is cut off: its last statement does not end")
         return self._by_breaks(text) if self.cells.escapes else self._by_quotes(text)

@@ -73,7 +73,7 @@ class MemorySink:
         for name, row in self._store.audit:
             if (name, row.step) == (self._name, "load"):
                 read, written = found.get(row.table, (0, 0))
-                found[row.table] = (read + row.changes, written + row.rows)
+                found[row.table] = (read + row.changes, written + row.puts)
         return found
 
     def forget(self) -> None:

@@ -1,0 +1,478 @@
+"""load-export: the rows of an export, then exactly the changes above it. Expected are the values that were written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.cli.command import wanted_tables
+from consumer.config.load import load
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.model.actions import Action
+from consumer.model.columns import Column, Family
+from consumer.model.names import TableName
+from consumer.model.progress import State
+from consumer.model.times import ms_to_tso
+from consumer.results import RunResult
+from consumer.sink import sink_for
+from consumer.target import TargetOptions
+from tests.e2e.test_types import Rows, differences
+from tests.servers import SqlServer
+from tests.support.build import ID, VALUE
+from tests.support.command_line import CommandLine
+from tests.support.crashes import once_through_crashes
+from tests.support.every_target import Duck
+from tests.support.export import Bare, Cell, Export
+from tests.support.feed import Feed, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+from tests.support.type_cases import ZONE, TypeCase, Value
+from tests.support.type_storage import DATABASE, CaseTable, case_tables
+
+T = TableName("d", "t")
+Ask = Callable[[str], list[tuple[Any, ...]]]
+CREATE = "CREATE TABLE `{}` (\n  `id` int(11) NOT NULL,\n  `v` int(11) DEFAULT NULL{}\n) ENGINE=InnoDB"
+KEY = ",\n  PRIMARY KEY (`id`) /*T![clustered_index] CLUSTERED */"
+KEYLESS = (Column("id", "INT", length=11), Column("v", "INT", length=11))
+Pair = tuple[int, int | None]
+
+
+def at(second: int) -> int:
+    """The TSO of that second of the tests' time."""
+    return ms_to_tso(1_770_000_000_000 + second * 1000)
+
+
+EXPORTED = at(10)
+
+
+@dataclass
+class Scene:
+    """A changefeed that was created at second 0, an export of second 10, and a target."""
+
+    folder: Path
+    url: str
+    ask: Ask
+    flags: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.feed = Feed(self.folder / "cdc")
+        self.feed.database("older", at(1))
+        self.feed.checkpoint(at(20))
+        self.export = Export(self.folder / "export", EXPORTED, rows_per_file=2)
+
+    def older(self, table: str, *rows: Pair, key: bool = True) -> None:
+        """A table that was there before the changefeed, with these rows at the export."""
+        database, name = table.split(".")
+        self.export.database(database)
+        self.export.table(database, name, CREATE.format(name, KEY if key else ""), ["id", "v"], rows)
+
+    def puts(self, table: str, rows: dict[int, Pair], columns: Sequence[Column] = (ID, VALUE)) -> None:
+        """By second, what the changefeed wrote; the table's schema file has no statement."""
+        self.feed.describe(table, at(0), tuple(columns))
+        self.feed.puts(table, at(0), {at(second): (key, str(v)) for second, (key, v) in rows.items()})
+
+    def settings(self, **flags: Any) -> Settings:
+        upstream = f"file://{self.feed.folder}?protocol=canal-json"
+        return load(
+            {"upstream_uri": upstream, "downstream_uri": self.url, "tz": "UTC", **self.flags, **flags}, {}
+        ).settings
+
+    def load(self, table: str | None = None, query: str = "", **flags: Any) -> RunResult:
+        self.export.finish()
+        some = None if table is None else wanted_tables(table, False)
+        uri = f"{self.export.folder}{query}"
+        return app.load_export(self.settings(**flags), Recorder(), uri, some, InlineLoader())
+
+    def once(self, second: int, **flags: Any) -> RunResult:
+        self.feed.checkpoint(at(second))
+        return app.once(self.settings(**flags), Recorder(), InlineLoader())
+
+    def rows(self, table: str) -> list[Pair]:
+        return sorted((int(key), v if v is None else int(v)) for key, v in self.ask(f"SELECT id, v FROM {table}"))
+
+    @property
+    def names(self) -> set[str]:
+        """The consumers that the target knows."""
+        return set(sink_for(self.url, TargetOptions("default")).consumers())
+
+
+@pytest.fixture
+def scene(tmp_path: Path, database: tuple[str, Ask]) -> Scene:
+    return Scene(tmp_path, *database)
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, f"duckdb:///{tmp_path / 'r.duckdb'}", Duck(tmp_path / "r.duckdb"))
+
+
+def done(result: RunResult) -> None:
+    assert (result.exit_code, result.error) == (0, None), {str(name): t.error for name, t in result.tables.items()}
+
+
+def loaded(uri: str, settings: Settings, observer: Recorder, loader: InlineLoader) -> RunResult:
+    return app.load_export(settings, observer, uri, loader=loader)
+
+
+def world(scene: Scene) -> None:
+    """d.t with a key, d.n without one and with equal rows, d.e with no row and none to come, e.new made after the
+    export, d.w a view."""
+    scene.older("d.t", (1, 10), (2, 20), (3, None), (4, 40), (5, 50))
+    scene.older("d.n", (1, 1), (1, 1), (2, None), (1, 1), (3, 3), key=False)
+    scene.older("d.e")
+    scene.export.view(
+        "d",
+        "w",
+        "CREATE ALGORITHM=UNDEFINED VIEW `w` (`id`) AS SELECT `d`.`t`.`id` AS `id` FROM `d`.`t`",
+        "`id` int(11)",
+    )
+    scene.export.sequence("d", "s")
+    # What is at or below the export is in it, or was overwritten before it.
+    scene.puts("d.t", {3: (1, 666), 9: (2, 20), 11: (3, 33), 12: (9, 99)})
+    scene.puts("d.n", {8: (1, 1), 11: (1, 1), 13: (7, 7)}, KEYLESS)
+    scene.feed.database("e", at(14))
+    scene.feed.create("e.new", at(15))
+    scene.feed.puts("e.new", at(15), {at(16): (1, "1")})
+
+
+def is_whole(scene: Scene) -> None:
+    assert scene.rows("d.t") == [(1, 10), (2, 20), (3, 33), (4, 40), (5, 50), (9, 99)]
+    assert sorted(scene.rows("d.n"), key=str) == sorted([*[(1, 1)] * 4, (2, None), (3, 3), (7, 7)], key=str)
+    assert scene.rows("d.e") == []
+    assert scene.rows("e.new") == [(1, 1)]
+
+
+def test_the_rows_of_the_export_then_the_changes_above_it(scene: Scene) -> None:
+    world(scene)
+    done(scene.load())
+    assert scene.rows("d.t") == [(1, 10), (2, 20), (3, None), (4, 40), (5, 50)]
+    assert len(scene.rows("d.n")) == 5
+    assert scene.names == {"default"}
+    done(scene.once(20))
+    is_whole(scene)
+    done(scene.load())
+    done(scene.once(30))
+    is_whole(scene)
+    audit = (
+        "SELECT step, row_count, puts FROM storage_consumer.audit WHERE table_name = 't' ORDER BY finished, step DESC"
+    )
+    assert scene.ask(audit)[0] == ("load-export", 5, 5)
+
+
+@pytest.mark.parametrize(("kind", "stride"), [("memory", 1), ("duckdb", 5), ("mariadb", 7)])
+def test_killed_anywhere_nothing_is_lost_or_doubled(
+    kind: str, stride: int, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "mariadb":
+        server = request.getfixturevalue("fresh_mariadb")
+        scene = Scene(tmp_path, server.url(), server.execute)
+    else:
+        scene = _scene(kind, tmp_path)
+    world(scene)
+    uri = str(scene.export.finish())
+    with monkeypatch.context() as patched:
+        done(once_through_crashes(scene.settings(), stride, patched, lambda *run: loaded(uri, *run)))
+    assert scene.names == {"default"}
+    done(scene.once(20))
+    is_whole(scene)
+
+
+def _scene(kind: str, folder: Path) -> Scene:
+    if kind == "duckdb":
+        return Scene(folder, f"duckdb:///{folder / 'r.duckdb'}", Duck(folder / "r.duckdb"))
+    url = f"memory://{str(folder).strip('/').replace('/', '-')}"
+    return Scene(folder, url, _memory(url))
+
+
+def _memory(url: str) -> Ask:
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        sink: Any = sink_for(url, TargetOptions("default"))
+        return [(row["id"], row["v"]) for row in sink.rows(TableName(*query.split()[-1].split(".")))]
+
+    return rows
+
+
+@pytest.fixture(params=["sql", "csv"])
+def of_types(request: pytest.FixtureRequest, tmp_path: Path) -> Export:
+    """All type cases. Texts in other character sets are UTF-8 in an export, as in a changefeed."""
+    export = Export(tmp_path / "export", EXPORTED, request.param, ".zst", rows_per_file=5)
+    export.database(DATABASE)
+    for table in case_tables(csv=False):
+        rows = [[_cell(case, value) for case, value in zip(table.cases, row, strict=True)] for row in table.final]
+        export.table(DATABASE, table.name, table.create, [case.column.name for case in table.cases], rows)
+    export.finish()
+    feed = Feed(tmp_path / "cdc")
+    feed.database("older", at(1))
+    feed.checkpoint(at(20))
+    return export
+
+
+def _cell(case: TypeCase, value: Value | None) -> Cell:
+    if value is None:
+        return None
+    match case.column.family:
+        case Family.BINARY:
+            return value.canal.encode("latin-1")
+        case Family.BIT:
+            return int(value.canal).to_bytes(math.ceil((case.column.length or 1) / 8))
+        case Family.ENUM | Family.SET:
+            assert value.csv is not None
+            return value.csv
+        case Family.INTEGER | Family.DECIMAL | Family.FLOAT | Family.DOUBLE:
+            return Bare(value.csv or value.canal)
+        case _:
+            return value.canal
+
+
+def _load_types(export: Export, target: str) -> None:
+    upstream = f"file://{export.folder.parent / 'cdc'}?protocol=canal-json"
+    settings = load({"upstream_uri": upstream, "downstream_uri": target, "tz": ZONE}, {}).settings
+    done(app.load_export(settings, Recorder(), str(export.folder), loader=InlineLoader()))
+
+
+def test_a_file_holds_every_value(of_types: Export, tmp_path: Path) -> None:
+    _load_types(of_types, f"duckdb:///{tmp_path / 'r.duckdb'}")
+    with duckdb.connect(str(tmp_path / "r.duckdb")) as connection:
+
+        def rows(table: CaseTable) -> Rows:
+            return connection.table(f'{DATABASE}."{table.name}"').fetchall()
+
+        storage: Any = SimpleNamespace(tables=case_tables(csv=False))
+        assert differences(storage, rows, lambda value: value.duckdb) == []
+
+
+def test_a_server_holds_every_value(of_types: Export, server: SqlServer) -> None:
+    server.learn_zone(ZONE)
+    _load_types(of_types, server.url())
+    connection = server.connect(init_command="SET time_zone = '+00:00'")
+    with connection, connection.cursor() as cursor:
+
+        def rows(table: CaseTable) -> Rows:
+            columns = ", ".join(case.read.format(f"`{case.column.name}`") for case in table.cases)
+            cursor.execute(f"SELECT {columns} FROM `{DATABASE}`.`{table.name}`")
+            return cursor.fetchall()
+
+        storage: Any = SimpleNamespace(tables=case_tables(csv=False))
+        assert differences(storage, rows, lambda value: value.mariadb) == []
+
+
+def test_rules_are_followed_as_for_the_changefeed(scene: Scene) -> None:
+    scene.flags = {
+        "routes": ("d.t -> r.other",),
+        "table_modes": ("d.h = append",),
+        "rows": [{"tables": ["d.f"], "where": "id > 1"}],
+    }
+    rows = ((1, 10), (2, 20), (3, 30))
+    for table in ("d.t", "d.h", "d.f", "d.left"):
+        scene.older(table, *rows)
+        scene.puts(table, {8: (1, 8), 12: (3, 31), 13: (4, 41)})
+    done(scene.load(tables=("d.*", "!d.left")))
+    done(scene.once(20, tables=("d.*", "!d.left")))
+    assert scene.rows("r.other") == [(1, 10), (2, 20), (3, 31), (4, 41)]
+    assert scene.rows("d.f") == [(2, 20), (3, 31), (4, 41)]
+    assert scene.rows("d.h") == [(1, 10), (2, 20), (3, 30), (3, 31), (4, 41)]
+    with pytest.raises(Exception, match="left"):
+        scene.rows("d.left")
+
+
+# --table
+
+
+def running(scene: Scene) -> None:
+    """d.a and d.t follow a changefeed that has them from their beginning; d.t has lost a file."""
+    feed = scene.feed
+    feed.database("d", at(2))
+    for table in ("d.a", "d.t"):
+        feed.create(table, at(3))
+        feed.puts(table, at(3), {at(4): (1, "1")})
+    feed.statement("d.t", at(13), Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `t` COMMENT 'later'", (ID, VALUE))
+    lost = feed.puts("d.t", at(3), {at(5): (2, "2")})
+    feed.puts("d.t", at(3), {at(9): (3, "3"), at(12): (4, "4")})
+    feed.puts("d.t", at(13), {at(14): (1, "11")})
+    lost.unlink()
+    assert states(scene.once(20))["d.t"] == "stopped"
+    scene.older("d.t", (1, 1), (2, 2), (3, 3))
+
+
+def test_a_table_with_a_gap_comes_back(scene: Scene) -> None:
+    running(scene)
+    done(scene.load("d.t"))
+    assert scene.rows("d.t") == [(1, 1), (2, 2), (3, 3)]
+    for second in (20, 30):
+        done(scene.once(second))
+        assert scene.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
+    assert scene.rows("d.a") == [(1, 1)]
+    scene.feed.puts("d.t", at(13), {at(31): (9, "9")})
+    done(scene.once(40))
+    assert scene.rows("d.t")[-1] == (9, 9)
+
+
+def test_it_can_be_loaded_again_from_the_same_export(duck: Scene) -> None:
+    running(duck)
+    for _ in range(2):
+        done(duck.load("d.t"))
+        assert duck.rows("d.t") == [(1, 1), (2, 2), (3, 3)]
+        done(duck.once(20))
+        assert duck.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
+
+
+@pytest.mark.parametrize(("kind", "stride"), [("memory", 1), ("duckdb", 6)])
+def test_killed_anywhere_the_table_comes_back(
+    kind: str, stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (
+        f"memory://{str(tmp_path).strip('/').replace('/', '-')}" if kind == "memory" else f"duckdb:///{tmp_path / 'r'}"
+    )
+    scene = Scene(tmp_path, url, _memory(url) if kind == "memory" else Duck(tmp_path / "r"))
+    running(scene)
+    uri = str(scene.export.finish())
+    only: Any = wanted_tables("d.t", False)
+
+    def run(settings: Settings, observer: Recorder, loader: InlineLoader) -> RunResult:
+        return app.load_export(settings, observer, uri, only, loader)
+
+    with monkeypatch.context() as patched:
+        done(once_through_crashes(scene.settings(), stride, patched, run))
+    done(scene.once(20))
+    assert scene.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
+
+
+def test_a_run_between_two_tries_spoils_nothing(duck: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is dropped, and half loaded, is left alone by name."""
+    running(duck)
+    uri, only = str(duck.export.finish()), wanted_tables("d.t", False)
+    monkeypatch.setattr(InlineLoader, "load", _fails)
+    with pytest.raises(RuntimeError):
+        app.load_export(duck.settings(), Recorder(), uri, only, InlineLoader())
+    monkeypatch.undo()
+    assert states(duck.once(25))["d.t"] == "stopped"
+    done(duck.load("d.t"))
+    done(duck.once(30))
+    assert duck.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
+
+
+def _fails(*_: object, **__: object) -> Any:
+    raise RuntimeError
+
+
+def test_a_first_run_without_an_export_is_mended(scene: Scene) -> None:
+    """Tables that are older than the changefeed, one that has not changed yet among them."""
+    scene.puts("d.t", {9: (1, 1), 12: (2, 2)})
+    assert states(scene.once(20))["d.t"] == "stopped"
+    scene.older("d.t", (1, 1), (3, 3))
+    scene.older("d.still", (5, 5))
+    done(scene.load("d.*"))
+    done(scene.once(21))
+    assert scene.rows("d.t") == [(1, 1), (2, 2), (3, 3)]
+    scene.puts("d.still", {25: (6, 6)})
+    done(scene.once(30))
+    assert scene.rows("d.still") == [(5, 5), (6, 6)]
+    progress = sink_for(scene.url, TargetOptions("default")).progress()
+    assert {place.state for place in progress.tables.values()} <= {State.OK}
+
+
+# What is refused
+
+
+def test_what_does_not_join_the_storage_is_refused_with_its_dates(duck: Scene) -> None:
+    duck.older("d.t", (1, 1))
+    duck.feed.checkpoint(at(9))
+    with pytest.raises(CheckpointBehind, match=rf"of {EXPORTED} \(2026-02-02 02:40:10 UTC\).* up to {at(9)} \(2026"):
+        duck.load()
+    late = Scene(duck.folder / "late", duck.url, duck.ask)
+    (late.feed.folder / "older" / "meta").rename(duck.folder / "gone")
+    late.older("d.t", (1, 1))
+    with pytest.raises(CannotBeExact, match="the storage has no row and no statement yet"):
+        late.load()
+    late.puts("d.t", {11: (1, 2)})
+    with pytest.raises(CannotBeExact, match=rf"begins at {at(11)} \(2026-02-02 02:40:11 UTC\)") as caught:
+        late.load()
+    assert "--accept-gap" in caught.value.hint
+    done(late.load(accept_gap=True))
+    done(late.once(20))
+    assert late.rows("d.t") == [(1, 2)]
+
+
+def test_what_is_no_whole_export_is_refused(duck: Scene) -> None:
+    def refused(match: str, error: type[ConsumerError] = BadConfig, query: str = "", **flags: Any) -> None:
+        with pytest.raises(error, match=match):
+            duck.load(None, query, **flags)
+
+    duck.older("d.t", (1, 1))
+    refused("no table that --tables selects", tables=("x.*",))
+    refused("'|@' is not one character of ASCII".replace("|", "."), query="?csv-separator=%7C%40")
+    refused("not known", query="?csv-seperator=,")
+    duck.puts("d.lacking", {12: (1, 1)})
+    duck.feed.create("d.made", at(3))
+    refused(r"the export does not have d\.lacking, and 1 tables more, which upstream had at its moment")
+    done(duck.load(tables=("d.t",)))
+    duck.older("d.more", (1, 1))
+    refused("already has progress under the name 'default'", tables=("d.t", "d.more"))
+    with pytest.raises(BadConfig, match="no export of Dumpling"):
+        app.load_export(duck.settings(), Recorder(), str(duck.feed.folder / "d"), loader=InlineLoader())
+
+
+def test_rows_that_are_there_twice_are_found(duck: Scene) -> None:
+    duck.older("d.t", (1, 1), (2, 2), (3, 3))
+    duck.export.finish()
+    (first, *_) = sorted(duck.export.folder.glob("d.t.0*"))
+    first.with_name("d.t.000000007.sql").write_bytes(first.read_bytes())
+    with pytest.raises(CannotBeExact, match=r"has 5 rows of d\.t, of which \d were written, and the target has 3"):
+        duck.load()
+    assert duck.names == {f"default.export-{EXPORTED}"}
+
+
+def test_a_table_that_is_there_already_stops_and_nothing_begins(scene: Scene) -> None:
+    scene.older("d.t", (1, 1))
+    scene.ask("CREATE SCHEMA d")
+    scene.ask("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    result = scene.load()
+    assert (result.exit_code, states(result)["d.t"]) == (5, "stopped")
+    assert "run load-export again" in str(result.tables[T].hint)
+    scene.ask("DROP TABLE d.t")
+    done(scene.load())
+    assert scene.rows("d.t") == [(1, 1)]
+
+
+def test_columns_that_upstream_computes(scene: Scene) -> None:
+    """Dumpling leaves them out; a DuckDB file would keep one of them as a plain column."""
+    scene.export.database("d")
+    create = "CREATE TABLE `t` (`id` int NOT NULL,`v` int,`g` int AS (`v` + 1) {},PRIMARY KEY (`id`))"
+    scene.export.complete_insert = True
+    scene.export.table("d", "t", create.format("VIRTUAL"), ["id", "v"], [(1, 1)])
+    scene.export.table("d", "u", create.format("STORED").replace("`t`", "`u`"), ["id", "v"], [(1, 1)])
+    result = scene.load()
+    assert scene.rows("d.t") == [(1, 1)]
+    if scene.url.startswith("duckdb"):
+        assert "upstream computes the column g" in str(result.tables[TableName("d", "u")].error)
+    else:
+        done(result)
+        assert scene.ask("SELECT g FROM d.t UNION ALL SELECT g FROM d.u") == [(2,), (2,)]
+
+
+def test_the_command_line(cli: CommandLine, duck: Scene) -> None:
+    duck.older("d.t", (1, 1))
+    duck.puts("d.t", {12: (2, 2)})
+    duck.export.finish(complete=False)
+    upstream = f"file://{duck.feed.folder}?protocol=canal-json"
+    flags = ("--upstream-uri", upstream, "--downstream-uri", duck.url, "--tz", "UTC")
+    left = cli.raw("load-export", str(duck.export.folder), *flags)
+    assert left.code == 2
+    assert "the export is not complete" in left.err
+    duck.export.finish()
+    left = cli.raw("load-export", str(duck.export.folder), *flags, "--json")
+    assert (left.code, left.states) == (0, {"d.t": "ok"})
+    assert left.json["checkpoint_ts"] == EXPORTED
+    assert cli.raw("once", *flags).code == 0
+    assert duck.rows("d.t") == [(1, 1), (2, 2)]
+    left = cli.raw("load-export", str(duck.export.folder), *flags, "--table", "d.[")
+    assert left.code == 2

@@ -1,0 +1,117 @@
+"""What the names of an export's files say, and its `metadata`."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.codec.dumpling.options import DumplingFormat
+from consumer.errors import BadConfig, CorruptFile
+from consumer.layout.export import data_files, moment_of, schema_files, sorted_out
+from consumer.model.actions import Action
+from consumer.model.files import StoredFile
+from consumer.model.names import TableName
+from tests.support.export import escaped
+
+WHOLE = "Started dump at: x\nSHOW MASTER STATUS:\n\tLog: {}\n\tPos: {}\n\tGTID:\n\n{}Finished dump at: x\n"
+FORM = DumplingFormat(tso=470611618366488576)
+
+
+def stored(*paths: str) -> list[StoredFile]:
+    return [StoredFile(path, 10, "a") for path in paths]
+
+
+def test_names_are_as_they_were() -> None:
+    for name in ("a.b", "100%", "x/y", "a-schema", 'q?*<>|:"\\', "new\nline", "日本", "`tick`", "plain"):
+        files = sorted_out(
+            stored(
+                f"{escaped(name)}-schema-create.sql",
+                f"{escaped(name)}.{escaped(name)}-schema.sql.gz",
+                f"{escaped(name)}.{escaped(name)}.000000000.sql.zst",
+            )
+        )
+        assert files.tables == [TableName(name, name)]
+        assert list(files.rows) == [TableName(name, name)]
+        assert TableName(name, "") in files.statements
+
+
+def test_files_of_a_table_are_numbered_in_the_order_of_their_numbers() -> None:
+    names = [f"d.t.{number:013d}.csv" for number in (20001, 3, 10000, 9)]
+    files = sorted_out(stored("metadata", "d-schema-create.sql", "d.t-schema.sql", "d.e-schema.sql", *names))
+    texts = dict.fromkeys(files.statements, "CREATE DATABASE `d`;")
+    texts |= {TableName("d", name): f"CREATE TABLE `{name}` (`id` int);" for name in "te"}
+    schemas = schema_files(files, texts, FORM)
+    (found,) = data_files(files, schemas).values()
+    assert [(file.index, file.path[-10:]) for file in found] == [
+        (1, "000003.csv"), (2, "000009.csv"), (3, "010000.csv"), (4, "020001.csv"),
+    ]  # fmt: skip
+    assert [file.action for file in schemas] == [Action.CREATE_SCHEMA, Action.CREATE_TABLE, Action.CREATE_TABLE]
+    assert all(file.version < FORM.tso for file in schemas)
+
+
+def test_views_come_behind_what_they_show() -> None:
+    views = {"a": "b", "b": "c", "c": "t"}
+    files = sorted_out(
+        stored("d.t-schema.sql", *(f"d.{v}-schema{end}.sql" for v in views for end in ("", "-view"))),
+    )
+    texts = {TableName("d", "t"): "CREATE TABLE `t` (`id` int);"}
+    drop = "DROP VIEW IF EXISTS `{0}`;\nSET @X=1;\n"
+    texts |= {
+        TableName(
+            "d", v
+        ): f"{drop.format(v)}CREATE ALGORITHM=UNDEFINED VIEW `{v}` (`id`) AS SELECT `id` FROM `d`.`{of}`;"
+        for v, of in views.items()
+    }
+    found = schema_files(files, texts, FORM)
+    assert [file.table for file in found] == ["t", "c", "b", "a"]
+    assert found[1].query == "CREATE ALGORITHM=UNDEFINED VIEW `c` (`id`) AS SELECT `id` FROM `d`.`t`"
+
+
+def test_rows_that_tidb_would_delete_by_itself_stay() -> None:
+    files = sorted_out(stored("d.t-schema.sql"))
+    ttl = "/*T![ttl] TTL=`at` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE='ON' */"
+    (found,) = schema_files(files, {TableName("d", "t"): f"CREATE TABLE `t` (`at` datetime) {ttl};\n"}, FORM)
+    assert found.query == f"CREATE TABLE `t` (`at` datetime) {ttl.replace('ON', 'OFF')}"
+
+
+@pytest.mark.parametrize(
+    "name", ["result.000000000.sql", "t.sql", "d.t.000000000.parquet", "d.t-000000000.sql", "notes.txt", "d/t.1.sql"]
+)
+def test_a_name_of_another_program_is_refused(name: str) -> None:
+    with pytest.raises(BadConfig, match="a file whose name Dumpling does not give") as caught:
+        sorted_out(stored("d.t-schema.sql", name))
+    assert "--output-filename-template" in caught.value.hint
+
+
+def test_what_a_changefeed_does_not_replicate_is_passed_over() -> None:
+    names = (
+        "d.s-schema-sequence.sql",
+        "d.t-schema-triggers.sql.gz",
+        "d.p-schema-post.sql",
+        "p-placement-policy-create.sql",
+    )
+    assert list(sorted_out(stored("d.t-schema.sql", *names)).statements) == [TableName("d", "t")]
+
+
+def test_rows_without_their_create_table_are_refused() -> None:
+    with pytest.raises(BadConfig, match=r"rows of d\.t, but not its CREATE TABLE"):
+        sorted_out(stored("d.t.000000000.sql"))
+
+
+def test_a_statement_that_is_cut_off() -> None:
+    with pytest.raises(CorruptFile, match="no whole CREATE TABLE"):
+        schema_files(sorted_out(stored("d.t-schema.sql")), {TableName("d", "t"): "CREATE TABLE `t` (`id` int"}, FORM)
+
+
+def test_the_moment_of_an_export() -> None:
+    assert moment_of(WHOLE.format("tidb-binlog", 470611618366488576, "")) == "470611618366488576"
+    assert moment_of(WHOLE.format("tidb-binlog", "2026-11-26 10:00:00", "")) == "2026-11-26 10:00:00"
+    twice = "SHOW MASTER STATUS: /* AFTER CONNECTION POOL ESTABLISHED */\n\tLog: tidb-binlog\n\tPos: {}\n\tGTID:\n\n"
+    assert moment_of(WHOLE.format("tidb-binlog", 5, twice.format(5))) == "5"
+    for text, why in (
+        (WHOLE.format("tidb-binlog", 5, twice.format(6)), "several moments: 5, 6"),
+        (WHOLE.format("ON.000001", 154, ""), r"no TSO of TiDB \(ON\.000001\)"),
+        (WHOLE.replace("Finished", "").format("tidb-binlog", 5, ""), "not complete"),
+        ("Started dump at: x\nFinished dump at: y\n", "no TSO of TiDB"),
+    ):
+        with pytest.raises(BadConfig, match=why):
+            moment_of(text)
