@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from consumer.codec.dumpling.options import DumplingFormat
 from consumer.config import values
 from consumer.errors import BadConfig
+from consumer.model.export import DumplingFormat
 from consumer.storage.settings import StorageSettings
 
 _BINARY = {"": "", "bigquery": "base64", "snowflake": "hex", "redshift": "hex"}

@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from consumer.codec.dumpling.options import DumplingFormat
 from consumer.ddl.created import created_columns
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.references import created_object
@@ -28,6 +27,7 @@ from consumer.errors import BadConfig, CorruptFile, DdlRefused
 from consumer.layout.schema_file import VIEW_COLUMN_TYPE, root_of
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.export import DumplingFormat
 from consumer.model.files import DataFile, Folder, SchemaFile, StoredFile
 from consumer.model.names import TableName
 
@@ -75,7 +75,7 @@ def moment_of(metadata: str) -> str:
     if len(moments) > 1:
         raise BadConfig(
             f"the `metadata` of the export names several moments: {', '.join(sorted(moments))}",
-            hint="export again with --consistency snapshot, so that all rows are of one moment",
+            hint="export again with Dumpling's option `consistency` set to snapshot, so that all rows are of one moment",
         )
     (moment,) = map(str, moments)
     return moment
@@ -98,12 +98,13 @@ def sorted_out(files: Iterable[StoredFile]) -> ExportFiles:
         elif file.path != METADATA and not _PASSED.fullmatch(file.path):
             raise BadConfig(
                 f"the export has a file whose name Dumpling does not give: {file.path}",
-                hint="export without --output-filename-template and --sql, in one of the forms sql and csv, and keep"
-                " other files out of the folder",
+                hint="export without Dumpling's options output-filename-template and sql, as SQL or CSV, and keep other"
+                " files out of the folder",
             )
     if orphans := sorted(rows.keys() - tables.keys()):
         raise BadConfig(
-            f"the export has rows of {orphans[0]}, but not its CREATE TABLE", hint="export without --no-schemas"
+            f"the export has rows of {orphans[0]}, but not its CREATE TABLE",
+            hint="export without Dumpling's option no-schemas",
         )
     data = {name: [file for _, _, file in sorted(found)] for name, found in rows.items()}
     return ExportFiles(databases | tables | views, views, data)

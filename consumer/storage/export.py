@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import cached_property
 
 from consumer.codec import protocol_of
-from consumer.codec.dumpling.options import PACKINGS, DumplingFormat
 from consumer.errors import BadConfig, ConsumerError, CorruptFile
 from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
+from consumer.model.export import PACKINGS, DumplingFormat
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
@@ -81,7 +81,7 @@ class ExportReader:
 
     def _text(self, file: StoredFile) -> str:
         if file.path.endswith(PACKINGS):
-            from consumer.codec.dumpling.packed import parts
+            from consumer.codec.packed import parts
 
             content = b"".join(parts(self._files, file))
         else:

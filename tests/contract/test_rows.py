@@ -49,6 +49,7 @@ def test_rows_and_progress_arrive_together(target: Target, sink: Sink) -> None:
     assert target.rows(SHOP) == [("1", "a"), ("2", None)]
     assert sink.progress().table(SHOP) == TableProgress(20)
     assert sink.has_rows([SHOP, LOG]) == [SHOP]
+    assert sink.count_rows([SHOP, LOG, TableName("shop", "none")]) == {SHOP: 2}
     nowhere = {TableName("nowhere", "t"), TableName("d😀", "t"), TableName("d", "t😀")}
     assert set(sink.missing([SHOP, LOG, *nowhere])) == {LOG, *nowhere}
     assert list(sink.tables_in(SHOP.database)) == [SHOP]

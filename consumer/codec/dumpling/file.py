@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from consumer.codec.change_table import Flags, Ints, Origin, arrow_type, change_schema, value_schema
 from consumer.codec.dumpling.cells import NotCells
 from consumer.codec.dumpling.forms import CsvForm, Form, SqlForm
-from consumer.codec.dumpling.options import PACKINGS, format_of
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, LineAt, Time, first_refused
@@ -24,6 +23,7 @@ from consumer.codec.values import (
 )
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
+from consumer.model.export import PACKINGS, format_of
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.model.names import same_name
 from consumer.ports import RangeReader

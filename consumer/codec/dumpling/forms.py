@@ -10,9 +10,9 @@ import numpy as np
 
 from consumer.codec.csv.cells import outside_quotes
 from consumer.codec.dumpling.cells import CellForm, NotCells
-from consumer.codec.dumpling.options import DumplingFormat
 from consumer.codec.lines import Block, LineEnds
 from consumer.ddl.tokens import TokenKind, tokenize
+from consumer.model.export import DumplingFormat
 from consumer.model.load import FileSlice
 from consumer.ports import RangeReader
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from consumer.codec.dumpling.options import file_ts, format_of
 from consumer.codec.protocol import Agreed, Declared, RowProtocol
 from consumer.errors import CannotBeExact
+from consumer.model.export import file_ts, format_of
 from consumer.model.files import Bounds, SchemaFile
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.model.names import same_name
@@ -44,7 +44,7 @@ def _opened(reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: 
 
 
 def _unpacked(reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
-    from consumer.codec.dumpling.packed import unpacked
+    from consumer.codec.packed import unpacked
 
     return unpacked(reader, piece)
 

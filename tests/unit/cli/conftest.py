@@ -44,6 +44,11 @@ class FakeApp:
     def replay(self, settings: Any, observer: Any, after: str | None, end: str | None) -> RunResult:
         return self.answer("replay", settings, observer, after, end)
 
+    def load_export(
+        self, settings: Any, observer: Any, uri: str, some: Callable[[TableName], bool] | None
+    ) -> RunResult:
+        return self.answer("load_export", settings, observer, uri, some)
+
     def inspect(self, settings: Any, observer: Any, time_range: bool) -> InspectResult:
         return self.answer("inspect", settings, observer, time_range)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.codec.dumpling.options import DumplingFormat
 from consumer.errors import BadConfig, CorruptFile
 from consumer.layout.export import data_files, moment_of, schema_files, sorted_out
 from consumer.model.actions import Action
+from consumer.model.export import DumplingFormat
 from consumer.model.files import StoredFile
 from consumer.model.names import TableName
 from tests.support.export import escaped
@@ -79,7 +79,7 @@ def test_rows_that_tidb_would_delete_by_itself_stay() -> None:
 def test_a_name_of_another_program_is_refused(name: str) -> None:
     with pytest.raises(BadConfig, match="a file whose name Dumpling does not give") as caught:
         sorted_out(stored("d.t-schema.sql", name))
-    assert "--output-filename-template" in caught.value.hint
+    assert "output-filename-template" in caught.value.hint
 
 
 def test_what_a_changefeed_does_not_replicate_is_passed_over() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from consumer.codec.decoder import SliceDecoder
-from consumer.codec.dumpling.options import DumplingFormat
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
+from consumer.model.export import DumplingFormat
 from consumer.model.load import Dialect, FileSlice, LoadTarget
 from consumer.model.steps import Window
 from tests.support.canal_json import MemoryReader, target_of

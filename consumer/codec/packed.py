@@ -11,8 +11,8 @@ from typing import IO
 
 import pyarrow as pa
 
-from consumer.codec.dumpling.options import PACKINGS
 from consumer.errors import CorruptFile
+from consumer.model.export import PACKINGS
 from consumer.model.load import FileSlice
 from consumer.ports import RangeReader, Stored
 
