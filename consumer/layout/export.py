@@ -75,7 +75,7 @@ def moment_of(metadata: str) -> str:
     if len(moments) > 1:
         raise BadConfig(
             f"the `metadata` of the export names several moments: {', '.join(sorted(moments))}",
-            hint="export again with Dumpling's option `consistency` set to snapshot, so that all rows are of one moment",
+            hint="export again with Dumpling's option `consistency` set to snapshot, for rows of one moment",
         )
     (moment,) = map(str, moments)
     return moment
