@@ -29,7 +29,7 @@ from consumer.target import Sink
 
 _Referred = Callable[[], Mapping[TableName, Collection[str]]]
 
-_SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
+_SNAPSHOT = "export the table with Dumpling, and load that with `load-export` and its --table"
 _OF_A_VIEW = "resync the tables that it shows, or run `once`, which goes on with what is pending"
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
@@ -299,7 +299,7 @@ def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Pro
     if gone or assembly.gap_from(table, progress, version) is not None:
         raise GapFound(
             "some of its files are gone from the storage, so it cannot be loaded from the start",
-            hint="start from a snapshot, or accept the loss with --accept-gap",
+            hint=f"{_SNAPSHOT}, or accept the loss with --accept-gap",
             table=str(table),
         )
 
