@@ -33,7 +33,7 @@ from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder
 from consumer.model.hints import forget_command
 from consumer.model.names import NAME_LIMIT, TableName
-from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State
+from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.rules import Consistency
 from consumer.model.table_rules import TableRules
 from consumer.model.times import now, tso_to_text
@@ -143,10 +143,13 @@ class _Work:
                 return False
             left = [name for name in self._tables if not _has(begun, name)]
             changes = {n: self._given_up(n, assembly, progress, manager.options, ports) for n in left}
-            own = {*written(assembly, progress)}
+            own = {*written(assembly, progress), *progress.starts}
             for name, change in changes.items():
-                if name in own or name in progress.starts:
-                    manager.ledger.leave_out(name, change)
+                if name in own and change.tables:
+                    manager.ledger.empty(name, change)
+                # As if it were left out: it is nobody's, and no rows of it are read.
+                place = TableProgress(self._tso, State.EXCLUDED)
+                manager.ledger.record(ProgressChange(tables={name: place}, rewind=True))
         return False
 
     def _assembled(self, ports: Ports) -> tuple[ConsumerManager, Assembly]:

@@ -114,19 +114,14 @@ class RowProtocol:
     """Raises BadConfig for options that are no good, or are among the keys that the files do not prove."""
     undecided: Callable[[Dialect, Collection[str]], tuple[Undecided, ...]] = lambda dialect, unproven: ()
     """Options in `left_open` that are among such keys."""
-<<<<<<< HEAD
     key_loss: Callable[[Dialect, str, str], BadConfig | None] = lambda dialect, unsplit, way_out: None
     """What is lost of updates of keys if TiCDC does not split them, as the first text shows; the other one says what
     else splits them."""
-=======
-    key_loss: Callable[[Dialect], BadConfig | None] = lambda dialect: None
-    """What is lost of updates of keys if TiCDC does not split them (`output-raw-change-event`)."""
     file_ts: Callable[[DataFile, Dialect], int] = lambda file, dialect: 0
     """The commit-ts of all rows of a file, 0 where each row says its own."""
     unpacked: Callable[[RangeReader, FileSlice], tuple[RangeReader, FileSlice]] = lambda reader, piece: (reader, piece)
     """Where the slice's bytes are read, and the slice as it lies there: a compressed file is unpacked first. Raises
     CorruptFile, StorageUnavailable."""
->>>>>>> 8212ae40 (Dumpling's files are one more row source: SQL and CSV, compressed or not)
 
     @property
     def commit_ts_key(self) -> str:

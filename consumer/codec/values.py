@@ -9,14 +9,8 @@ time in the files, and UTC in targets.
 from __future__ import annotations
 
 import binascii
-<<<<<<< HEAD
-from collections.abc import Callable, Sequence
-=======
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
->>>>>>> 8212ae40 (Dumpling's files are one more row source: SQL and CSV, compressed or not)
 from typing import Any
 
 import numpy as np

@@ -83,11 +83,6 @@ class Ledger:
         self.record(replace(change, tables={**change.tables, name: place}))
         self._empty(name)
 
-    def leave_out(self, name: TableName, change: ProgressChange) -> None:
-        """Drop a table, which nobody reads rows of until it is given to the target: `change` is its progress then."""
-        self.empty(name, change)
-        self.record(ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts, State.EXCLUDED)}))
-
     def empty_marked(self) -> None:
         """Drop the tables that a run has marked, except those that belong to another consumer by now."""
         if (change := spared(self.take, self.progress, self._naming)) is not None:

@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from consumer.codec import PROTOCOLS, protocol_of_file
+from consumer.codec import PROTOCOLS, protocol_of, protocol_of_file
 from consumer.codec.protocol import Undecided
 from consumer.ddl.changes import changes_of
 from consumer.errors import BadConfig
@@ -156,14 +156,14 @@ def check_keys_told(dialect: Dialect, assembly: Assembly) -> None:
     """Raises BadConfig where the place of a schema file shows that its release does not split updates of keys, and rows
     do not tell the old ones. That of v7.1.0, which does not either, shows nothing."""
     newer = "a release from v6.5.3 or v7.1.1 on"
-    if PROTOCOLS[dialect.protocol].key_loss(dialect, "", newer) is None:
+    if protocol_of(dialect).key_loss(dialect, "", newer) is None:
         return
     wanted = (file for name, files in assembly.files.items() if assembly.wanted(name) for file in files)
     folders = dict.fromkeys(file.folder for file in wanted)
     old = (schema for schema in map(assembly.catalog.schema, folders) if schema and schema.path.endswith(OLD_NAME))
     for schema in old:
         unsplit = f"by TiCDC v6.5.0 to v6.5.2, v6.6.0 or v7.0.0, one of which wrote {schema.path},"
-        loss = PROTOCOLS[dialect.protocol].key_loss(dialect, unsplit, newer)
+        loss = protocol_of(dialect).key_loss(dialect, unsplit, newer)
         if loss is not None:
             raise loss.about(str(schema.name))
 

@@ -12,7 +12,7 @@ from consumer.codec import protocol_of
 from consumer.errors import BadConfig, ConsumerError, CorruptFile
 from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
 from consumer.model.export import PACKINGS, DumplingFormat
-from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -91,7 +91,7 @@ class ExportReader:
         except UnicodeDecodeError as error:
             raise CorruptFile("the statement is not UTF-8", path=file.path) from error
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
         return {}
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:

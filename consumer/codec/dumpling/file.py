@@ -13,7 +13,7 @@ from consumer.codec.dumpling.cells import NotCells
 from consumer.codec.dumpling.forms import CsvForm, Form, SqlForm
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
-from consumer.codec.rows import BlockRows, LineAt, Time, first_refused
+from consumer.codec.rows import BlockRows, LineAt, Time, first_null, first_refused, required
 from consumer.codec.values import (
     base64_to_binary,
     big_endian_numbers,
@@ -97,10 +97,12 @@ class DumplingFile:
         if not kept.size:
             return schema.empty_table()
         self._check_columns(line)
-        none = np.zeros(len(kept), np.int64)
-        meta = [none + self._ts, np.ones(len(kept), np.bool_), none.astype(np.int32), none]
-        events = [np.zeros(len(kept), np.bool_)] if self._target.events else []
+        none, puts = np.zeros(len(kept), np.int64), np.ones(len(kept), np.bool_)
         columns = self._columns(cells, kept, line)
+        if (found := first_null(columns, required(self._target, self._written.values()), puts)) is not None:
+            raise self.place.null(found[0], line(int(kept[found[1]])))
+        meta = [none + self._ts, puts, none.astype(np.int32), none]
+        events = [~puts] if self._target.events else []
         return pa.Table.from_arrays([*map(pa.array, meta), *columns, *map(pa.array, events)], schema=schema)
 
     def _images(self, cells: pa.Table, which: Flags, line: LineAt) -> pa.Table:
