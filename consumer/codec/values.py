@@ -127,7 +127,7 @@ def from_text(values: pa.BinaryArray, written: Column, elements: Sequence[str], 
         raise CorruptFile("a text is not UTF-8", hint=f"replace the value upstream; {WITH_A_COPY}") from error
     match written.family:
         case Family.FLOAT | Family.DOUBLE:
-            return without_exponent(text)
+            return without_exponent(text.cast(pa.string()))
         case Family.ENUM:
             return enum_numbers(text, elements or written.elements)
         case Family.SET:
