@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -259,10 +260,15 @@ def test_a_server_holds_every_value(of_types: Export, server: SqlServer) -> None
         def rows(table: CaseTable) -> Rows:
             columns = ", ".join(case.read.format(f"`{case.column.name}`") for case in table.cases)
             cursor.execute(f"SELECT {columns} FROM `{DATABASE}`.`{table.name}`")
-            return cursor.fetchall()
+            return [list(map(_members_in_order, row)) for row in cursor.fetchall()]
 
         storage: Any = SimpleNamespace(tables=case_tables(csv=True))
-        assert differences(storage, rows, lambda value: value.mariadb) == []
+        assert differences(storage, rows, lambda value: _members_in_order(value.mariadb)) == []
+
+
+def _members_in_order(value: object) -> object:
+    """MySQL keeps the members of a document in an order of its own."""
+    return json.dumps(json.loads(value), sort_keys=True) if isinstance(value, str) and value[:1] == "{" else value
 
 
 def test_rules_are_followed_as_for_the_changefeed(scene: Scene) -> None:
