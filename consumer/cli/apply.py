@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.command import command, parse_table, wanted_tables
+from consumer.cli.command import APPLIES, command, parse_table, wanted_tables
 from consumer.cli.session import Invocation
 from consumer.cli.several import beside, in_turn
 
@@ -31,6 +31,7 @@ Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; 
 @command(
     "storage-consumer run --upstream-uri 's3://bucket/cdc?protocol=canal-json' "
     "--downstream-uri mysql://root@127.0.0.1:3306/ --flush-interval 5s --log-format json",
+    (*APPLIES, "start", "waiting"),
     endless=True,
     of_all=beside,
 )
@@ -44,6 +45,7 @@ def run(call: Invocation) -> int:
 @command(
     "storage-consumer once --upstream-uri 'file:///data/cdc?protocol=canal-json' "
     "--downstream-uri duckdb:///replica.duckdb --json",
+    (*APPLIES, "start"),
     of_all=in_turn,
 )
 def once(call: Invocation) -> int:
@@ -56,6 +58,7 @@ def once(call: Invocation) -> int:
 @command(
     "storage-consumer backfill --upstream-uri 's3://bucket/cdc?protocol=canal-json&region=eu-central-1' "
     "--downstream-uri mysql://root@127.0.0.1:3306/ --worker-count 8",
+    (*APPLIES, "start"),
     of_all=in_turn,
 )
 def backfill(call: Invocation) -> int:
@@ -67,7 +70,8 @@ def backfill(call: Invocation) -> int:
 
 @command(
     "storage-consumer load-export s3://bucket/export --upstream-uri 's3://bucket/cdc?protocol=canal-json' "
-    "--downstream-uri mysql://root@127.0.0.1:3306/"
+    "--downstream-uri mysql://root@127.0.0.1:3306/",
+    APPLIES,
 )
 def load_export(call: Invocation, export: Export, table: Some = None) -> int:
     """Load an export of Dumpling, and let its tables go on with the storage's changes. `once` and `run` follow. When it
@@ -80,7 +84,8 @@ def load_export(call: Invocation, export: Export, table: Some = None) -> int:
 
 @command(
     "storage-consumer replay --upstream-uri 's3://bucket/cdc?protocol=canal-json&region=eu-central-1' "
-    "--downstream-uri duckdb:///march.duckdb --from-ts 2026-03-01T00:00:00Z --to-ts 2026-04-01T00:00:00Z"
+    "--downstream-uri duckdb:///march.duckdb --from-ts 2026-03-01T00:00:00Z --to-ts 2026-04-01T00:00:00Z",
+    APPLIES,
 )
 def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     """Apply exactly the changes between two moments, into any target. When it is killed, run it again: it goes on, for
@@ -92,7 +97,8 @@ def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
 
 @command(
     "storage-consumer resync --table shop.orders --upstream-uri 'file:///data/cdc?protocol=canal-json' "
-    "--downstream-uri mysql://root@127.0.0.1:3306/"
+    "--downstream-uri mysql://root@127.0.0.1:3306/",
+    (*APPLIES, "start"),
 )
 def resync(call: Invocation, table: Table) -> int:
     """Empty one table of the target and load it again from the storage. Brings a stopped table back."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.command import command, parse_owner, wanted_tables
+from consumer.cli.command import READS, command, parse_owner, wanted_tables
 from consumer.cli.session import Invocation
 from consumer.cli.text import out
 from consumer.config.settings import TargetSettings
@@ -27,7 +27,8 @@ Yes = Annotated[bool, typer.Option("--yes", help="Remove it. Without this flag, 
 
 @command(
     "storage-consumer retry --table 'shop.*' --upstream-uri 'file:///data/cdc?protocol=canal-json' "
-    "--downstream-uri mysql://root@127.0.0.1:3306/ --dead-letters file:///data/dead-letters"
+    "--downstream-uri mysql://root@127.0.0.1:3306/ --dead-letters file:///data/dead-letters",
+    (*READS, "spark", "bad rows"),
 )
 def retry(call: Invocation, table: Tables = "*.*") -> int:
     """Take quarantined rows in again, as the storage has them now. A newer change of the same key wins."""
@@ -54,7 +55,8 @@ def _print_retry(result: RetryResult) -> None:
 
 @command(
     "storage-consumer skip-ddl --table shop.orders --version 470611618366488576 --reason 'done by hand' "
-    "--upstream-uri 'file:///data/cdc?protocol=canal-json' --downstream-uri mysql://root@127.0.0.1:3306/"
+    "--upstream-uri 'file:///data/cdc?protocol=canal-json' --downstream-uri mysql://root@127.0.0.1:3306/",
+    READS,
 )
 def skip_ddl(call: Invocation, table: Owner, version: Version, reason: Reason = "skipped by hand") -> int:
     """Record a DDL that the target refused as done, without executing it; the table goes on with the next round."""
@@ -67,7 +69,9 @@ def skip_ddl(call: Invocation, table: Owner, version: Version, reason: Reason = 
 
 
 @command(
-    "storage-consumer forget --name old --yes --downstream-uri mysql://root@127.0.0.1:3306/", settings=TargetSettings
+    "storage-consumer forget --name old --yes --downstream-uri mysql://root@127.0.0.1:3306/",
+    ("target", "process"),
+    settings=TargetSettings,
 )
 def forget(call: Invocation, yes: Yes = False) -> int:
     """Remove the progress of a consumer name that is no longer used. The target's tables stay as they are, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +14,9 @@ import typer
 from typer.models import ArgumentInfo
 
 from consumer.cli.session import OfAll, execute
+from consumer.config.fields import Part
 from consumer.config.settings import Settings
-from consumer.config.spelling import flag_of, is_several, metavar_of
+from consumer.config.spelling import flag_of, is_several, metavar_of, part_of
 from consumer.config.table_filter import table_filter
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
@@ -24,14 +25,23 @@ Body = Callable[..., int]
 """Takes an Invocation and the command's own flags by name; returns the exit code."""
 
 
+READS: tuple[Part, ...] = ("storage", "target", "names", "process")
+"""What the settings of a command are about that compares the target with the storage."""
+APPLIES: tuple[Part, ...] = (*READS, "spark", "bad rows", "applying")
+_FIRST = ("upstream_uri", "downstream_uri", "name", "tz", "tables", "start_ts", "flush_interval", "json_output")
+"""The settings that --help shows, of those that the command uses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, its help (the body's docstring), an example to run. `of_all` is what
-    takes the body's place for several consumers, with the body; None: the command is for one."""
+    """A command: its name, its help (the body's docstring), an example to run, and what the settings are about that it
+    uses. It takes the flags of all settings, so that one set of flags fits all commands, and shows those it uses.
+    `of_all` is what takes the body's place for several consumers, with the body; None: the command is for one."""
 
     name: str
     body: Body
     example: str
+    uses: tuple[Part, ...]
     endless: bool = False
     settings: type[Settings] = Settings
     of_all: OfAll | None = None
@@ -62,24 +72,29 @@ class Command:
         """The function typer parses flags for."""
         own = self.own
 
-        def run(config: str | None, **given: Any) -> None:
+        def run(config: str | None, help_all: bool, **given: Any) -> None:
             extras = {parameter.name: given.pop(parameter.name) for parameter in own}
             # Switches that are off and lists with nothing in them were not given; an empty text was, and is refused.
             flags = {field: value for field, value in given.items() if value or value == ""}
             body = partial(self.body, **extras)
             raise typer.Exit(execute(body, flags, config, kind=self.settings, endless=self.endless, of_all=self.of_all))
 
-        parameters = [_config_flag(), *own, *_setting_flags()]
+        parameters = [*own, _config_flag(), *_setting_flags(self.uses), _help_all_flag(self.uses)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
 
 def command(
-    example: str, *, endless: bool = False, settings: type[Settings] = Settings, of_all: OfAll | None = None
+    example: str,
+    uses: tuple[Part, ...],
+    *,
+    endless: bool = False,
+    settings: type[Settings] = Settings,
+    of_all: OfAll | None = None,
 ) -> Callable[[Body], Command]:
     """Declares the function below it as the command of its name. `program.COMMANDS` lists all of them."""
-    return lambda body: Command(body.__name__.replace("_", "-"), body, example, endless, settings, of_all)
+    return lambda body: Command(body.__name__.replace("_", "-"), body, example, uses, endless, settings, of_all)
 
 
 def _config_flag() -> inspect.Parameter:
@@ -89,20 +104,35 @@ def _config_flag() -> inspect.Parameter:
     return _parameter("config", Annotated[str | None, option], None)
 
 
-def _setting_flags() -> list[inspect.Parameter]:
-    return [_setting_flag(field) for field in Settings.model_fields if flag_of(field)]
+def _help_all_flag(uses: Collection[Part]) -> inspect.Parameter:
+    def show(context: typer.Context, wanted: bool) -> None:
+        if wanted:
+            for parameter in context.command.params:
+                field = str(parameter.name)
+                if field in Settings.model_fields:
+                    parameter.hidden = part_of(field) not in uses  # type: ignore[attr-defined]
+            print(context.get_help())
+            raise typer.Exit
+
+    option = typer.Option("--help-all", help="Show all flags of this command.", callback=show, is_eager=True)
+    return _parameter("help_all", Annotated[bool, option], False)
 
 
-def _setting_flag(field: str) -> inspect.Parameter:
+def _setting_flags(uses: Collection[Part]) -> list[inspect.Parameter]:
+    return [_setting_flag(field, uses) for field in Settings.model_fields if flag_of(field)]
+
+
+def _setting_flag(field: str, uses: Collection[Part]) -> inspect.Parameter:
+    hidden = field not in _FIRST or part_of(field) not in uses
     info = Settings.model_fields[field]
     spellings = ["-v", "--verbose"] if field == "verbose" else [flag_of(field)]
     text = (info.description or "").replace("`", "")
     metavar = metavar_of(field)
     if not metavar:
-        return _parameter(field, Annotated[bool, typer.Option(*spellings, help=text)], False)
+        return _parameter(field, Annotated[bool, typer.Option(*spellings, help=text, hidden=hidden)], False)
     if info.default and isinstance(info.default, (str, int)):
         text += f"  [default: {info.default}]"
-    option = typer.Option(*spellings, metavar=metavar, help=text)
+    option = typer.Option(*spellings, metavar=metavar, help=text, hidden=hidden)
     kind = list[str] if is_several(field) else str
     return _parameter(field, Annotated[kind | None, option], None)
 

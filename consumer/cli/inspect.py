@@ -38,6 +38,7 @@ Toml = Annotated[
 
 @command(
     "storage-consumer inspect --upstream-uri 's3://bucket/cdc?region=eu-central-1' --tables 'shop.*'",
+    ("storage", "process"),
     settings=InspectSettings,
 )
 def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False) -> int:

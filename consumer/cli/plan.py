@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.cli.command import command
+from consumer.cli.command import READS, command
 from consumer.cli.session import Invocation
 from consumer.cli.text import MOST_ROWS, masked_note, out, print_notes, table_text, way_back
 from consumer.model.names import behind_name
@@ -15,7 +15,10 @@ from consumer.results import PlannedStep, PlanResult
 _INDENT = " " * 6
 
 
-@command("storage-consumer plan --config changefeed.toml --upstream-uri file:///data/cdc --tables 'shop.*'")
+@command(
+    "storage-consumer plan --config changefeed.toml --upstream-uri file:///data/cdc --tables 'shop.*'",
+    (*READS, "bad rows", "applying", "start"),
+)
 def plan(call: Invocation) -> int:
     """Print the steps that `once` would do now, and change nothing."""
     from consumer import app

@@ -93,7 +93,11 @@ def with_two_dashes(arguments: Sequence[str], commands: Iterable[Command] = COMM
     """
     done: list[str] = []
     rest = list(arguments)
-    valued = {"--config": True, **{flag: bool(metavar_of(field)) for field, flag in _setting_flags()}}
+    valued = {
+        "--config": True,
+        "--help-all": False,
+        **{flag: bool(metavar_of(field)) for field, flag in _setting_flags()},
+    }
     for command in commands:
         valued |= command.flags
     while rest:

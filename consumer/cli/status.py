@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.command import command
+from consumer.cli.command import READS, command
 from consumer.cli.session import Invocation
 from consumer.cli.several import in_turn
 from consumer.cli.text import masked_note, out, print_notes, print_table, quarantined_lines, table_text, way_back
@@ -36,7 +36,7 @@ MaxLag = Annotated[
 ]
 
 
-@command("storage-consumer status --upstream-uri 'file:///data/cdc?protocol=canal-json' --json", of_all=in_turn)
+@command("storage-consumer status --upstream-uri 'file:///data/cdc?protocol=canal-json' --json", READS, of_all=in_turn)
 def status(call: Invocation, check: Check = False, max_lag: MaxLag = None) -> int:
     """Print how far the target is, how far behind, and which tables are stopped and why."""
     from consumer import app

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.command import command, parse_table
+from consumer.cli.command import READS, command, parse_table
 from consumer.cli.session import Invocation, tell
 from consumer.cli.text import out, print_table, table_text
 from consumer.errors import BadConfig
@@ -41,7 +41,8 @@ RepairSql = Annotated[
 
 @command(
     "storage-consumer verify --upstream-uri 'file:///data/cdc?protocol=canal-json' "
-    "--downstream-uri mysql://root@127.0.0.1:3306/"
+    "--downstream-uri mysql://root@127.0.0.1:3306/",
+    (*READS, "spark"),
 )
 def verify(
     call: Invocation,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from consumer.codec import PROTOCOLS
 from consumer.codec.protocol import Option, RowProtocol
 from consumer.config import values
+
+Part = Literal["process", "storage", "target", "names", "bad rows", "start", "spark", "applying", "waiting"]
+"""What a setting with a flag is about."""
 
 
 def setting(
@@ -22,11 +25,13 @@ def setting(
     file_key: str = "",
     several: bool = False,
     follows: bool = False,
+    part: Part = "applying",
 ) -> Any:
     """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file. A
-    flag can be given `several` times; it `follows` into the commands that are printed to go on with."""
+    flag can be given `several` times; it `follows` into the commands that are printed to go on with. Commands that use
+    its `part` show it in their help."""
     extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key, "file_key": file_key}
-    extra |= {"several": several, "follows": follows}
+    extra |= {"several": several, "follows": follows, "part": part}
     return Field(default, description=description, json_schema_extra=extra)
 
 

@@ -74,18 +74,24 @@ class Settings(_OfProtocols):
         metavar="URI",
         several=True,
         follows=True,
+        part="storage",
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
         "duckdb:///replica.duckdb",
         "The target: `mysql://user:password@host:port/` or `duckdb:///file.duckdb`.",
         metavar="URI",
         follows=True,
+        part="target",
     )
     protocol: Annotated[str, BeforeValidator(values.protocol)] = setting(
         ..., f"How the changefeed encodes rows: {' or '.join(f'`{p}`' for p in PROTOCOLS)}.", flag=False, file="[sink]"
     )
     name: Annotated[str, BeforeValidator(values.consumer_name)] = setting(
-        "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME", follows=True
+        "default",
+        "The name of the progress in the target. Each upstream needs its own.",
+        metavar="NAME",
+        follows=True,
+        part="target",
     )
     upstreams: tuple[Any, ...] = setting(
         (), "Several storages: `[[consumer.upstreams]]` with `name`, `uri` and own settings (docs/several.md).",
@@ -107,14 +113,19 @@ class Settings(_OfProtocols):
         flag=False,
     )
     only: str | None = setting(
-        None, "Of several upstreams and targets: only those with this name.", metavar="NAME", follows=True
+        None,
+        "Of several upstreams and targets: only those with this name.",
+        metavar="NAME",
+        follows=True,
+        part="process",
     )
-    master: str = setting("local[*]", "The Spark master URL.", metavar="URL", follows=True)
+    master: str = setting("local[*]", "The Spark master URL.", metavar="URL", follows=True, part="spark")
     spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = setting(
         (),
         "A Spark property `K=V`. Can be given several times (in the environment, separated by `;`).",
         metavar="K=V",
         several=True,
+        part="spark",
     )
     tables: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (),
@@ -122,19 +133,20 @@ class Settings(_OfProtocols):
         metavar="RULE..",
         several=True,
         follows=True,
+        part="storage",
     )
     routes: Annotated[tuple[Route, ...], BeforeValidator(values.routes)] = setting(
         (),
         "What tables have another name in the target, as `shop.* -> replica.*`, or are merged into one, as"
         " `shard_*.t -> shop.t merge _source`. The first match decides. Can be given several times (docs/shaping.md).",
-        metavar="FROM -> TO", several=True, follows=True, key="route", file_key="routes",
+        metavar="FROM -> TO", several=True, follows=True, key="route", file_key="routes", part="names",
     )  # fmt: skip
     table_modes: Annotated[tuple[TableModeRule, ...], BeforeValidator(read_table_modes)] = setting(
         (),
         "What tables of the target keep: `mirror` upstream's rows, `append` each change, `soft-delete` deleted rows"
         " too, or `history` each version of a row."
         " `RULE = MODE`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
-        metavar="RULE = MODE", several=True, follows=True, key="table-mode", file_key="table-modes",
+        metavar="RULE = MODE", several=True, follows=True, key="table-mode", file_key="table-modes", part="names",
     )  # fmt: skip
     event_filters: Annotated[tuple[EventFilterRule, ...], tables_of("event-filters")] = setting(
         (),
@@ -167,7 +179,11 @@ class Settings(_OfProtocols):
         flag=False,
     )
     file_index_width: Annotated[int, BeforeValidator(values.index_width)] = setting(
-        20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N", follows=True
+        20,
+        "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.",
+        metavar="N",
+        follows=True,
+        part="storage",
     )
     date_separator: Annotated[str | None, BeforeValidator(values.date_separator)] = setting(
         None, "The changefeed's date level: `none`, `year`, `month` or `day`. If unset, it is found from the paths.",
@@ -189,13 +205,17 @@ class Settings(_OfProtocols):
         (), "Which columns TiCDC writes: its own `[[sink.column-selectors]]`.", flag=False, file="[sink]"
     )
     flush_interval: Annotated[float, BeforeValidator(values.duration)] = setting(
-        "10s", "How often `run` looks for new files, as a Go duration: `500ms`, `10s`, `1m30s`.", metavar="D"
+        "10s",
+        "How often `run` looks for new files, as a Go duration: `500ms`, `10s`, `1m30s`.",
+        metavar="D",
+        part="waiting",
     )
     max_wait: Annotated[float, BeforeValidator(values.wait)] = setting(
         "1m",
         "How long to retry if the target, the storage or a lock does not let a step through. Then the command exits"
         " with 4, and `run` starts a new round. `0`: no retries.",
         metavar="D",
+        part="target",
     )
     tz: Annotated[str, BeforeValidator(values.zone_name)] = setting(
         "System",
@@ -203,12 +223,14 @@ class Settings(_OfProtocols):
         " binds `--name` to it.",
         metavar="ZONE",
         follows=True,
+        part="storage",
     )
     worker_count: Count = setting(
         16,
         "The maximum number of connections to the target that write rows at a time, and of those that execute"
         " statements. A few more hold the lease and read.",
         metavar="N",
+        part="spark",
     )
     round_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
         "4GiB",
@@ -236,7 +258,11 @@ class Settings(_OfProtocols):
         flag=False,
     )
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = setting(
-        None, "Only if there is no `metadata`: `max`, or the TSO to stop at.", metavar="max|TSO", follows=True
+        None,
+        "Only if there is no `metadata`: `max`, or the TSO to stop at.",
+        metavar="max|TSO",
+        follows=True,
+        part="storage",
     )
     ddl: DdlRules = setting(
         "evolve", "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
@@ -249,6 +275,7 @@ class Settings(_OfProtocols):
         " checkpoint; the last match decides. Can be given several times (docs/moments.md).",
         metavar="[RULE=]TSO|TIME",
         several=True,
+        part="start",
     )
     file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = setting(
         None,
@@ -264,12 +291,14 @@ class Settings(_OfProtocols):
         metavar="[RULE=]ACTION",
         several=True,
         follows=True,
+        part="bad rows",
     )
     dead_letters: Annotated[Uri | None, BeforeValidator(values.dead_letters)] = setting(
         None,
         "Where quarantined rows are kept: a folder or bucket, in the form of `--upstream-uri`. `quarantine` needs it.",
         metavar="URI",
         follows=True,
+        part="bad rows",
     )
     max_bad_rows: Count = setting(1000, "The most quarantined rows of a table. With more of them it stops.", flag=False)
     syncpoints: Annotated[int, BeforeValidator(values.none_or_more)] = setting(
@@ -300,15 +329,19 @@ class Settings(_OfProtocols):
         flag=False,
     )
     log_level: Annotated[str, BeforeValidator(values.log_level)] = setting(
-        "info", "`debug`, `info`, `warning` or `error`.", metavar="LEVEL"
+        "info", "`debug`, `info`, `warning` or `error`.", metavar="LEVEL", part="process"
     )
     log_format: Annotated[str, BeforeValidator(values.log_format)] = setting(
-        "text", "`text` or `json`.", metavar="text|json"
+        "text", "`text` or `json`.", metavar="text|json", part="process"
     )
-    log_file: str | None = setting(None, "Write the log to this file instead of stderr.", metavar="FILE")
-    enable_profiling: Switch = setting(False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.")
-    verbose: Switch = setting(False, "Log debug messages and print the trace of an error.")
-    json_output: Switch = setting(False, "End stdout with the result as one JSON object.", key="json")
+    log_file: str | None = setting(
+        None, "Write the log to this file instead of stderr.", metavar="FILE", part="process"
+    )
+    enable_profiling: Switch = setting(
+        False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.", part="process"
+    )
+    verbose: Switch = setting(False, "Log debug messages and print the trace of an error.", part="process")
+    json_output: Switch = setting(False, "End stdout with the result as one JSON object.", key="json", part="process")
 
     _group: tuple[str, Mapping[str, Uri]] = PrivateAttr(("", {}))
 

@@ -38,6 +38,11 @@ def follows(field: str) -> bool:
     return bool(_extra(field)["follows"])
 
 
+def part_of(field: str) -> str:
+    """What a setting is about (`fields.Part`)."""
+    return str(_extra(field)["part"])
+
+
 def metavar_of(field: str) -> str:
     """What stands for the value in help texts, "" for a switch."""
     return str(_extra(field)["metavar"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +54,43 @@ def test_a_command_that_is_named_is_made_alone(monkeypatch: pytest.MonkeyPatch) 
 def test_a_word_that_is_no_command_is_compared_with_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("statsu") == 2
     assert "Did you mean 'status'?" in capsys.readouterr().err
+
+
+_GENERAL = {"--log-level", "--log-file", "--only", "--max-wait", "--enable-profiling"}
+_OF_ROUNDS = {"--consistency", "--on-bad-row", "--accept-key-loss"}
+_OF_SPARK = {"--master", "--spark-conf", "--worker-count"}
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "all_of_it", "never"),
+    [
+        ("forget", {"--yes", "--name", "--downstream-uri", "--json"}, _GENERAL, {"--upstream-uri", "--tz", "--tables"}),
+        ("inspect", {"--toml", "--time-range", "--upstream-uri"}, {"--log-level"}, {"--downstream-uri", "--name"}),
+        ("status", {"--check", "--max-lag", "--tz"}, _GENERAL | {"--route"}, {"--start-ts", *_OF_ROUNDS, *_OF_SPARK}),
+        ("verify", {"--repair", "--table", "--tz"}, _GENERAL | _OF_SPARK, {"--consistency", "--flush-interval"}),
+        ("once", {"--start-ts", "--tables", "--config"}, _GENERAL | _OF_ROUNDS | _OF_SPARK, {"--flush-interval"}),
+        ("run", {"--flush-interval", "--tables"}, _GENERAL | _OF_ROUNDS | _OF_SPARK, set()),
+    ],
+)
+def test_help_shows_what_a_command_uses(
+    name: str, own: set[str], all_of_it: set[str], never: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own flags and those that everybody needs; behind --help-all also the general ones."""
+    short, long = _flags_in_help(name, "--help", capsys), _flags_in_help(name, "-help-all", capsys)
+    assert own <= short < long
+    assert not all_of_it & (short - own)
+    assert all_of_it <= long
+    assert not never & long
+
+
+def test_a_flag_that_the_help_does_not_show_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One set of flags fits all commands: those that are printed to go on with have the flags of the command before."""
+    target = f"duckdb:///{tmp_path}/replica.duckdb"
+    assert exit_code("forget", "--name", "old", "--downstream-uri", target, "--consistency", "table") == 2
+    assert "no progress under the name 'old'" in capsys.readouterr().err
+
+
+def _flags_in_help(name: str, flag: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    assert exit_code(name, flag) == 0
+    options = capsys.readouterr().out.partition("Options:")[2].partition("Example:")[0]
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", options, re.MULTILINE))
