@@ -247,6 +247,8 @@ GROUPS = {
             "e2e/test_full_disk.py",
             "integration/mysql/test_trash.py::test_a_death_before_any_statement_ends_the_same",
             "e2e/test_rounds.py::test_rows_of_tables_with_no_key_count_once_whenever_a_run_dies",
+            "e2e/test_load_export.py::test_killed_anywhere_on_a_target_nothing_is_lost_or_doubled",
+            "e2e/test_load_export.py::test_killed_anywhere_the_table_of_a_target_comes_back",
         ),
         programs=(
             ("pytest", "tests/e2e/test_kill.py"),

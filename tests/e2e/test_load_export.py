@@ -169,15 +169,7 @@ def test_the_rows_of_the_export_then_the_changes_above_it(scene: Scene) -> None:
     assert scene.ask(audit)[0] == ("load-export", 5, 5)
 
 
-@pytest.mark.parametrize(("kind", "stride"), [("memory", 1), ("duckdb", 5), ("mariadb", 7)])
-def test_killed_anywhere_nothing_is_lost_or_doubled(
-    kind: str, stride: int, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kind == "mariadb":
-        server = request.getfixturevalue("fresh_mariadb")
-        scene = Scene(tmp_path, server.url(), server.execute)
-    else:
-        scene = _scene(kind, tmp_path)
+def killed_anywhere(scene: Scene, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     world(scene)
     uri = str(scene.export.finish())
     with monkeypatch.context() as patched:
@@ -185,6 +177,14 @@ def test_killed_anywhere_nothing_is_lost_or_doubled(
     assert scene.names == {"default"}
     done(scene.once(20))
     is_whole(scene)
+
+
+def test_killed_anywhere_nothing_is_lost_or_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_anywhere(_scene("memory", tmp_path), 1, monkeypatch)
+
+
+def test_killed_anywhere_on_a_target_nothing_is_lost_or_doubled(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_anywhere(scene, 3, monkeypatch)
 
 
 def _scene(kind: str, folder: Path) -> Scene:
@@ -331,14 +331,7 @@ def test_it_can_be_loaded_again_from_the_same_export(duck: Scene) -> None:
         assert duck.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
 
 
-@pytest.mark.parametrize(("kind", "stride"), [("memory", 1), ("duckdb", 6)])
-def test_killed_anywhere_the_table_comes_back(
-    kind: str, stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = (
-        f"memory://{str(tmp_path).strip('/').replace('/', '-')}" if kind == "memory" else f"duckdb:///{tmp_path / 'r'}"
-    )
-    scene = Scene(tmp_path, url, _memory(url) if kind == "memory" else Duck(tmp_path / "r"))
+def killed_while_a_table_comes_back(scene: Scene, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     running(scene)
     uri = str(scene.export.finish())
     only: Any = wanted_tables("d.t", False)
@@ -350,6 +343,14 @@ def test_killed_anywhere_the_table_comes_back(
         done(once_through_crashes(scene.settings(), stride, patched, run))
     done(scene.once(20))
     assert scene.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
+
+
+def test_killed_anywhere_the_table_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_while_a_table_comes_back(_scene("memory", tmp_path), 1, monkeypatch)
+
+
+def test_killed_anywhere_the_table_of_a_target_comes_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_while_a_table_comes_back(scene, 3, monkeypatch)
 
 
 def test_a_run_between_two_tries_spoils_nothing(duck: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import botocore.auth
+import duckdb
 import pytest
 
 from tests.fault_proxy import FAULTS, FaultProxy
 from tests.s3_server import READER, S3Server
-from tests.support.command_line import DEMO, DEMO_TABLES, CommandLine, duckdb_tables
+from tests.support.command_line import DEMO, DEMO_TABLES, T_CREATED, CommandLine, duckdb_tables
+from tests.support.export import Export
 
 
 @pytest.fixture
@@ -73,3 +76,25 @@ def test_a_role_is_not_asked_for_and_its_keys_are_taken(cli: CommandLine, s3_ser
     assert (left.code, "give access-key, secret-access-key and session-token" in left.err) == (2, True)
     assert "access-key=" in uri
     assert cli.run("once", "--upstream-uri", uri).code == 0
+
+
+def test_an_export_is_loaded_over_a_bad_network(
+    cli: CommandLine, s3_server: S3Server, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    export = Export(tmp_path / "export", T_CREATED - 1, "csv", ".gz", rows_per_file=2)
+    export.database("du")
+    create = "CREATE TABLE `old` (`id` int NOT NULL,`v` varchar(9) DEFAULT NULL,PRIMARY KEY (`id`))"
+    export.table("du", "old", create, ["id", "v"], [(1, "a"), (2, None), (3, "c")])
+    s3_server.put_directory(export.finish(), "export")
+    rnd = random.Random(12)
+    proxy.fault = lambda method, path: rnd.choice(FAULTS) if rnd.random() < 0.2 else None
+    uris = [s3_server.uri(folder, endpoint=proxy.endpoint) for folder in ("export", "demo")]
+    left = cli.run("load-export", uris[0], "--upstream-uri", uris[1], "--accept-gap")
+    assert left.code == 0
+    assert cli.run("once", "--upstream-uri", uris[1]).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+    with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
+        assert connection.sql("FROM du.old ORDER BY id").fetchall() == [(1, "a"), (2, None), (3, "c")]
+    left = cli.run("load-export", f"{uris[0].replace('/export', '/nowhere')}", "--upstream-uri", uris[1])
+    assert (left.code, "has no `metadata`" in left.err) == (2, True)
+    assert not any(secret in left.err + left.out for secret in READER)
