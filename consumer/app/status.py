@@ -15,6 +15,7 @@ from consumer.model.naming import naming_from
 from consumer.model.progress import DdlState, Progress, State
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
+from consumer.pipeline.opening import copied_files
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
@@ -58,6 +59,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
 def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, progress: Progress) -> StatusResult:
     """`found` with what the storage adds: files to be read, stopped tables that can be loaded again."""
     listing = ports.reader.listing(found.checkpoint_ts or 0, progress)
+    progress = progress.after(copied_files(ports.reader, listing, progress, {}))
     assembly = Assembly.of(listing, progress, options.rules.wanted)
     check_begun(options.rules.naming, assembly, progress)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]

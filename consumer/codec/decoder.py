@@ -3,9 +3,11 @@ nearly as much for ten rows as for a thousand."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +46,7 @@ class SliceDecoder:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._changes_of = changes
         self._target, self._dialect, self._layout = target, dialect, layout
+        self._sums = dialect.timeless and piece.length == piece.size  # whose blocks are its bytes as they are
         self._most = target.load.quarantine
         """Of bad lines; None: none."""
         self.stat = FileStat(piece.path, 0, 0, 0)
@@ -56,11 +59,16 @@ class SliceDecoder:
         """
         if not self._piece.size:  # the one that TiCDC has only created so far is not listed
             raise self._file.place.corrupt("the file is empty")
+        checksum = zlib.crc32(self._file.header)
         for block in self._lines.blocks():
+            if self._sums:
+                checksum = zlib.crc32(block.text, checksum)
             for changes, stat in self._decoded(block):
                 self.stat += stat
                 if changes is not None and changes.num_rows:
                     yield changes
+        if self._sums:
+            self.stat = replace(self.stat, checksum=checksum)
 
     def _decoded(self, block: Block) -> Iterator[tuple[pa.Table | None, FileStat]]:
         quarantined = self._quarantined
@@ -122,7 +130,7 @@ class SliceDecoder:
     @cached_property
     def _lines(self) -> SliceLines:
         file = self._file
-        return SliceLines(*self._unpacked, file.ends, file.place, self._block_bytes, file.header)
+        return SliceLines(*self._unpacked, file.ends, file.place, self._block_bytes, len(file.header))
 
 
 SMALL_BYTES = 256 << 10
@@ -174,6 +182,8 @@ def decode_pack(
         changes = changes_of(rows, inside, _origin(pieces, counts))
     except (ValueError, TableError):
         return None
+    if dialect.timeless:
+        stats = [replace(stat, checksum=zlib.crc32(text)) for stat, text in zip(stats, texts, strict=True)]
     return changes, stats
 
 

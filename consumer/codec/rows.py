@@ -62,15 +62,15 @@ class Time(NamedTuple):
 
 
 class RowFile(Protocol):
-    """A file, or several of the same columns one after the other, whose rows are decoded. `header` is the length of a
-    first line that is no row."""
+    """A file, or several of the same columns one after the other, whose rows are decoded. `header` is a first line
+    that is no row, b"" for none."""
 
     @property
     def place(self) -> Place: ...
     @property
     def ends(self) -> LineEnds: ...
     @property
-    def header(self) -> int: ...
+    def header(self) -> bytes: ...
 
     def rows(self, block: Block, line_at: LineAt, blame: bool = True) -> BlockRows | None:
         """None where all lines are blank. Raises CorruptFile, SchemaDrift; without `blame` any line of the block may be

@@ -251,7 +251,9 @@ class FileStat:
     `doubled_times` count values of a task's slices that cannot be proven, in one of its statistics: texts in which
     TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two moments on the changefeed's clock. `first_ts` and `last_ts`
     are the least and the greatest commit-ts up to the window's end, `unseen_ts` the least of a dropped row outside of
-    the slice's `seen`; each 0 for none. `quarantined` are lines that were quarantined; `rows` counts them too.
+    the slice's `seen`; each 0 for none. `checksum` is the CRC-32 of the content of a whole file whose rows have no
+    time, 0 of others: of a row with a time, that tells whether it is new. `quarantined` are lines that were
+    quarantined; `rows` counts them too.
     """
 
     path: str
@@ -265,6 +267,7 @@ class FileStat:
     first_ts: int = 0
     last_ts: int = 0
     unseen_ts: int = 0
+    checksum: int = 0
     quarantined: tuple[BadRow, ...] = ()
 
     def __add__(self, other: FileStat) -> FileStat:

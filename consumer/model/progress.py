@@ -68,22 +68,28 @@ NOT_READ = -1
 @dataclass(frozen=True, slots=True, order=True)
 class OpenFile:
     """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none. One
-    of size NOT_READ was not: it is read from its beginning."""
+    of size NOT_READ was not: it is read from its beginning. `checksum` is that of its content, 0 where it is not known
+    (see `FileStat`)."""
 
     index: int
     next_ts: int
     size: int
     stamp: str
+    checksum: int = 0
 
     def holds(self, file: DataFile) -> bool:
         """Whether `file` is still the one that was read, as far as is known."""
         return (self.size, self.stamp) in ((0, ""), (file.size, file.stamp))
 
+    def may_hold(self, file: DataFile) -> bool:
+        """Whether its checksum tells if `file`, which has another stamp, is still the one that was read."""
+        return bool(self.checksum) and self.size == file.size and self.stamp != file.stamp
+
 
 @dataclass(frozen=True, slots=True)
 class FolderProgress:
-    """Files 1..`done` are applied wholly and not read again; `size` and `stamp` are those of file `done`, 0 and ""
-    where that was not seen.
+    """Files 1..`done` are applied wholly and not read again; `size`, `stamp` and `checksum` are those of file `done`,
+    0 and "" where that was not seen.
 
     `open` are files above `done` that were read: waiting for their rest, done out of order, or such that TiCDC may
     write anew. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
@@ -100,6 +106,7 @@ class FolderProgress:
     first_ts: int = 0
     last_ts: int = 0
     gone_ts: int = 0
+    checksum: int = 0
 
     @property
     def waits(self) -> bool:
@@ -110,7 +117,19 @@ class FolderProgress:
     @property
     def last(self) -> OpenFile:
         """The record of file `done`."""
-        return OpenFile(self.done, 0, self.size, self.stamp)
+        return OpenFile(self.done, 0, self.size, self.stamp, self.checksum)
+
+    def copied(self, file: DataFile) -> FolderProgress:
+        """The folder where `file` holds what was read, and only its stamp is another one."""
+        if file.index == self.done:
+            return replace(self, stamp=file.stamp)
+        left = (replace(entry, stamp=file.stamp) if entry.index == file.index else entry for entry in self.open)
+        return replace(self, open=tuple(left))
+
+    def done_to(self, last: OpenFile, left: Iterable[OpenFile]) -> FolderProgress:
+        """The folder with `last` as the record of the last done file, and those in `left` above it."""
+        done, size, stamp, checksum = last.index, last.size, last.stamp, last.checksum
+        return replace(self, done=done, size=size, stamp=stamp, checksum=checksum, open=tuple(left))
 
     def with_rows(self, times: Collection[int], position: int) -> FolderProgress:
         """The folder once rows with these commit-ts were read, where the table was at `position` before."""

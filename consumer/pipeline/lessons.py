@@ -115,3 +115,5 @@ class Lessons:
     collisions: Collisions = field(default_factory=Collisions)
     bounds: dict[DataFile, Bounds] = field(default_factory=dict)
     """Of the files that the last round had to separate."""
+    checksums: dict[DataFile, int] = field(default_factory=dict)
+    """Of files that are not as they were listed when they were read."""

@@ -21,7 +21,7 @@ from consumer.pipeline.gone import all_gone
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.loads import LoadRunner
-from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
+from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.snapshot import check_times, next_end, part_of
@@ -222,6 +222,8 @@ class ConsumerManager:
         """What the round of `listing` begins with, once it is recorded which tables begin at a moment of their own."""
         options, ledger, reader = self.options, self.ledger, self.ports.reader
         check_routes(options.rules.naming, ledger.progress, ledger.marked)
+        if (copied := copied_files(reader, listing, ledger.progress, self._lessons.checksums)).folders:
+            ledger.record(copied)
         ledger.empty_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
         if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:

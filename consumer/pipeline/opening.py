@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
+from consumer.errors import StorageChanged, StorageUnavailable
 from consumer.model.ddl_policy import PolicyOf
-from consumer.model.files import Folder, Listing
-from consumer.model.progress import Progress, ProgressChange
+from consumer.model.files import DataFile, Folder, Listing
+from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.table_rules import TableRules
 from consumer.pipeline.options import RoundOptions
 from consumer.plan import shaping, table_modes
@@ -17,10 +21,48 @@ from consumer.plan.let_in import let_in
 from consumer.plan.routing import check_begun
 from consumer.plan.starting import check_exchanged, starting
 from consumer.plan.survey import check_decided, check_keys_told, check_protocol
-from consumer.ports import StorageReader
+from consumer.plan.unread import rewritten_files
+from consumer.ports import RangeReader, StorageReader
 
 _MOST_LISTINGS = 4
 """Under a writer that never rests each listing can show another gap."""
+
+
+_AT_A_TIME, _PART_BYTES = 16, 4 << 20
+"""Files that are looked at whole, and how much of each is held."""
+
+
+def copied_files(
+    reader: StorageReader, listing: Listing, progress: Progress, known: dict[DataFile, int]
+) -> ProgressChange:
+    """What to record of files that have another stamp than when they were read, and the same content: somebody has
+    copied the storage. Only those are read for it whose checksum was recorded, and whose size is as it was. `known` are
+    the checksums of files, and gets what is learnt of them."""
+    listed = (file for files in listing.files.values() for file in files)
+    asked = [(file, then) for file, then in rewritten_files(listed, progress.folders) if then.may_hold(file)]
+    if not asked:
+        return ProgressChange()
+    new = [file for file, _ in asked if file not in known]
+    with ThreadPoolExecutor(_AT_A_TIME, "look") as pool:
+        found = zip(new, pool.map(partial(_checksum, reader.range_reader()), new), strict=True)
+        known |= {file: checksum for file, checksum in found if checksum is not None}
+    folders: dict[Folder, FolderProgress] = {}
+    for file, then in asked:
+        if known.get(file) == then.checksum:
+            folders[file.folder] = folders.get(file.folder, progress.folders[file.folder]).copied(file)
+    return ProgressChange(folders=folders)
+
+
+def _checksum(reader: RangeReader, file: DataFile) -> int | None:
+    """That of the file's content, None where it cannot be read: its table's load tells why."""
+    checksum = 0
+    try:
+        for offset in range(0, file.size, _PART_BYTES):
+            part = reader.read(file, offset, min(_PART_BYTES, file.size - offset))
+            checksum = zlib.crc32(part, checksum)
+    except (StorageChanged, StorageUnavailable):
+        return None
+    return checksum
 
 
 def assembly_of(reader: StorageReader, listing: Listing, progress: Progress, options: RoundOptions) -> Assembly:

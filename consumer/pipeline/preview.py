@@ -20,7 +20,7 @@ from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
 from consumer.pipeline.files import bounds_of_ended, left_to_nobody
 from consumer.pipeline.gone import gone
 from consumer.pipeline.ledger import spared
-from consumer.pipeline.opening import assembly_of, begins_tables, opens_round
+from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
@@ -48,6 +48,7 @@ def preview(
 
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
+    progress = progress.after(copied_files(reader, listing, progress, {}))
     assembly = assembly_of(reader, listing, progress, options)
     begun: list[Note] = []
     for opening in (begins_tables, opens_round):

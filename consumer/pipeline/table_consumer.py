@@ -105,13 +105,14 @@ class TableConsumer:
             if stat.last_ts:
                 times[of_path[stat.path]] += [stat.first_ts, stat.last_ts]
         unread = {entry.file.path for entry in self.state.unread} | self.state.put_off
+        checksums = {stat.path: stat.checksum for stat in stats}
         found = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):
             if folder in times:
                 files, end = list(group), self._goes_on.get(folder)
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
-                after = folder_after(place, files, read, unread, end).with_rows(times[folder], position)
+                after = folder_after(place, files, read, unread, end, checksums).with_rows(times[folder], position)
                 anew = were_others((file for file in files if file.path in above), place)
                 gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
                 found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)

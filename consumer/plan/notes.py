@@ -94,8 +94,9 @@ def _two_schemas(catalog: Catalog) -> Iterator[Note]:
 
 def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[Note]:
     files = [file for name, group in assembly.files.items() if assembly.wanted(name) for file in group]
-    for file, size in rewritten_files(files, progress.folders):
-        how = f"has {file.size} bytes as before" if file.size == size else f"had {size} bytes and has {file.size} now"
+    for file, then in rewritten_files(files, progress.folders):
+        same = file.size == then.size
+        how = f"has {file.size} bytes as before" if same else f"had {then.size} bytes and has {file.size} now"
         text = f"{file.path} was rewritten after it was read ({how}): its new rows are applied"
         yield Note(NoteKind.REWRITTEN_FILE, text)
     for folder in sorted(assembly.whole):

@@ -197,10 +197,7 @@ def summed_up(listing: Listing, progress: Progress) -> dict[Folder, FolderProgre
     """Folders that are closed, without what is known of each file that might have been written anew."""
     closed = ((folder, progress.folders.get(folder, FolderProgress())) for folder in listing.closed)
     lasts = ((folder, place, place.open[-1]) for folder, place in closed if place.open and not place.waits)
-    return {
-        folder: replace(place, done=last.index, size=last.size, stamp=last.stamp, open=())
-        for folder, place, last in lasts
-    }
+    return {folder: place.done_to(last, ()) for folder, place, last in lasts}
 
 
 def cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:

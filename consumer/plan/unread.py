@@ -80,8 +80,9 @@ def _is_another(known: OpenFile, file: DataFile) -> bool:
 
 def rewritten_files(
     files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
-) -> Iterator[tuple[DataFile, int]]:
-    """Files that are no longer what was read, each with its size then. Of a folder's done files the last is known."""
+) -> Iterator[tuple[DataFile, OpenFile]]:
+    """Files that are no longer what was read, each with the record of that. Of a folder's done files the last is
+    known."""
     opened: dict[Folder, dict[int, OpenFile]] = {}
     for file in files:
         place = folders.get(file.folder)
@@ -91,7 +92,7 @@ def rewritten_files(
             opened[file.folder] = {entry.index: entry for entry in place.open}
         known = _known(file.index, place, opened[file.folder])
         if known is not None and _is_another(known, file):
-            yield file, known.size
+            yield file, known
 
 
 def were_others(files: Iterable[DataFile], folder: FolderProgress) -> bool:
@@ -108,8 +109,10 @@ def folder_after(
     read: Mapping[str, int],
     unread: Collection[str] = (),
     end: int | None = None,
+    checksums: Mapping[str, int] | None = None,
 ) -> FolderProgress:
-    """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
+    """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none,
+    `checksums` to that of its content, where it is known.
 
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
@@ -117,50 +120,54 @@ def folder_after(
     files may be written anew, or to the end of a hole behind it, which was accepted, and back to there.
     """
     listed = list(files)
-    done, size, stamp = folder.done, folder.size, folder.stamp
+    last, sums = folder.last, checksums or {}
     later = {file.index for file in listed if file.path in unread and file.path not in read}
     entries = {entry.index: entry for entry in folder.open if entry.next_ts or entry.index not in later}
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
-    left = next((index for index in again if index <= done), None)
-    if end is not None and end < done:
+    left = next((index for index in again if index <= last.index), None)
+    if end is not None and end < last.index:
         # A number that is not there yet is not done: all files can have been taken away, and the first ones be anew.
-        left = min(left or done, 1 + max((file.index for file in listed if file.index <= end), default=0))
+        left = min(left or last.index, 1 + max((file.index for file in listed if file.index <= end), default=0))
     if left is not None:
         below = next((file for file in listed if file.index == left - 1), None)
-        known = [f for f in listed if left <= f.index <= done and f.path not in read and f.index not in later]
-        entries |= {file.index: OpenFile(file.index, 0, file.size, file.stamp) for file in known}
-        done, size, stamp = (below.index, below.size, below.stamp) if below else (left - 1, 0, "")
+        known = [f for f in listed if left <= f.index <= last.index and f.path not in read and f.index not in later]
+        entries |= {file.index: last if file.index == last.index else _as_listed(file) for file in known}
+        last = _as_listed(below) if below else OpenFile(left - 1, 0, 0, "")
     for file in listed:
-        if file.path not in read or file.index < done:
+        if file.path not in read or file.index < last.index:
             continue
-        if file.index == done:
-            size, stamp = file.size, file.stamp
+        found = OpenFile(file.index, read[file.path], file.size, file.stamp, sums.get(file.path, 0))
+        if file.index == last.index:
+            last = found
         else:
-            entries[file.index] = OpenFile(file.index, read[file.path], file.size, file.stamp)
+            entries[file.index] = found
     if end is not None:
-        numbers = pairwise(sorted([done, *(index for index in entries if index > done)]))
+        numbers = pairwise(sorted([last.index, *(index for index in entries if index > last.index)]))
         end = max([end, *(later for number, later in numbers if later > number + 1)])
     for file in listed:
-        if file.index <= done:
+        if file.index <= last.index:
             continue
         entry = entries.get(file.index)
         if entry is None or entry.next_ts or (end is not None and file.index > end):
             break
-        done, size, stamp = file.index, file.size, file.stamp
-    rest = tuple(sorted(entry for entry in entries.values() if entry.index > done))
-    return replace(folder, done=done, size=size, stamp=stamp, open=rest)
+        last = entry
+    return folder.done_to(last, sorted(entry for entry in entries.values() if entry.index > last.index))
+
+
+def _as_listed(file: DataFile) -> OpenFile:
+    """The record of a done file of which no more is known."""
+    return OpenFile(file.index, 0, file.size, file.stamp)
 
 
 def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Collection[int]) -> FolderProgress:
     """`folder` with the numbers in `unread` to be read again; `files` are all that are listed of it, in order."""
     listed = {file.index: file for file in files}
     done = min([folder.done, *(index - 1 for index in unread)])
-    read = [OpenFile(at, 0, file.size, file.stamp) for at, file in listed.items() if done < at <= folder.done]
+    read = [_as_listed(file) for at, file in listed.items() if done < at <= folder.done]
     rest = tuple(entry for entry in sorted([*read, *folder.open]) if entry.index not in unread)
     if done == folder.done:
         return replace(folder, open=rest)
-    last = listed.get(done)
-    return replace(folder, done=done, size=last.size if last else 0, stamp=last.stamp if last else "", open=rest)
+    return folder.done_to(_as_listed(listed[done]) if done in listed else OpenFile(done, 0, 0, ""), rest)
 
 
 def folder_with_due(folder: FolderProgress, files: Iterable[DataFile], index: int, next_ts: int) -> FolderProgress:

@@ -51,6 +51,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "first_ts": "tso",
         "last_ts": "tso",
         "gone_ts": "tso",
+        "checksum": "number",
     },
     "ddl": {
         **_TABLE,

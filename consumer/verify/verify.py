@@ -34,6 +34,7 @@ from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports
+from consumer.pipeline.opening import copied_files
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -63,11 +64,12 @@ class Verifier:
     at_a_time: int
     mender: Mender | None = None
 
-    def tables(self, listing: Listing, progress: Progress) -> tuple[list[TableCheck], int]:
-        """One after the other, those of `progress` that exist; and how many tables the table rules leave out. Raises
+    def tables(self, listing: Listing, recorded: Progress) -> tuple[list[TableCheck], int]:
+        """One after the other, those of the progress that exist; and how many tables the table rules leave out. Raises
         Retryable for what all of them need."""
-        if progress.upstream not in (None, self.ports.reader.identity):
-            raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.ports.reader.identity}")
+        if recorded.upstream not in (None, self.ports.reader.identity):
+            raise WrongUpstream(f"the progress belongs to {recorded.upstream}, not to {self.ports.reader.identity}")
+        progress = recorded.after(copied_files(self.ports.reader, listing, recorded, {}))
         assembly = Assembly.of(listing, progress, self.options.rules.wanted, retention=self.options.files.retention)
         check_begun(self.options.rules.naming, assembly, progress)
         check_shaping(self.options.rules.shaping_of, progress, assembly.catalog)
@@ -75,7 +77,7 @@ class Verifier:
         histories = self._histories(assembly, progress, foreign)
         found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
         found += self._unknown(assembly, progress, {check.table for check in found}, foreign)
-        if self.ports.sink.progress() != progress:
+        if self.ports.sink.progress() != recorded:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )

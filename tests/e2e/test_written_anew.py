@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import consumer.pipeline.manager
+from consumer import app
+from consumer.app.parts import sink_of
+from consumer.codec.csv.options import CsvFormat
+from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.files import Listing
+from consumer.model.names import TableName
+from consumer.results import RunResult
 from tests.e2e.test_rounds import File, Server, Target
+from tests.support import csv_rows
+from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica, Replica, Rows
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
 
 
 @pytest.fixture(params=["MariaDB", "DuckDB"])
@@ -278,6 +292,91 @@ def test_files_that_may_be_written_anew_may_also_be_deleted(tmp_path: Path) -> N
     feed.puts("d.t", 2, {20: (5, "1")}, number=5)
     assert replica.once(25).exit_code == 0
     assert replica.tables == {"d.t": dict.fromkeys((1, 2, 3, 4, 5), "1")}
+
+
+@dataclass
+class Copied:
+    """A replica of CSV without commit-ts, with a file in front of a statement and one behind it."""
+
+    replica: Replica
+    files: list[Path]
+    flags: dict[str, object]
+
+    @classmethod
+    def of(cls, feed: Feed, url: str, form: CsvFormat = CsvFormat()) -> Copied:  # noqa: B008 - frozen
+        more = (ID, VALUE, Column("w", "INT"))
+        feed.statement("d.t", 50, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT", more)
+        files = []
+        for version, columns, lines in [(2, (ID, VALUE), ["1 10", "2 20"]), (50, more, ["1 11 5", "3 30 6"])]:
+            records = [csv_rows.record("I", line.split(), columns, form) + b"\r\n" for line in lines]
+            head = [csv_rows.header([column.name for column in columns], form) + b"\r\n"]
+            content = b"".join([*(head if form.output_field_header else []), *records])
+            files.append(feed.file("d.t", version, content, extension="csv"))
+        flags: dict[str, object] = {"upstream_uri": f"file://{feed.folder}?protocol=csv"}
+        return cls(Replica(feed, url), files, flags | {"csv_output_field_header": form.output_field_header})
+
+    def once(self, checkpoint: int) -> RunResult:
+        return self.replica.once(checkpoint, **self.flags)
+
+    def copy(self) -> None:
+        """The same bytes, as a copy of the storage has them."""
+        for file in self.files:
+            moment = file.stat().st_mtime_ns + 1_000_000_000
+            os.utime(file, ns=(moment, moment))
+
+    @property
+    def stamps(self) -> list[str]:
+        with closing(sink_of(self.replica.settings(**self.flags))) as sink:
+            return sorted(place.stamp for place in sink.progress().folders.values())
+
+    def notes(self, word: str) -> list[str]:
+        """Those of the last run that have the word."""
+        return [text for text in self.replica.seen.notes if word in text]
+
+    def nothing_to_do(self) -> bool:
+        """As the commands see it that change nothing."""
+        settings, observer = self.replica.settings(**self.flags), Recorder()
+        unread = app.status(settings, observer).unread
+        (check,) = app.verify(settings, observer, loader=InlineLoader()).tables
+        equal = check.error is None and check.counted.found == 3 and not check.counted.differences
+        return equal and unread is not None and not unread.files and not app.plan(settings, observer).steps
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_without_commit_ts_a_file_that_was_only_copied_is_what_was_read(
+    header: bool, feed: Feed, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = Copied.of(feed, target.url, CsvFormat(output_field_header=header))
+    assert copied.once(100).exit_code == 0
+    expected = {1: ("11", "5"), 2: ("20", None), 3: ("30", "6")}
+    read = copied.stamps
+    copied.copy()
+    assert copied.nothing_to_do()
+    assert copied.stamps == read
+
+    def killed(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as between:
+        between.setattr(consumer.pipeline.manager, "begins_tables", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            copied.once(200)
+    assert copied.stamps == sorted(str(file.stat().st_mtime_ns) for file in copied.files) != read
+    for checkpoint in (200, 300):
+        assert (left := copied.once(checkpoint)).exit_code == 0
+        assert (left.tables[TableName("d", "t")].changes, copied.notes("rewritten")) == (0, [])
+        copied.copy()
+    assert {key: (row["v"], row["w"]) for key, row in target.state()["t"].items()} == expected
+
+    first = copied.files[0]
+    content = first.read_bytes()
+    first.write_bytes(content.replace(b"20", b"21"))
+    assert not copied.nothing_to_do()
+    stopped = copied.once(400).tables[TableName("d", "t")]
+    assert (stopped.state, "is another file than was read" in stopped.error) == ("stopped", True)
+    first.write_bytes(content)
+    assert copied.once(500).exit_code == 0
+    assert copied.nothing_to_do()
 
 
 def test_without_commit_ts_a_file_of_the_same_size_is_read_again_with_what_is_behind_it(tmp_path: Path) -> None:

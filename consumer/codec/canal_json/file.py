@@ -74,7 +74,7 @@ _COMMIT_TS, _ES = re.compile(rb'"_tidb": ?\{"commitTs": ?([0-9]{1,19})[,}]'), re
 class JsonFile:
     """A `codec.rows.RowFile` of canal-JSON."""
 
-    header = 0
+    header = b""
 
     def __init__(self, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> None:
         self.place = Place.of(piece, target)

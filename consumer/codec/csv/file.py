@@ -21,7 +21,7 @@ _MAX_HEADER_BYTES = 16 << 20
 
 
 class Header:
-    """A file's first line where it is a header. `size` is its length in bytes; `names` are its columns."""
+    """A file's first line where it is a header. `line` is all of it; `names` are its columns."""
 
     def __init__(self, reader: RangeReader, piece: FileSlice, form: RowForm, place: Place) -> None:
         """Raises CorruptFile where the first line is no such header."""
@@ -36,7 +36,7 @@ class Header:
                 raise place.corrupt("the header line does not end", 1)
             length = min(piece.size, _MAX_HEADER_BYTES, length * 8)
             head = reader.read(piece, 0, length)
-        self.size = end + len(form.terminator)
+        self.line = head[: end + len(form.terminator)]
         try:
             self.names = [name.decode() for name in head[len(meta) : end].split(form.delimiter)]
         except UnicodeDecodeError as error:
@@ -59,7 +59,7 @@ class CsvFile:
                 raise self.place.oldless()
         self._target, self._columns = target, layout
         self._header = Header(reader, piece, form, self.place) if form.header else None
-        self.header = self._header.size if self._header else 0
+        self.header = self._header.line if self._header else b""
         self.ends = RecordEnds(form, splittable(dialect))
         self._cells = CellReader(form)
         self._builder = CsvChangeBuilder(target, form)

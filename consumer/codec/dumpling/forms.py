@@ -52,12 +52,12 @@ class Ends(LineEnds):
 
 
 class Form(Protocol):
-    """Of one file. `names` are the columns of its lines; `header` is the length of a first line that is none."""
+    """Of one file. `names` are the columns of its lines; `header` is a first line that is none."""
 
     ends: Ends
     cells: CellForm
     names: Sequence[str]
-    header: int
+    header: bytes
 
     def lines(self, block: Block) -> bytes:
         """Nothing but cells, each line ended by a line feed. Raises NotCells."""
@@ -71,7 +71,7 @@ class SqlForm:
 
     _INSERT = re.compile(rb"^(INSERT INTO `.*? VALUES\n)(?=\()", re.DOTALL | re.MULTILINE)
     _ROW = re.compile(rb"^\(", re.MULTILINE)
-    header = 0
+    header = b""
 
     def __init__(self, reader: RangeReader, piece: FileSlice, form: DumplingFormat, names: Sequence[str]) -> None:
         self.ends = Ends(b"\n", form.escapes)
@@ -120,7 +120,7 @@ class CsvForm:
     def __init__(self, reader: RangeReader, piece: FileSlice, form: DumplingFormat, names: Sequence[str]) -> None:
         self.ends = Ends(form.terminator, form.escapes)
         self.cells = CellForm(form.separator, form.quote, form.null, form.escapes, hexadecimal=False)
-        self.names, self.header = names, 0
+        self.names, self.header = names, b""
         if form.header and piece.size:
             line, ended, _ = reader.read(piece, 0, min(piece.size, _HEAD_BYTES)).partition(form.terminator)
             if not (ended and line.startswith(form.quote) and line.endswith(form.quote)):
@@ -129,7 +129,7 @@ class CsvForm:
             quote = re.escape(form.quote)
             unquoted = re.compile(rb"\\(.)" if form.escapes else quote + b"(" + quote + b")")
             self.names = [unquoted.sub(rb"\1", name).decode(errors="replace") for name in found]
-            self.header = len(line + ended)
+            self.header = line + ended
 
     def lines(self, block: Block) -> bytes:
         if not self.cells.escapes or self.ends.terminator == b"\n":

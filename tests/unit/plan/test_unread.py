@@ -1,5 +1,7 @@
 """Which files are read again, and what a folder remembers."""
 
+from dataclasses import replace
+
 from consumer.model.files import Bounds
 from consumer.model.progress import FolderProgress, OpenFile
 from consumer.plan.unread import Unread, folder_after, unread_files
@@ -53,6 +55,20 @@ def test_reading_the_rewritten_last_file_keeps_its_new_identity() -> None:
     after = folder_after(FolderProgress(2, 100, "a"), [FILES[0], rewritten], {rewritten.path: 0})
     assert after == FolderProgress(2, 70, "b")
     assert unread_files([FILES[0], rewritten], {FOLDER: after}) == []
+
+
+def test_the_checksum_of_a_file_stays_with_the_record_of_it() -> None:
+    sums = {FILES[0].path: 7, FILES[2].path: 9}
+    read = {FILES[0].path: 0, FILES[2].path: 0}
+    after = folder_after(FolderProgress(), FILES, read, checksums=sums)
+    assert after == FolderProgress(1, 100, "a", (OpenFile(3, 0, 100, "a", 9),), checksum=7)
+    assert folder_after(after, FILES, {FILES[1].path: 0}) == FolderProgress(3, 100, "a", checksum=9)
+    assert folder_after(after, FILES, {FILES[0].path: 0}).checksum == 0
+    anew = replace(FILES[2], stamp="b")
+    assert after.last.may_hold(replace(FILES[0], stamp="b"))
+    assert not after.last.may_hold(replace(FILES[0], stamp="b", size=99))
+    assert after.copied(anew).open == (OpenFile(3, 0, 100, "b", 9),)
+    assert after.copied(replace(FILES[0], stamp="b")) == replace(after, stamp="b")
 
 
 def test_a_rewritten_file_with_rows_left_is_open_again_and_the_files_behind_it_stay_done() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from consumer.codec.lines import TAIL_BYTES
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget
 from consumer.model.steps import Window
+from tests.support import csv_rows
 from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
 from tests.support.csv_rows import record
 
@@ -121,7 +123,26 @@ def test_rows_without_commit_ts_have_their_place() -> None:
     decoder = decoder_of(content, TEXTS, CsvFormat(), piece=piece)
     rows = as_rows(list(decoder.batches()))
     assert [row[:4] for row in rows] == [(0, put, 3, (7 << 40) + n) for n, put in ((1, True), (2, True), (3, False))]
-    assert decoder.stat == FileStat(piece.path, 3, 0, 0)
+    assert decoder.stat == FileStat(piece.path, 3, 0, 0, checksum=zlib.crc32(content))
+
+
+@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("block_bytes", [1, 50, 8 << 20])
+def test_of_rows_without_a_commit_ts_the_whole_content_is_summed(block_bytes: int, header: bool) -> None:
+    rows = b"".join(record("I", [str(n), "x" * n, None], TEXTS, CsvFormat()) + b"\n" for n in range(20))
+    names = csv_rows.header([column.name for column in TEXTS], CsvFormat()) + b"\n"
+    content = names + rows if header else rows
+    csv, target = CsvFormat(output_field_header=header), target_of(TEXTS)
+    sums = {}
+    for what, form, piece in [
+        ("whole", csv, whole(content)),
+        ("a part", csv, replace(whole(content), length=len(content) - 5)),
+    ]:
+        dialect = Dialect("csv", b"\n", options=form)
+        decoder = SliceDecoder(MemoryReader(content), piece, target, dialect, target.columns, block_bytes=block_bytes)
+        assert sum(table.num_rows for table in decoder.batches()) == 20
+        sums[what] = decoder.stat.checksum
+    assert sums == {"whole": zlib.crc32(content), "a part": 0}
 
 
 def test_rows_that_were_written_again_under_another_column_order_are_dropped_unread() -> None:
