@@ -30,6 +30,9 @@ class Definition:
 
 _PLAIN = Definition()
 
+_HIDDEN = "_tidb_"
+"""How the names of the columns begin that TiDB makes and hides."""
+
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
@@ -52,16 +55,13 @@ class Definitions:
         return None if lowered in self.added else self.renamed.get(lowered, lowered)
 
     def unnamed(self, before: Iterable[Column] | None, after: Iterable[Column]) -> list[Column]:
-        """The columns that upstream made beside those that the statement names, as the hidden ones of a table with
-        SOFTDELETE: nullable and without a default. The table has `after` then, and had `before` (None: it is new).
-        None where others came or went unnamed: another statement is not in the storage."""
-        there = None if before is None else same_names(column.name for column in before)
-        names = same_names(column.name for column in after)
-        if there is not None and not there <= names | self.dropped | {*self.renamed.values()}:
-            return []
-        known = self.columns.keys() if there is None else self.added | self.renamed.keys() | there
-        found = [column for column in after if same_name(column.name) not in known and not column.hidden]
-        return found if all(column.nullable and column.default is None for column in found) else []
+        """The hidden columns that TiDB made beside those that the statement names, as `_tidb_softdelete_time` of a
+        table with SOFTDELETE: nullable and without a default. It has `after` then, and had `before` (None: it is new).
+        Any other column that no statement names is of a statement that is not in the storage."""
+        had = self.columns.keys() if before is None else same_names(column.name for column in before)
+        known = {*had, *self.added, *self.renamed}
+        hidden = [column for column in after if same_name(column.name).startswith(_HIDDEN)]
+        return [c for c in hidden if same_name(c.name) not in known and c.nullable and c.default is None]
 
     def beside(self, there: Iterable[str]) -> Definitions:
         """What it says to a table that has the columns `there`: one that it adds IF NOT EXISTS, and neither drops nor
