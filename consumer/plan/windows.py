@@ -75,7 +75,7 @@ def _bounded(
     size = 0
     for count, file in enumerate(queue[:-1], 1):
         size += file.size
-        end = min(bounds[queue[count].path].first - 1, window.end)
+        end = bounds[queue[count].path].first - 1
         if size >= round_bytes and end > window.after:
             return queue[:count], end
     return queue, window.end

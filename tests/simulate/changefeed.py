@@ -136,7 +136,7 @@ class Changefeed:
     def clean_up(self, days: int) -> list[str]:
         """Delete the date folders from `days` before the checkpoint."""
         limit = tso_to_time(self.checkpoint - (days * 86_400_000 << 18)).strftime("%Y-%m-%d")
-        gone = [path for path in self.bucket.objects if (date := date_of(path)) and date < limit]
+        gone = [path for path in self.bucket.objects | self.written if (date := date_of(path)) and date < limit]
         for path in gone:
             self.bucket.delete(path)
             self.written.pop(path, None)
@@ -226,7 +226,7 @@ class Changefeed:
         if folder not in self.numbers:
             self.numbers[folder] = self._indexed(folder)
         number = self.numbers[folder] + 1
-        while (path := self._path(folder, number)) in self.bucket.objects and not self._overwrites(folder, path):
+        while (path := self._path(folder, number)) in self.written and not self._overwrites(folder, path):
             number += 1
         self.numbers[folder] = number
         return number

@@ -12,7 +12,7 @@ from tests.simulate.themes import THEMES, Theme
 
 UPSTREAM = ("commit", "commit", "commit", "change", "filter", "night")
 CHANGEFEED = ("flush", "flush", "execute", "publish", "catch up", "restart", "tear", "set back", "clean up")
-OF_THEMES = ("damage", "mend", "rotate", "detour", "lose an index")
+OF_THEMES = ("damage", "take away", "mend", "rotate", "detour", "lose an index")
 TARGET = ("outage", "lock", "refuse", "fail over", "drop by hand")
 DURING = (
     "crash", "take over", "cut", "busy", "storage", "late task", "switch", "break a job",

@@ -24,6 +24,7 @@ from consumer.pipeline.context import RoundContext
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.statements import StatementRunner
+from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
@@ -135,6 +136,11 @@ MUTANTS = {
     ),
     "forgotten folders": Mutant(
         "folders that are gone are forgotten", ((Assembly, "forgotten_folders", lambda *_: set()),), theme="clean-up"
+    ),
+    "unread file": Mutant(
+        "a file that was listed and could not be read is due",
+        ((TableConsumer, "_due", lambda *_: {}),),
+        theme="stopped tables",
     ),
     "one busy table": Mutant("a busy table waits alone", ((RoundContext, "defer", _at_once),), theme="locks"),
     "in waves": Mutant("loads begin beside statements", ((LoadRunner, "begin", _loads_wait),), theme="locks"),

@@ -71,7 +71,7 @@ THEMES: dict[str, Theme] = {
     ),
     "stopped tables": Theme(
         setup={"statements": 0.6},
-        between=("damage", "mend", "refuse", "refuse", "change", "detour", "detour", "catch up", "once"),
+        between=("damage", "take away", "mend", "refuse", "refuse", "change", "detour", "detour", "catch up", "once"),
         during=("refuse",),
     ),
     "locks": Theme(

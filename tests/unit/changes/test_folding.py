@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from consumer.changes import folding
 from consumer.changes.folding import decode_folded
 from consumer.codec import decoder
 from consumer.model.columns import Column
@@ -61,3 +62,17 @@ def test_a_late_delete_is_known_across_blocks_and_slices(
         there |= {str(MOVED + key): f"old {key}" for key in range(1, COUNT)}
     assert rows == (dict.fromkeys(there, "x") if shaping is not None and shaping.masks else there)
     assert sum(stat.rows for stat in stats) == 3 * (COUNT - 1)
+
+
+@pytest.mark.parametrize("fold_rows", [1, 2, 3])
+def test_changes_are_finally_folded_also_where_the_last_ones_filled_a_pile(
+    fold_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that two series hold is one row, in the end."""
+    monkeypatch.setattr(folding, "FOLD_ROWS", fold_rows)
+    text = row_line("INSERT", {"id": "1", "v": "a"}, es=5) + b"\r\n"
+    pieces = (whole(text), replace(whole(text), series=1))
+    task = LoadTask(0, target_of([ID, V]), ALL, pieces, Dialect())
+    stats, changes = decode_folded(pieces, task, MemoryReader(text), final=True)
+    assert [stat.rows for stat in stats] == [1, 1]
+    assert changes.column("c1").to_pylist() == ["a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 from consumer.errors import CorruptFile
 from consumer.model.actions import Action
@@ -10,6 +11,7 @@ from consumer.model.files import DataFile, Listing, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
+from consumer.model.times import ms_to_tso
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
 from tests.support.build import data_file, schema_file
@@ -76,14 +78,24 @@ def test_a_missing_file_of_a_table_about_to_begin_is_found_with_its_statement() 
 
 
 def test_a_missing_file_from_before_the_rows_began_anew_is_none() -> None:
-    progress = applied(CREATE, TRUNCATE)
-    found = assembly([CREATE, TRUNCATE], [data_file(2), data_file(1, version=30)], progress)
-    assert errors(found, progress) == {}
+    for place in (30, 50):
+        progress = applied(CREATE, TRUNCATE, tables={T: TableProgress(place)})
+        found = assembly([CREATE, TRUNCATE], [data_file(2), data_file(1, version=30)], progress)
+        assert errors(found, progress) == {}
+
+
+def test_date_folders_from_two_days_before_the_target_was_given_its_tables_on_are_read() -> None:
+    """Nodes name folders by their own clocks and zones."""
+    given = ms_to_tso(int(datetime(2026, 3, 5, 1, tzinfo=UTC).timestamp() * 1000))
+    dates = ("2026", "2026-02", "2026-02-28", "2026-03", "2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05")
+    files = [data_file(1, date=date) for date in dates]
+    found = assembly([CREATE], files, Progress("u", given, start_ts=given)).files[T]
+    assert [file.folder.date for file in found] == ["2026", "2026-03", "2026-03-03", "2026-03-04", "2026-03-05"]
 
 
 def test_a_broken_schema_file_is_a_fault_until_the_table_is_past_it() -> None:
     broken = CorruptFile("not JSON", table="d/t", path="d/t/meta/schema_20_0000000001.json", version=20)
-    for place, fault in ((15, ["d.t"]), (30, [])):
+    for place, fault in ((15, ["d.t"]), (20, ["d.t"]), (30, [])):
         progress = applied(CREATE, TRUNCATE, tables={T: TableProgress(place)})
         found = assembly([CREATE, TRUNCATE], (), progress, broken=[broken])
         assert list(errors(found, progress)) == fault

@@ -69,6 +69,9 @@ def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one_and_as_gon
     assert without({first, second}, progress) == {first: None, second: None, third: heir}
     doubtful = {**folders, first: replace(folders[first], gone_ts=5)}
     assert without({first, second}, replace(progress, folders=doubtful))[third] == replace(heir, gone_ts=5)
+    later = {**folders, first: replace(folders[first], last_ts=9)}  # as after a restart
+    after = without({first, second}, replace(progress, folders=later))
+    assert after[third] == replace(heir, last_ts=9, gone_ts=9)
     assert without(set(), progress) == {}
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile
-from consumer.plan.gaps import find_gap, gone_upto, hole_below
+from consumer.plan.gaps import find_gap, find_lost_rest, gone_upto, hole_below
+from consumer.plan.unread import folder_with_due
 from tests.support.build import data_file
 
 TABLE = TableName("d", "t")
@@ -36,6 +37,17 @@ def test_a_folder_never_read_must_begin_at_one() -> None:
 
 def test_the_next_number_after_the_last_done_one_must_be_there() -> None:
     assert gap([7], done=5) is not None
+
+
+def test_a_file_that_could_not_be_read_is_a_gap_once_it_is_gone() -> None:
+    """Where the table is at 50, rows from 51 on may have been in it."""
+    files = [data_file(index) for index in (1, 2, 3)]
+    due = {files[0].folder: folder_with_due(FolderProgress(1), files, 3, 51)}
+    assert find_lost_rest(TABLE, files, due, 50) is None
+    error = find_lost_rest(TABLE, files[:2], due, 50)
+    assert error is not None
+    assert "number 3" in error.message
+    assert find_lost_rest(TABLE, files[:2], due, 51) is None  # a statement has taken its rows since
 
 
 def gone(indexes: list[int], place: FolderProgress, first: int = 5) -> int:

@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from consumer.model.files import Bounds
-from consumer.model.progress import FolderProgress, OpenFile
+from consumer.model.names import TableName
+from consumer.model.progress import FolderProgress, OpenFile, Progress
+from consumer.plan.gaps import find_gap
+from consumer.plan.rewrites import behind, with_later_ones
 from consumer.plan.unread import Unread, folder_after, unread_files
 from tests.support.build import data_file
 
@@ -48,6 +51,35 @@ def test_done_moves_over_contiguous_files_only() -> None:
 
 def test_done_moves_over_numbers_that_were_cleaned_up() -> None:
     assert folder_after(FolderProgress(), FILES[2:], {FILES[2].path: 0, FILES[3].path: 0}).done == 4
+
+
+def test_a_hole_that_was_accepted_stays_so_where_files_may_be_written_anew_below_it() -> None:
+    files = [data_file(index) for index in (1, 2, 4, 5)]
+    after = folder_after(FolderProgress(), files, dict.fromkeys((file.path for file in files), 0), end=1)
+    assert after == FolderProgress(4, 100, "a", (OpenFile(5, 0, 100, "a"),))
+    assert find_gap(TableName("d", "t"), files, {FOLDER: after}) is None
+
+
+def test_a_file_that_is_to_be_read_again_in_this_round_does_not_count_as_read_until_then() -> None:
+    before = FolderProgress(1, 100, "a", (OpenFile(3, 0, 100, "a"),))
+    after = folder_after(before, FILES, {FILES[1].path: 0}, unread={FILES[2].path})
+    assert after == FolderProgress(2, 100, "a")
+    assert unread_files(FILES, {FOLDER: after}) == [Unread(FILES[2], 0), Unread(FILES[3], 0)]
+
+
+def test_a_folder_of_which_more_counts_as_done_than_what_stays_is_looked_at_whole() -> None:
+    progress = Progress(folders={FOLDER: FolderProgress(3)})
+    assert [behind({FOLDER: number}, progress) for number in (2, 3)] == [{FOLDER}, set()]
+    watched = Progress(folders={FOLDER: FolderProgress(3, open=(OpenFile(4, 0, 9, "a"),))})
+    assert behind({FOLDER: 2}, watched) == set()
+
+
+def test_without_time_all_folders_from_the_first_one_that_changed_on_are_looked_at_whole() -> None:
+    first, second, third = (data_file(1, date=f"2026-03-0{day}").folder for day in (1, 2, 3))
+    elsewhere = data_file(1, partition="7").folder
+    known = dict.fromkeys((first, second, third, elsewhere), FolderProgress(1))
+    assert with_later_ones({first, third}, Progress(folders=known)) == {first, second, third}
+    assert with_later_ones({second}, Progress(folders=known)) == {second, third}
 
 
 def test_reading_the_rewritten_last_file_keeps_its_new_identity() -> None:

@@ -128,3 +128,4 @@ def test_one_transaction_of_too_many_bytes_is_published_alone() -> None:
     bounds = {e.file.path: Bounds(101, 101, True) for e in files[:3]} | {files[3].file.path: Bounds(101, 300, True)}
     load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, publish_bytes=100)
     assert load.window == Window(100, 101)
+    assert len(load.files) == 4
