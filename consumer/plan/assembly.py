@@ -263,14 +263,16 @@ class Assembly:
         return max(begins, default=0)
 
     def _gap(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> GapFound | None:
-        """Folders older than the last new beginning up to `version` do not matter: their rows are gone."""
+        """Holes in folders older than the last new beginning up to `version` do not matter: their rows are gone. But
+        newer rows can be in an older folder, and where that was seen they are still to be read."""
         since, history = self._begun(name, version), self.catalog.by_table.get(name, ())
-        files = [file for file in self.files.get(name, ()) if file.folder.version >= since]
+        every = self.files.get(name, ())
+        files = [file for file in every if file.folder.version >= since]
         history = tuple(file for file in history if file.version >= since)
         own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
         return (
             find_gap(name, files, progress.folders, _given(name, progress), self._written(name, since, progress))
-            or find_lost_rest(name, files, {f: place for f, place in own.items() if f.version >= since}, applied_ts)
+            or find_lost_rest(name, every, own, applied_ts)
             or self.clean_up.gap(name, history, applied_ts)
         )
 

@@ -135,10 +135,11 @@ class World:
         return f"all is written up to {self.changefeed.checkpoint}: {files}"
 
     def _damage(self, random: Random, moment: str) -> str | None:
+        newest = sorted(self.changefeed.written)[-4:]
+        return self._damaged(random.choice(newest)) if newest else None
+
+    def _damaged(self, path: str) -> str | None:
         """A file loses its end, until it is mended."""
-        if not self.changefeed.written:
-            return None
-        path = random.choice(sorted(self.changefeed.written)[-4:])
         if path in self.damaged:
             return None
         content = self.bucket.objects[path].content
@@ -149,16 +150,17 @@ class World:
         return path
 
     def _take_away(self, random: Random, moment: str) -> str | None:
-        """A damaged file goes away by another hand, until it is mended: one at which a table has stopped, as nobody can
-        know of another. A fail-over could take that back."""
-        places = self.server.progress.tables.values()
-        reasons = [place.reason for place in places if place.state is State.STOPPED]
-        there = sorted(self.damaged.keys() & self.bucket.objects.keys())
-        known = [path for path in there if any(path in reason for reason in reasons)]
-        if not known or self.history.setup.goes_back:
+        """A new file is damaged, and goes away by another hand once its table has stopped there, until it is mended. A
+        fail-over could take back that it was seen."""
+        path = next(reversed(self.changefeed.catch_up(random)), "")
+        if not path or self.history.setup.goes_back or self._damaged(path) is None:
             return None
-        self.bucket.delete(known[0])
-        return known[0]
+        self.consume(Event("once", random.getrandbits(32)))
+        places = self.server.progress.tables.values()
+        if not any(path in place.reason for place in places if place.state is State.STOPPED):
+            return f"{path} has lost its end"
+        self.bucket.delete(path)
+        return f"{path} is gone"
 
     def _mend(self, random: Random, moment: str) -> str | None:
         for path, content in self.damaged.items():
@@ -318,8 +320,8 @@ _ACTS: dict[str, Callable[[World, Random, str], str | None]] = {
     "commit": World._commit, "change": World._change, "filter": World._filter, "night": World._night,
     "flush": World._flush, "execute": World._execute, "publish": World._publish, "catch up": World._catch_up,
     "restart": World._restart, "tear": World._tear, "set back": World._set_back, "clean up": World._clean_up,
-    "damage": World._damage, "take away": World._take_away, "mend": World._mend, "rotate": World._rotate, "detour": World._detour,
-    "lose an index": World._lose_an_index,
+    "damage": World._damage, "take away": World._take_away, "mend": World._mend, "rotate": World._rotate,
+    "detour": World._detour, "lose an index": World._lose_an_index,
     "outage": World._outage, "lock": World._lock, "refuse": World._refuse, "fail over": World._fail_over,
     "drop by hand": World._drop_by_hand,
 }  # fmt: skip

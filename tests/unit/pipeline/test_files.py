@@ -1,4 +1,4 @@
-"""Looking for files that came late: once for all tables, not once for each."""
+"""Which files are left to a later round; and that looking for latecomers costs each table once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from consumer.errors import ConsumerError, CorruptFile, StorageChanged, StorageUnavailable
+from consumer.model.files import DataFile
 from consumer.model.names import TableName
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.files import look_at_latecomers
+from consumer.pipeline.files import look_at_latecomers, put_off
+from consumer.plan.unread import TableState, Unread
+from tests.support.build import data_file
 
 
 class CountedSet(set[TableName]):
@@ -40,3 +44,38 @@ def test_tables_at_rest_cost_what_each_of_them_costs(count: int) -> None:
         )
     )
     assert CountedSet.went_through <= 2 * count
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "next_ts", "left"),
+    [
+        (CorruptFile, {3: 101}, 0, True),
+        (StorageChanged, {3: 101}, 0, True),
+        (CorruptFile, {3: 100}, 0, False),
+        (CorruptFile, {2: 101}, 0, True),  # what follows was sent again
+        (CorruptFile, {2: 100}, 0, False),
+        (CorruptFile, {1: 101}, 0, False),
+        (CorruptFile, {3: 101}, 60, False),
+        (StorageUnavailable, {3: 101}, 0, False),
+    ],
+)
+def test_a_file_is_left_to_a_later_round_only_where_no_row_of_it_is_due(
+    error: type[ConsumerError], first: dict[int, int], next_ts: int, left: bool
+) -> None:
+    """The checkpoint is 100. `first` are commit-ts of the files' first rows, where these are not 50."""
+    table, files = TableName("d", "t"), [data_file(index) for index in (1, 2, 3)]
+    state = TableState(table, 40, [*(Unread(file, 0) for file in files[:2]), Unread(files[2], next_ts)], 1 << 30)
+
+    def first_ts(file: DataFile) -> int:
+        return first.get(file.index, 50)
+
+    context = SimpleNamespace(
+        consumers={table: SimpleNamespace(state=state)},
+        options=SimpleNamespace(files=SimpleNamespace(dialect=SimpleNamespace(timeless=False))),
+        ports=SimpleNamespace(reader=SimpleNamespace(first_ts=first_ts)),
+        assembly=SimpleNamespace(checkpoint=100),
+        tell=lambda note: None,
+    )
+    assert put_off(cast(RoundContext, context), table, error("bad", path=files[2].path)) is left
+    assert [entry.file.index for entry in state.unread] == ([1, 2] if left else [1, 2, 3])
+    assert state.put_off == ({files[2].path} if left else set())

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from consumer.errors import CorruptFile
 from consumer.model.actions import Action
 from consumer.model.files import DataFile, Listing, SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
+from consumer.model.progress import (
+    NOT_READ,
+    DdlRecord,
+    DdlState,
+    FolderProgress,
+    OpenFile,
+    Progress,
+    State,
+    TableProgress,
+)
 from consumer.model.steps import ddl_id
 from consumer.model.times import ms_to_tso
 from consumer.plan.assembly import Assembly
@@ -82,6 +92,16 @@ def test_a_missing_file_from_before_the_rows_began_anew_is_none() -> None:
         progress = applied(CREATE, TRUNCATE, tables={T: TableProgress(place)})
         found = assembly([CREATE, TRUNCATE], [data_file(2), data_file(1, version=30)], progress)
         assert errors(found, progress) == {}
+
+
+def test_rows_behind_a_truncate_that_are_left_in_an_older_folder_are_missed_once_their_file_is_gone() -> None:
+    """A changefeed that begins again goes on in the newest folder of the same columns."""
+    progress = applied(CREATE, TRUNCATE, tables={T: TableProgress(40)})
+    for next_ts, gone in ((41, ["d.t"]), (25, [])):
+        due = FolderProgress(1, 100, "a", (OpenFile(2, next_ts, NOT_READ, ""),))
+        known = replace(progress, folders={data_file(1).folder: due})
+        for files, fault in (([data_file(1), data_file(2)], []), ([data_file(1)], gone), ([], gone)):
+            assert list(errors(assembly([CREATE, TRUNCATE], files, known), known)) == fault
 
 
 def test_date_folders_from_two_days_before_the_target_was_given_its_tables_on_are_read() -> None:
