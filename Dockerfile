@@ -24,6 +24,7 @@ USER 10001
 RUN python -m consumer.spark.make_archive
 # Where a relative duckdb:///file.duckdb lands; mount a volume here to keep it.
 WORKDIR /data
-ENV PYTHONUNBUFFERED=1
+# A container has no time zone of its own: --tz is the changefeed's.
+ENV PYTHONUNBUFFERED=1 TZ=UTC
 ENTRYPOINT ["storage-consumer"]
 CMD ["--help"]

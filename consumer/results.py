@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
 from operator import or_
@@ -24,6 +24,7 @@ from pydantic_core import core_schema
 from consumer.errors import ConsumerError
 from consumer.model.check import Counted, TableCheck, VerifyResult
 from consumer.model.load import Dialect
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.steps import TargetDdl
 from consumer.model.times import MAX_TSO, time_text, tso_to_ms
@@ -68,6 +69,26 @@ class Result(Model):
         return self.model_copy(update=told)
 
 
+class AcceptedLoss(Model):
+    """Rows that a table lacks, or may lack, as was accepted rather than have it stop."""
+
+    reason: str
+    path: OrNull
+    """The file or folder that shows it; null for none."""
+    after_ts: Count
+    """The rows have commit-ts above it,"""
+    to_ts: TsoOrNull
+    """up to this one; null: all later ones, too."""
+
+    @classmethod
+    def of(cls, losses: Iterable[Loss]) -> tuple[Self, ...]:
+        found = sorted(losses, key=lambda loss: (loss.after, loss.path, loss.reason))
+        return tuple(cls(reason=x.reason, path=x.path, after_ts=x.after, to_ts=x.upto) for x in found)
+
+    def sentence(self) -> str:
+        return Loss(self.reason, self.path, self.after_ts, self.to_ts).sentence()
+
+
 class _TableState(Model):
     """Where a table is, and what a person has to do about it."""
 
@@ -85,6 +106,8 @@ class _TableState(Model):
     """Rows that were quarantined, by earlier runs too: the table lacks them."""
     bad_row: OrNull = ""
     """The first of them: its place and what is wrong with it."""
+    accepted: tuple[AcceptedLoss, ...] = ()
+    """What the table lacks, or may lack, as was accepted, by earlier runs too. A resync of the table ends it."""
     target_table: OrNull = ""
     """The table's name in the target; null where it is upstream's."""
 
@@ -153,6 +176,11 @@ class TableStatus(_TableState):
     table: Table = Field(exclude=True)
     state: Literal["ok", "stopped", "waits", "missing", "dropped", "emptying", "excluded"]
     """missing: in order, but for that somebody has dropped it in the target."""
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether somebody has to act before it has all of its rows, apart from losses that were accepted."""
+        return self.state in ("stopped", "waits", "missing") or bool(self.quarantined)
 
 
 def _by_table(rows: Sequence[Any]) -> dict[str, Any]:
@@ -227,13 +255,14 @@ class StatusResult(Result):
     """With --check: why the exit code is 3 or 4."""
     asked: int = Field(default=0, exclude=True)
     """The moment of the answer, in milliseconds since 1970."""
-    time_zone: str = Field(default="", exclude=True)
-    """What the replica is bound to."""
+    time_zone: OrNull = ""
+    """What the replica is bound to; null before the first run."""
 
     @property
     def unwell(self) -> list[TableStatus]:
-        """The tables that are stopped, wait, lack quarantined rows, or that somebody has dropped in the target."""
-        return [row for row in self.tables if row.state in ("stopped", "waits", "missing") or row.quarantined]
+        """The tables that are stopped, wait, lack quarantined rows, have accepted losses, or that somebody has dropped
+        in the target."""
+        return [row for row in self.tables if row.is_held_up or row.accepted]
 
     @property
     def slowest_table(self) -> TableStatus | None:

@@ -32,6 +32,7 @@ from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChang
 from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
+from consumer.pipeline.context import loss_notes
 from consumer.pipeline.loads import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
@@ -170,7 +171,7 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = ports.sink.progress()
-        if (change := start_of(settings, progress)) is not None:
+        if (change := start_of(settings, ports.reader, progress)) is not None:
             progress = progress.after(change)
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, ports.reader, progress)
@@ -187,7 +188,9 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
             f"{settings.name} is the name of a replay: its tables cannot be loaded again from their beginning",
             hint="replay the range again, into an empty target under another --name",
         )
-    options = settings.round_options
+    given = settings.round_options
+    rules = replace(given.rules, accept_gap=lambda name: name == table and given.rules.accept_gap(name))
+    options = replace(given, rules=rules)
     with open_ports(settings, observer, loader) as ports:
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for files"))
@@ -202,6 +205,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         if (owned := others.take({table: None}).get(table)) is not None:
             raise owned
         manager.ledger.empty(table, change)
+        for note in loss_notes(table, change.losses.get(table, {}).values()):
+            observer.tell(note)
         return one_round(manager, listing, started, again=False)  # what was lost may be that it was emptied
 
 

@@ -32,6 +32,7 @@ from consumer.model.bad_rows import STOP
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder
 from consumer.model.hints import forget_command
+from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.rules import Consistency
@@ -194,16 +195,22 @@ class _Work:
                 f"the export is of {_shown(tso)}, and the changefeed is complete only up to {_shown(checkpoint)}",
                 hint="try again once the changefeed is past the export's moment",
             )
-        if self._settings.accept_gap:
-            return
-        first = _first(ports, assembly, tso)
-        if first is None or first > tso:
-            what = "has no row and no statement yet" if first is None else f"begins at {_shown(first)}"
+        if (doubt := self._doubt(ports, assembly)) and not all(map(self._settings.accepts_gap, self._tables)):
             raise CannotBeExact(
-                f"the export is of {_shown(tso)}, and the storage {what}: the changes between the two may be missing",
+                doubt,
                 hint="if the changefeed was created before the export, nothing was written upstream in between: give"
-                " --accept-gap; else export again, now that the changefeed is running",
+                " --accept-gap-in '*.*'; else export again, now that the changefeed is running",
             )
+
+    def _doubt(self, ports: Ports, assembly: Assembly) -> str:
+        """Why changes behind the export may be missing, "" where none are."""
+        first = _first(ports, assembly, self._tso)
+        if first is not None and first <= self._tso:
+            return ""
+        what = "has no row and no statement yet" if first is None else f"begins at {_shown(first)}"
+        return (
+            f"the export is of {_shown(self._tso)}, and the storage {what}: the changes between the two may be missing"
+        )
 
     def _load(self, loading: Settings, spark: Loader) -> RunResult:
         options = self._options(loading)
@@ -247,17 +254,20 @@ class _Work:
         manager, assembly = self._assembled(ports)
         audit = tuple(AuditRow("load-export", name, 0, self._tso, *loaded.get(name, (0, 0))) for name in self._tables)
         ledger, rules = manager.ledger, manager.options.rules
+        doubt = self._doubt(ports, assembly)
+        loss = Loss(doubt, "", self._tso, assembly.checkpoint)
+        losses = {name: {loss.id: loss} for name in self._tables} if doubt else {}
         if self._some is None:
             start = self._settings.model_copy(update={"start_ts": StartRules(whole=str(self._tso))})
-            ledger.begin(partial(start_of, start))
-            ledger.record(ProgressChange(audit=audit))
+            ledger.begin(partial(start_of, start, ports.reader))
+            ledger.record(ProgressChange(audit=audit, losses=losses))
         else:
             policy_of = table_modes.keeping(rules.policy_of, rules.naming)
             change = given(assembly, ledger.progress, dict.fromkeys(self._tables, self._tso), policy_of)
             passed: dict[Folder, FolderProgress] = {}
             for name in self._tables:
                 passed |= passed_files(name, self._tso, assembly, ports.reader)
-            ledger.record(replace(change, folders={**change.folders, **passed}, audit=audit))
+            ledger.record(replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses))
 
 
 def _has(progress: Progress, name: TableName) -> bool:

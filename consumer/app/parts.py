@@ -23,8 +23,9 @@ from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.waiting import patiently
+from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
-from consumer.results import RunResult, TableResult
+from consumer.results import AcceptedLoss, RunResult, TableResult
 from consumer.sink import sink_for
 from consumer.spark.load import SparkLoader
 from consumer.storage.dead_letters import LetterFolder
@@ -90,10 +91,20 @@ def manager_of(
     answer. `before`: the last one of this run, which has given the target back."""
     progress = acquired(ports, options.max_wait if wait is None else wait)
     manager = ConsumerManager(ports, options, progress)
+    if progress.is_empty and settings.tz.lower() == "system" and before is None:
+        ports.observer.tell(_own_zone(settings))
     if before is not None:
         manager.follow(before)
-    manager.ledger.begin(partial(start_of, settings))
+    manager.ledger.begin(partial(start_of, settings, ports.reader))
     return manager
+
+
+def _own_zone(settings: Settings) -> Note:
+    text = (
+        f"--tz is System, this machine's zone {resolved_zone(settings.tz)}, and {settings.name!r} is bound to it"
+        " once something is applied: if the changefeed has another one, TIMESTAMPs become wrong; give that with --tz"
+    )
+    return Note(NoteKind.SETTING, text)
 
 
 def acquired(ports: Ports, wait: float) -> Progress:
@@ -111,9 +122,9 @@ def warn_of_others(ports: Ports) -> None:
         ports.observer.tell(Note(NoteKind.TOGETHER, text))
 
 
-def start_of(settings: Settings, progress: Progress) -> ProgressChange | None:
+def start_of(settings: Settings, reader: StorageReader, progress: Progress) -> ProgressChange | None:
     """What the first run with --start-ts records: every table is there already. Raises BadConfig for any later run that
-    begins elsewhere."""
+    begins elsewhere, and what `check_moment` raises."""
     start_ts = settings.start_tso
     if settings.start_ts.rules:
         _check_times(settings.dialect)
@@ -126,6 +137,7 @@ def start_of(settings: Settings, progress: Progress) -> ProgressChange | None:
             f"--start-ts is {start_ts}, but the replica of name {settings.name!r} {began}",
             hint="leave --start-ts out to go on, or fill a new target under another --name",
         )
+    check_moment("--start-ts", start_ts, checkpoint_of(settings, reader))
     return ProgressChange(applied_ts=start_ts, start_ts=start_ts)
 
 
@@ -214,9 +226,12 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
         anew = offered(manager.ports.sink, stopped, context.assembly, context.progress, manager.options)
         for name in stopped:
             manager.results[name].resync = name in anew
-    for name, rows in manager.ledger.progress.lacking.items():
-        result = manager.results.setdefault(name, TableResult(watermark=manager.ledger.progress.table(name).applied_ts))
-        result.quarantined, result.bad_row = len(rows), first_of(rows.values())
+    progress = manager.ledger.progress
+    for name in progress.lacking | progress.accepted:
+        result = manager.results.setdefault(name, TableResult(watermark=progress.table(name).applied_ts))
+        if rows := progress.bad_rows.get(name):
+            result.quarantined, result.bad_row = len(rows), first_of(rows.values())
+        result.accepted = AcceptedLoss.of(progress.losses.get(name, {}).values())
     for name, result in manager.results.items():
         result.target_table = manager.options.rules.naming.other(name)
     reasons = {} if context is None else context.deferred.reasons()
@@ -240,7 +255,7 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
 def other_upstream(settings: Settings, reader: StorageReader, progress: Progress) -> list[str]:
     """Notes if the target's progress belongs to another upstream or time zone: a run would refuse it."""
     zone = resolved_zone(settings.tz)
-    if progress.time_zone not in ("", zone):
+    if progress.time_zone not in ("", zone) and not progress.is_empty:
         return [f"the replica is filled under --tz {progress.time_zone}, not {zone}: a run is refused"]
     if progress.upstream in (None, reader.identity):
         return []

@@ -18,6 +18,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import NAME_LIMIT
 from consumer.model.progress import ProgressChange
 from consumer.model.times import MAX_TSO, ms_to_tso, now, tso_to_ms
+from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
 from consumer.results import RunResult
 
@@ -53,6 +54,7 @@ def replay(
                 f"--to-ts is {last}, but the changefeed is complete only up to {checkpoint}",
                 hint="try again once it is past --to-ts, or leave --to-ts out to replay what is there",
             )
+        check_moment("--from-ts", first, last)
         manager = manager_of(named, ports, options)
         observer.tell(NowDoing("looks for files"))
         listing = ports.reader.listing(last, manager.ledger.progress)

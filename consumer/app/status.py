@@ -23,7 +23,7 @@ from consumer.plan.retention import day_dates
 from consumer.plan.routing import check_begun
 from consumer.plan.unread import unread_files
 from consumer.ports import Observer
-from consumer.results import StatusResult, TableStatus, Unread
+from consumer.results import AcceptedLoss, StatusResult, TableStatus, Unread
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
@@ -34,7 +34,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         progress = ports.sink.progress()
         consumers = ports.sink.consumers()
         other = other_upstream(settings, ports.reader, progress)
-        lacking = [name for name in progress.lacking if progress.table(name).state is State.OK]
+        lacking = [name for name in progress.lacking | progress.accepted if progress.table(name).state is State.OK]
         found = StatusResult(
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
@@ -90,7 +90,7 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
         if record.state is DdlState.REFUSED
     }
     naming = naming_from(progress.routes)
-    for name in sorted({*progress.tables, *progress.lacking}):
+    for name in sorted({*progress.tables, *progress.lacking, *progress.accepted}):
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
         first = first_of(bad.values()) if bad else ""
@@ -104,6 +104,7 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
             resync=name in anew,
             quarantined=len(bad),
             bad_row=first,
+            accepted=AcceptedLoss.of(progress.losses.get(name, {}).values()),
             target_table=naming.other(name),
         )
 

@@ -64,6 +64,8 @@ def print_inspected(result: InspectResult) -> None:
     out(f"content     {count_text(len(result.tables), 'table')}, {count_text(files, 'data file')}, {size_text(size)}")
     for name, text in _options(result.changefeed):
         out(f"{name:<12}{text}")
+    zone = "not in the files: --tz is the changefeed's time zone"
+    out(f"time zone   {zone}, UTC below" if "--tz UTC" in result.command else f"time zone   {zone}")
     if result.tables:
         out()
         _print_tables(result.tables)

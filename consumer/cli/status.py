@@ -11,24 +11,26 @@ import typer
 from consumer.cli.command import READS, command
 from consumer.cli.session import Invocation
 from consumer.cli.several import in_turn
-from consumer.cli.text import masked_note, out, print_notes, print_table, quarantined_lines, table_text, way_back
+from consumer.cli.text import lacking_lines, masked_note, out, print_notes, print_table, table_text, way_back
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
 from consumer.model.names import behind_name
 from consumer.model.texts import duration_text, size_text
 from consumer.model.times import time_text
-from consumer.results import StatusResult, Unread
+from consumer.results import StatusResult, TableStatus, Unread
 
 _STATES = {"stopped": "stopped", "waits": "waiting", "missing": "missing"}
-_LACKING = "with quarantined rows"
 Check = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="For monitors: exit 3 when a table is stopped, waits or is missing, 4 when the target or the storage"
-        " cannot be asked, nothing was applied yet, or --max-lag is exceeded.",
+        help="For monitors: exit 3 when a table is stopped, waits, is missing, or lacks rows, 4 when the target or the"
+        " storage cannot be asked, nothing was applied yet, there is no table, or --max-lag is exceeded.",
     ),
+]
+AllowAccepted = Annotated[
+    bool, typer.Option("--allow-accepted", help="With --check: exit 0 although losses stand that were accepted.")
 ]
 MaxLag = Annotated[
     str | None,
@@ -37,13 +39,17 @@ MaxLag = Annotated[
 
 
 @command("storage-consumer status --upstream-uri 'file:///data/cdc?protocol=canal-json' --json", READS, of_all=in_turn)
-def status(call: Invocation, check: Check = False, max_lag: MaxLag = None) -> int:
+def status(
+    call: Invocation, check: Check = False, max_lag: MaxLag = None, allow_accepted: AllowAccepted = False
+) -> int:
     """Print how far the target is, how far behind, and which tables are stopped and why."""
     from consumer import app
 
     longest = _longest(max_lag, check)
+    if allow_accepted and not check:
+        raise BadConfig("--allow-accepted is for --check", hint="add --check, or leave --allow-accepted out")
     result = app.status(call.settings, call.observer)
-    code, why = verdict(result, longest) if check else (0, "")
+    code, why = verdict(result, longest, allow_accepted) if check else (0, "")
 
     def print_it() -> None:
         print_status(result, _options(call, result))
@@ -59,23 +65,32 @@ def _options(call: Invocation, result: StatusResult) -> str:
     return call.options if zone in ("", resolved_zone(call.settings.tz)) else f"{call.options} --tz {zone}".lstrip()
 
 
-def verdict(result: StatusResult, longest: float | None) -> tuple[int, str]:
+def verdict(result: StatusResult, longest: float | None, allow_accepted: bool = False) -> tuple[int, str]:
     """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
     not to be judged."""
-    if result.unwell:
-        states = Counter(_STATES.get(row.state, _LACKING) for row in result.unwell)
+    unwell = [row for row in result.unwell if row.is_held_up or not allow_accepted]
+    if unwell:
+        states = Counter(map(_trouble, unwell))
         found = ", ".join(f"{count:,} {state}" for state, count in states.items())
         return TableError.exit_code, f"tables that are not in order: {found}"
     late = _late(result, longest)
     return (Retryable.exit_code if late else 0), late
 
 
+def _trouble(row: TableStatus) -> str:
+    return _STATES.get(row.state) or ("with quarantined rows" if row.quarantined else "with accepted losses")
+
+
 def _late(result: StatusResult, longest: float | None) -> str:
-    lag = result.lag_seconds
+    lag, age = result.lag_seconds, result.checkpoint_age_seconds
     if lag is None:
         return "nothing was applied yet"
     if result.unread is None:
         return f"the storage could not be compared: {next(iter(result.notes), 'it does not answer')}"
+    if not result.tables_ok and not any(row.state == "ok" for row in result.tables):
+        return "the target has no table: check --name and --tables"
+    if longest is not None and age is not None and age > longest and age > lag:
+        return f"the checkpoint is {duration_text(age)} old, which is more than --max-lag {duration_text(longest)}"
     if longest is not None and lag > longest:
         which = result.slowest or "all"
         return f"{which} {duration_text(lag)} behind now, which is more than --max-lag {duration_text(longest)}"
@@ -100,6 +115,7 @@ def print_status(result: StatusResult, options: str) -> None:
         print_notes(result.notes)
         return
     out(f"upstream    {result.target_upstream}")
+    out(f"time zone   {result.time_zone}")
     out(f"tables      {_tables_text(result)}")
     out(f"applied     {time_text(result.applied_ts)}")
     out(f"complete    {_complete_text(result)}")
@@ -125,14 +141,14 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
             yield from way_back(row.table, row, options)
         elif row.state == "waits":
             yield f"{row.table} {row.error}"
-        yield from quarantined_lines(row.table, row, options)
+        yield from lacking_lines(row.table, row, options, result)
 
 
 def _tables_text(result: StatusResult) -> str:
     """How many tables are in each state."""
     states = Counter({"ok": result.tables_ok})
     states += Counter(row.state for row in result.tables if row.state != "ok")
-    states += Counter(_LACKING for row in result.tables if row.state == "ok" and row.quarantined)
+    states += Counter(_trouble(row) for row in result.unwell if row.state == "ok")
     return ", ".join(f"{count:,} {state}" for state, count in states.items()) or "none"
 
 

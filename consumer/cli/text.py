@@ -12,11 +12,12 @@ from contextlib import contextmanager, suppress
 
 from consumer.config.secrets import MASK
 from consumer.errors import BadConfig
-from consumer.model.hints import AS_FILES_SHOW, completed, resync_command, retry_command
+from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW, completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
+from consumer.model.progress import is_replay
 from consumer.model.texts import count_text, duration_text, visible
 from consumer.model.times import time_text
-from consumer.results import RunResult, TableResult, TableStatus
+from consumer.results import Result, RunResult, TableResult, TableStatus
 
 MOST_ROWS = 500
 _SHOWN = 0.1
@@ -129,7 +130,7 @@ def _place(table: TableResult, result: RunResult) -> str:
 
 
 def _has_news(table: TableResult) -> bool:
-    return table.state != "ok" or any(_counts(table)) or bool(table.quarantined)
+    return table.state != "ok" or any(_counts(table)) or bool(table.quarantined or table.accepted)
 
 
 def _counts(table: TableResult) -> tuple[int, ...]:
@@ -151,14 +152,18 @@ def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str
             elif lines:
                 yield f"{name} is stopped, for the reason above:"
             yield from lines
-        yield from quarantined_lines(name, table, options)
+        yield from lacking_lines(name, table, options, result)
 
 
-def quarantined_lines(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
-    """How many rows the table lacks, the first of them, and what takes them in."""
+def lacking_lines(name: TableName, table: TableResult | TableStatus, options: str, of: Result) -> Iterable[str]:
+    """How many rows the table lacks, the first of them, and what takes them in; what it lacks as was accepted."""
     if table.quarantined:
         yield f"{name} lacks {count_text(table.quarantined, 'quarantined row')}; the first: {table.bad_row}"
         yield f"  once that is mended: {completed(retry_command(name), options)}"
+    for loss in table.accepted:
+        yield f"{name}: accepted as lost: {loss.sentence()}"
+    if table.accepted and not is_replay(of.name or ""):
+        yield f"  once nothing is missing: {completed(resync_command(name), options)}"
 
 
 def masked_note(lines: Iterable[str]) -> Iterable[str]:
@@ -171,10 +176,11 @@ def masked_note(lines: Iterable[str]) -> Iterable[str]:
 
 
 def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
-    """What to do about a stopped table. To make it anew from the storage does not help past a refused statement, which
-    it would meet again, nor where a setting is wrong."""
+    """What to do about a stopped table. To make it anew from the storage does not help past a refused statement or a
+    file that is damaged or missing, which it would meet again, nor where a setting is wrong."""
     if table.hint:
         yield from f"  {completed(table.hint, options)}".split("\n")
-    past = table.version or resync_command(name) in table.hint or AS_FILES_SHOW in table.hint
+    again = any(text in table.hint for text in (resync_command(name), AS_FILES_SHOW, ACCEPT_LOSS))
+    past = table.version or again
     if table.resync and not past:
         yield f"  to empty and reload it: {completed(resync_command(name), options)}"

@@ -7,12 +7,12 @@ from typing import Any
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.files import DataFile
-from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
+from consumer.model.hints import ACCEPT_LOSS, FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
     "check that `protocol` and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or remove it and accept the loss of its rows with --accept-gap"
+    f"restore it, or remove it and go on without its rows: {ACCEPT_LOSS}"
 )
 _HANDLE_KEY_ONLY = (
     "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "

@@ -15,6 +15,7 @@ from consumer.codec.errors import Place
 from consumer.codec.lines import Block, LineEnds
 from consumer.errors import CameLate, CorruptFile, TableError
 from consumer.model.columns import Column
+from consumer.model.hints import accept_command, resync_command
 from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask
 from consumer.model.times import MAX_TSO
 
@@ -141,8 +142,8 @@ def refuse_late(stats: Sequence[FileStat], task: LoadTask) -> None:
         raise CameLate(
             f"it has a row of commit-ts {late[0].unseen_ts}{others}, and the table was complete up to"
             f" {task.window.after} without it: the file was not there then",
-            hint="load the table again with resync, or go on without such rows with --accept-gap; a copy of a"
-            " storage must get `metadata` last",
+            hint="a copy of a storage must get `metadata` last; load the table again:"
+            f" {resync_command(task.target.table)}\nor go on without such rows: {accept_command(task.target.table)}",
             table=str(task.target.table),
             path=late[0].path,
         )

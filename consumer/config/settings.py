@@ -307,11 +307,12 @@ class Settings(_OfProtocols):
         " the end of a round (docs/syncpoints.md). 0: none.",
         flag=False,
     )
-    accept_gap: Switch = setting(
-        False, "Go on although files are missing between those that were read and those that exist."
-    )
     accept_gap_in: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
-        (), "`--accept-gap` for some tables. Rules as in `--tables`.", metavar="RULE..", several=True
+        (),
+        "The tables that go on although files are missing between those that were read and those that exist. `status`"
+        " shows what they lack until a `resync`. Rules as in `--tables`.",
+        metavar="RULE..",
+        several=True,
     )
     accept_key_loss: Switch = setting(
         False, "Go on although CSV updates lack their old keys (`output-raw-change-event` without old values)."
@@ -410,7 +411,7 @@ class Settings(_OfProtocols):
     def accepts_gap(self, table: TableName) -> bool:
         """Whether missing files of `table` are accepted."""
         some = self.accept_gap_in
-        return self.accept_gap or (bool(some) and table_filter(some, self.case_sensitive).matches(table))
+        return bool(some) and table_filter(some, self.case_sensitive).matches(table)
 
     @property
     def quarantines(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from consumer.errors import RowsQuarantined, TooManyBadRows
 from consumer.model.names import TableName
@@ -111,8 +111,14 @@ BadRows = dict[TableName, dict[str, BadRow]]
 """By table, those of it by their ids."""
 
 
-def moved(rows: BadRows, moves: Mapping[TableName, Collection[TableName]]) -> BadRows:
-    """`rows` once those of each table in `moves` are in these, or nowhere any more: all at once."""
+T = TypeVar("T")
+
+
+def moved(
+    rows: Mapping[TableName, dict[str, T]], moves: Mapping[TableName, Collection[TableName]]
+) -> dict[TableName, dict[str, T]]:
+    """`rows`, or what else tables lack, once those of each table in `moves` are in these, or nowhere any more: all at
+    once."""
     stay = {table: found for table, found in rows.items() if table not in moves}
     for old, places in moves.items():
         for new in places if old in rows else ():

@@ -39,7 +39,7 @@ class NoteKind(StrEnum):
     EMPTIED_TABLE = "emptied-table"
     KEPT_COLUMNS = "kept-columns"
     COMMIT_TS = "commit-ts"
-    OLD_KEYS = "old-keys"
+    ACCEPTED_LOSS = "accepted-loss"
     LOST_TEXT = "lost-text"
     DOUBLED_TIME = "doubled-time"
     BAD_ROWS = "bad-rows"

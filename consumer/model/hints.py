@@ -11,12 +11,16 @@ from consumer.model.names import TableName, quote
 
 AS_FILES_SHOW = "`inspect --toml` prints the settings as the files show them"
 """Ends a hint about a setting: with the same settings a table that is loaded again would stop again."""
+_ACCEPT_GAP_IN = "--accept-gap-in"
 _PLAIN = re.compile(r"[^`.]+")
+_PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
 _ARGUMENT = r"""(?:\$?'(?:[^']|'"'"')*'|[^\s']+)"""
 _COMMAND = re.compile(
     rf"storage-consumer (?:(?:resync|retry|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?"
-    rf"|forget --name {_ARGUMENT} --yes)"
+    rf"(?: {_ACCEPT_GAP_IN} {_ARGUMENT})?|forget --name {_ARGUMENT} --yes|once {_ACCEPT_GAP_IN} {_ARGUMENT})"
 )
+ACCEPT_LOSS = f"storage-consumer once {_ACCEPT_GAP_IN}"
+"""In a hint of those who do not know the table: `about_table` puts it behind."""
 _OF_A_TARGET = ("--config", "--downstream-uri")
 """The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
 and targets it needs all flags that say which they are."""
@@ -41,6 +45,21 @@ def skip_ddl_command(owner: TableName, version: int) -> str:
 def forget_command(name: str) -> str:
     """Takes the progress of the consumer `name` away."""
     return f"storage-consumer forget --name {shlex.quote(name)} --yes"
+
+
+def accept_command(table: TableName) -> str:
+    """Lets it go on without the rows of files that are gone."""
+    return f"storage-consumer once {accept_option(table)}"
+
+
+def accept_option(table: TableName) -> str:
+    """What lets a command do that, with the table rule that fits it alone."""
+    return f"{_ACCEPT_GAP_IN} {_quoted(table, _PLAIN_IN_A_RULE)}"
+
+
+def about_table(hint: str, table: TableName) -> str:
+    """`hint` about `table`, with commands that name it."""
+    return re.sub(rf"{ACCEPT_LOSS}(?= *(?:[;,.)]|$))", lambda _: accept_command(table), hint)
 
 
 def refused_hint(owner: TableName, version: int) -> str:
@@ -73,8 +92,12 @@ def table_there_hint(owner: TableName, version: int) -> str:
 def table_argument(table: TableName) -> str:
     """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell. What a
     terminal would obey is quoted as an escape."""
+    return _quoted(table, _PLAIN)
+
+
+def _quoted(table: TableName, plain: re.Pattern[str]) -> str:
     parts = (part for part in (table.database, table.table) if part)
-    quoted = (part if _PLAIN.fullmatch(part) else quote(part) for part in parts)
+    quoted = (part if plain.fullmatch(part) else quote(part) for part in parts)
     text = ".".join(quoted)
     return shlex.quote(text) if text.isprintable() else "$'" + "".join(map(_in_bash, text)) + "'"
 
@@ -88,6 +111,7 @@ def _in_bash(character: str) -> str:
 def in_a_replay(hint: str) -> str:
     """`hint` in a replay, which applies only a part of the history: its tables cannot be reloaded from their
     beginning."""
+    hint = hint.replace(ACCEPT_LOSS, f"replay the range again with {_ACCEPT_GAP_IN}")
     return _RESYNC.sub("replay the range again, into an empty target under another --name", hint)
 
 

@@ -14,6 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.bad_rows import BadRow, BadRows, moved
 from consumer.model.ddl_policy import ignored_reason, is_trash
 from consumer.model.files import DataFile, Folder
+from consumer.model.losses import Loss, Losses
 from consumer.model.names import TableName
 from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS, MAX_TSO, tso_to_ms
@@ -199,11 +200,11 @@ class ProgressChange:
 
     No table goes back by it, unless it is a `rewind`: a change that moves a table back was made from outdated progress,
     and must not be recorded (see `check`). `by_hand` are tables, as the target calls them, of which it records
-    statements that were not executed here: somebody may have changed them by hand. `moved_bad`: where the
-    rows of these tables that were quarantined are missing now, which can be nowhere; then `quarantined` are added, by
-    table and id, and of the tables in `taken_in` those ids are forgotten. `syncpoint`: all
-    tables are at `applied_ts` now, which outside checkers are told; so many of the newest rows are kept. `leaves`:
-    from now on they are no longer.
+    statements that were not executed here: somebody may have changed them by hand. `moved_lacks`: where
+    what these tables lack (rows that were quarantined, accepted losses) is missing now, which can be nowhere; then
+    `quarantined` and `losses` are added, by table and id, and of the tables in `taken_in` those ids are forgotten.
+    `syncpoint`: all tables are at `applied_ts` now, which outside checkers are told; so many of the newest rows are
+    kept. `leaves`: from now on they are no longer.
     """
 
     applied_ts: int | None = None
@@ -219,9 +220,10 @@ class ProgressChange:
     routes: str | None = None
     modes: str | None = None
     filters: str | None = None
-    moved_bad: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
+    moved_lacks: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
     quarantined: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    losses: Mapping[TableName, Mapping[str, Loss]] = field(default_factory=dict)
     syncpoint: int = 0
     leaves: bool = False
 
@@ -247,9 +249,10 @@ class ProgressChange:
             routes=routes[-1] if routes else None,
             modes=modes[-1] if modes else None,
             filters=filters[-1] if filters else None,
-            moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
+            moved_lacks={old: new for change in changes for old, new in change.moved_lacks.items()},
             quarantined={name: rows for change in changes for name, rows in change.quarantined.items()},
             taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
+            losses={name: found for change in changes for name, found in change.losses.items()},
             syncpoint=max(change.syncpoint for change in changes),
             leaves=any(change.leaves for change in changes),
         )
@@ -282,10 +285,10 @@ class Progress:
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `starts`: the same for some tables, by the names that they had then, with a commit-ts
     that is not below `start_ts`. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
-    that were quarantined, also of tables that are gone and that RECOVER TABLE could bring back
-    (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`), `modes` what
-    its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables (see
-    `consumer.plan.shaping`).
+    that were quarantined, `losses` those that were accepted, also of tables that are gone and that RECOVER TABLE could
+    bring back (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`),
+    `modes` what its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables
+    (see `consumer.plan.shaping`).
     """
 
     upstream: str | None = None
@@ -297,6 +300,7 @@ class Progress:
     starts: Mapping[TableName, int] = field(default_factory=dict)
     time_zone: str = field(default="", compare=False)
     bad_rows: BadRows = field(default_factory=dict)
+    losses: Losses = field(default_factory=dict)
     routes: str = ""
     modes: str = ""
     filters: str = ""
@@ -317,6 +321,11 @@ class Progress:
         return {name: rows for name, rows in self.bad_rows.items() if not is_trash(name)}
 
     @property
+    def accepted(self) -> Losses:
+        """The `losses` of tables that are there."""
+        return {name: found for name, found in self.losses.items() if not is_trash(name)}
+
+    @property
     def at_one_moment(self) -> bool:
         """Whether every table that is there is complete at `applied_ts`, and has nothing else."""
         return next(self.incomplete(), None) is None
@@ -335,6 +344,8 @@ class Progress:
                 yield folder.root, "is further or behind"
         for name, rows in self.lacking.items():
             yield str(name), f"lacks {count_text(len(rows), 'quarantined row')}"
+        for name, losses in self.accepted.items():
+            yield str(name), f"has {count_text(len(losses), 'accepted loss', 'accepted losses')}"
 
     def _is_above(self, last_ts: int) -> bool:
         logical = (1 << LOGICAL_BITS) - 1
@@ -388,18 +399,23 @@ class Progress:
             folders={f: p for f, p in {**self.folders, **change.folders}.items() if p is not None},
             ddls=ddls,
             bad_rows=self._bad_rows(change),
+            losses=self._losses(change),
             routes=self.routes if change.routes is None else change.routes,
             modes=self.modes if change.modes is None else change.modes,
             filters=self.filters if change.filters is None else change.filters,
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:
-        found = moved(self.bad_rows, change.moved_bad)
+        found = moved(self.bad_rows, change.moved_lacks)
         for name, rows in change.quarantined.items():
             found[name] = found.get(name, {}) | {key: row.record for key, row in rows.items()}
         for name, ids in change.taken_in.items():
             found[name] = {key: row for key, row in found.get(name, {}).items() if key not in ids}
         return {name: rows for name, rows in found.items() if rows}
+
+    def _losses(self, change: ProgressChange) -> Losses:
+        found = moved(self.losses, change.moved_lacks)
+        return found | {name: found.get(name, {}) | dict(new) for name, new in change.losses.items() if new}
 
 
 @dataclass(frozen=True, slots=True)

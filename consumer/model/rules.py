@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from consumer.errors import ConsumerError, RowRefused, from_dict
-from consumer.model.hints import AS_FILES_SHOW
+from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW
 from consumer.model.names import TableName
 from consumer.model.table_modes import wildcard
 
@@ -107,8 +107,8 @@ def _mark(key: bytes) -> str:
 
 
 _HIDDEN_HINT = (
-    "look at the line in the file, if one is named: restore a file that is damaged, or remove it and accept the loss of"
-    f" its rows with --accept-gap; {AS_FILES_SHOW}"
+    f"{AS_FILES_SHOW}; look at the line in the file, if one is named: restore a file that is damaged, or remove it and"
+    f" go on without its rows: {ACCEPT_LOSS}"
 )
 
 

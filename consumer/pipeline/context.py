@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError, Retryable
-from consumer.model.events import Event, Retrying, TableStopped
+from consumer.model.events import Event, Note, NoteKind, Retrying, TableStopped
+from consumer.model.hints import about_table
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
+from consumer.model.progress import Progress, ProgressChange
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.options import RoundOptions
@@ -37,6 +39,12 @@ class Ports:
     def spark_seconds(self) -> float:
         """How long Spark took to start for this command."""
         return self.loader.start_seconds - self.spark_before
+
+
+def loss_notes(table: TableName, losses: Iterable[Loss]) -> Iterator[Note]:
+    """What a run says once of losses that it accepts."""
+    for loss in losses:
+        yield Note(NoteKind.ACCEPTED_LOSS, f"{table}: accepted as lost: {loss.sentence()}", table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +87,18 @@ class RoundContext:
         if name in self.consumers and seconds > 0:
             self.consumers[name].result.target_seconds += seconds
 
+    def accept(self, name: TableName, losses: Iterable[Loss]) -> None:
+        """The table goes on without these rows, as the settings allow: that is recorded before anything is read."""
+        known = self.progress.losses.get(name, {})
+        if new := {loss.id: loss for loss in losses if loss.id not in known}:
+            self.ledger.record(ProgressChange(losses={name: new}))
+            for note in loss_notes(name, new.values()):
+                self.tell(note)
+
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
-        error.table = error.table or str(name)
+        error.table, error.hint = error.table or str(name), about_table(error.hint, name)
         self.round.stopped(name, error)
         if not self.options.rules.wanted(name):
             return

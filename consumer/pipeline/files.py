@@ -17,6 +17,7 @@ from consumer.errors import (
 )
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.hints import ACCEPT_LOSS
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.rules import hidden
@@ -110,7 +111,7 @@ def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
         return error
     return FileUnreadable(
         error.message,
-        hint="make the file readable again, or remove it and accept the loss of its rows with --accept-gap",
+        hint=f"make the file readable again, or remove it and go on without its rows: {ACCEPT_LOSS}",
         path=error.path,
     )
 

@@ -80,7 +80,7 @@ class Ledger:
         """Drop a table, to be loaded again: `change` is its progress then. If this run dies in between, the next run
         finishes it."""
         place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING, reason=_RESYNC_DIED)
-        self.record(replace(change, tables={**change.tables, name: place}))
+        self.record(replace(change, tables={**change.tables, name: place}, moved_lacks={name: ()}))
         self._empty(name)
 
     def empty_marked(self) -> None:
@@ -97,7 +97,7 @@ class Ledger:
 
     def _empty(self, name: TableName) -> None:
         places = {name: TableProgress(self.progress.table(name).applied_ts)}
-        gone = ProgressChange(tables=places, moved_bad={name: ()})
+        gone = ProgressChange(tables=places)
         there = self._naming.target(name)
         self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
 

@@ -113,7 +113,13 @@ class Lessons:
 
     absent: AbsentColumns = field(default_factory=AbsentColumns)
     collisions: Collisions = field(default_factory=Collisions)
+    late: dict[TableName, int] = field(default_factory=dict)
+    """Tables with rows that came late, which was accepted, and where the load begins that met them."""
     bounds: dict[DataFile, Bounds] = field(default_factory=dict)
     """Of the files that the last round had to separate."""
     checksums: dict[DataFile, int] = field(default_factory=dict)
     """Of files that are not as they were listed when they were read."""
+
+    def came_late(self, load: LoadRows) -> bool:
+        """Whether `load` may meet rows that came late."""
+        return self.late.get(load.table) == load.window.after

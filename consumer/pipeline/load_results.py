@@ -8,6 +8,7 @@ from functools import partial
 
 from consumer.codec import protocol_of
 from consumer.errors import (
+    CameLate,
     ConsumerError,
     LoadFailed,
     Retryable,
@@ -21,6 +22,7 @@ from consumer.errors import (
 from consumer.model.bad_rows import BadRow
 from consumer.model.events import Note, NoteKind, NowDoing, StepFinished
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.losses import Loss
 from consumer.model.progress import ProgressChange
 from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
@@ -41,12 +43,6 @@ NO_TIME = Note(
     " including rows above the checkpoint. After a restart of the changefeed, rows temporarily go back to older"
     " values, and rows from before a TRUNCATE may come back; a key that is in the files of two dispatchers or"
     " partitions stops its table",
-)
-KEY_LOSS = Note(
-    NoteKind.OLD_KEYS,
-    "rows of this changefeed do not tell the old keys of updates, as accept-key-loss allows: where a key was changed"
-    " upstream and TiCDC did not split the update (output-raw-change-event=true, or an old release), the row under"
-    " its old key stays, or a row that took the key is lost",
 )
 
 
@@ -106,7 +102,7 @@ class LoadResults:
             context.round.loaded(load, consumer.read(load, outcome))
             context.loaded.add(outcome.table)
             context.tell(StepFinished(consumer.count(load, outcome, taken), taken, outcome.task.bytes))
-        for note in notes_of(done, context.options.files.dialect, context.options.files.accept_key_loss):
+        for note in notes_of(done, context.options.files.dialect):
             context.tell(note)
 
     def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
@@ -135,8 +131,13 @@ class LoadResults:
         self._context.round.release(load.table)
 
     def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
-        """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""
+        """Whether planning `load` again helps: with other columns, with more of the rows in one task, or without rows
+        that came late."""
         context = self._context
+        if isinstance(error, CameLate) and context.options.rules.accept_gap(load.table):
+            context.accept(load.table, [Loss.of(error, 0, load.window.after)])
+            context.lessons.late[load.table] = load.window.after
+            return True
         if isinstance(error, RowsVary):
             return context.lessons.absent.learn(load, error, target.load.quarantine is not None)
         if not isinstance(error, RowsCollide):
@@ -206,8 +207,8 @@ class LoadResults:
         return kept, letters
 
 
-def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, accept_key_loss: bool) -> Iterator[Note]:
-    """`accept_key_loss`: the operator has accepted that the old keys of rows may be missing."""
+def notes_of(done: Sequence[LoadOutcome], dialect: Dialect) -> Iterator[Note]:
+    """What a person should know of loads that are recorded."""
     for outcome in done:
         if outcome.task.target.own and outcome.puts:
             yield _kept_note(outcome)
@@ -218,8 +219,6 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, accept_key_loss: boo
         yield from _unproven(outcome)
     if done and dialect.timeless:
         yield replace(NO_TIME, text=NO_TIME.text + dated)
-    if done and accept_key_loss and protocol_of(dialect).key_loss(dialect, "", "") is not None:
-        yield KEY_LOSS
 
 
 def _kept_note(outcome: LoadOutcome) -> Note:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
+from consumer.codec import protocol_of
 from consumer.errors import (
     CannotBeExact,
     ConsumerError,
@@ -22,6 +23,7 @@ from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
 from consumer.model.events import NowDoing, Retrying, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Purpose
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import LoadRows
@@ -246,6 +248,7 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
         context.stop(table, error)
     options, lessons, found = context.options, context.lessons, []
     for load in (load for load in loads if load.table not in owned):
+        _accept_old_keys(context, load)
         version = TableVersionConsumer(
             load,
             context.assembly.catalog,
@@ -265,8 +268,9 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
 
 
 def _seen(context: RoundContext, load: LoadRows) -> Mapping[str, Stretches]:
-    """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
-    if context.options.files.dialect.timeless or context.options.rules.accept_gap(load.table):
+    """By partition, the commit-ts that rows of `load` may have; empty where they have none, or where it was accepted
+    that some came late."""
+    if context.options.files.dialect.timeless or context.lessons.came_late(load):
         return {}
     roots = {planned.file.folder.root for planned in load.files}
     return context.assembly.seen(load.table, roots, context.progress, load.window.after)
@@ -282,13 +286,15 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
     except CannotBeExact as error:
         return error
     column = _ambiguous_column(context, target)
+    if column is not None and context.options.files.accept_timestamp_key:
+        context.accept(load.table, [Loss(_AMBIGUOUS.format(column), "", load.window.after, 0)])
+        return None
     return None if column is None else _ambiguous_key(load.table, column)
 
 
 def _ambiguous_column(context: RoundContext, target: LoadTarget) -> str | None:
     """A column of the key whose values can be two moments each."""
-    options = context.options
-    if options.files.accept_timestamp_key or not options.files.dialect.clock.doubled:
+    if not context.options.files.dialect.clock.doubled:
         return None
     names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
     return next(names, None)
@@ -305,11 +311,27 @@ def _quarantine(context: RoundContext, load: LoadRows) -> Quarantine | None:
     return Quarantine(action.most, context.lessons.absent.uneven(load), kept=known)
 
 
+_AMBIGUOUS = (
+    "its key holds the TIMESTAMP `{}`, and the changefeed's clock shows one hour of the year twice: two rows could have"
+    " one key"
+)
+_OLD_KEYS = (
+    "the rows do not tell the old keys of updates: where a key was changed upstream and TiCDC did not split the update"
+    " (output-raw-change-event=true, or an old release), the row under its old key stays, or a row that took the key"
+    " is lost"
+)
+
+
+def _accept_old_keys(context: RoundContext, load: LoadRows) -> None:
+    dialect = context.options.files.dialect
+    if context.options.files.accept_key_loss and protocol_of(dialect).key_loss(dialect, "", "") is not None:
+        context.accept(load.table, [Loss(_OLD_KEYS, "", load.window.after, 0)])
+
+
 def _ambiguous_key(table: TableName, column: str) -> CannotBeExact:
     """The error of a table whose key's `column` can hold values that are two moments each."""
     return CannotBeExact(
-        f"its key holds the TIMESTAMP `{column}`, and the changefeed's clock shows one hour of the year twice: two rows"
-        " could have one key",
+        _AMBIGUOUS.format(column),
         hint="where no key is in that hour, set accept-timestamp-key = true in [consumer] of the file of --config; else"
         " run TiCDC under --tz UTC, have it write to a new prefix, and load that under a new --name with --tz UTC",
         table=str(table),

@@ -192,7 +192,10 @@ class ConsumerManager:
                 ledger.take,
             ),
         )
-        for name, error in assembly.errors(ledger.progress, options.rules.accept_gap):
+        progress = ledger.progress
+        for name, losses in assembly.losses(progress, options.rules.accept_gap):
+            context.accept(name, losses)
+        for name, error in assembly.errors(progress, options.rules.accept_gap):
             context.stop(name, error)
         if options.files.dialect.timeless:
             _check_order(context)

@@ -11,7 +11,7 @@ from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
 from consumer.model.files import Bounds, Listing
-from consumer.model.hints import statement_refused
+from consumer.model.hints import about_table, statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState, Progress, State
@@ -301,6 +301,7 @@ class _Preview:
             yield planned.file.path, load.window.end + 1 if later else 0
 
     def _stop(self, name: TableName, error: ConsumerError) -> None:
+        error.hint = about_table(error.hint, name)
         self._round.stopped(name, error)
         self.errors.setdefault(name, error)
 

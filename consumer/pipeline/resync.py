@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
@@ -12,6 +13,8 @@ from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Consumer
 from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
+from consumer.model.hints import accept_option, resync_command
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import ddl_id
@@ -22,7 +25,7 @@ from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
-from consumer.plan.gaps import find_gap, gone_upto
+from consumer.plan.gaps import find_gaps, gone_upto
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
 from consumer.target import Sink
@@ -57,11 +60,14 @@ def start_over(
         forget_ddls=tuple(ddl for ddl in map(ddl_id, incarnation.statements) if ddl in progress.ddls),
         rewind=True,
     )
+    files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
+    gone = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds)
     if not options.rules.accept_gap(table):
-        files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
-        gone = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds) > birth.version
         again = assembly_of(reader, assembly.listing, progress.after(change), options)
-        _check_files(table, gone, again, progress.after(change), birth.version)
+        _check_files(table, gone > birth.version, again, progress.after(change), birth.version)
+    elif gone > birth.version:
+        loss = Loss("files of it that were read are gone, or were written anew", "", birth.version, gone)
+        change = replace(change, losses={table: {loss.id: loss}})
     return change
 
 
@@ -95,7 +101,7 @@ def give_up(
                 table=str(table),
             )
     passed = passed_files(table, moment, assembly, reader)
-    if (gap := find_gap(table, assembly.files.get(table, ()), passed, moment)) is not None:
+    if (gap := next(find_gaps(table, assembly.files.get(table, ()), passed, moment), None)) is not None:
         raise GapFound(
             f"changes that are newer than the export are lost too: {gap.message}",
             hint="export again",
@@ -299,7 +305,8 @@ def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Pro
     if gone or assembly.gap_from(table, progress, version) is not None:
         raise GapFound(
             "some of its files are gone from the storage, so it cannot be loaded from the start",
-            hint=f"{_SNAPSHOT}, or accept the loss with --accept-gap",
+            hint=f"restore them, or {_SNAPSHOT}, or load it without them:"
+            f" {resync_command(table)} {accept_option(table)}",
             table=str(table),
         )
 

@@ -195,7 +195,7 @@ class StatementRunner:
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.
             gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
-            dead = ProgressChange(tables=gone, ddls=overtaken, moved_bad=dict.fromkeys(gone, ()))
+            dead = ProgressChange(tables=gone, ddls=overtaken, moved_lacks=dict.fromkeys(gone, ()))
             before, after = ProgressChange(), dead.merged(after)
         else:
             # With W at this version the overtaken ones no longer count, so both become durable at once.
@@ -288,9 +288,9 @@ class StatementRunner:
     def _check_files(self, statement: Statement) -> None:
         """A table that begins with `statement` must have all of its files before the first of them is read."""
         context, name = self._context, statement.begins
-        accepted = name is not None and context.options.rules.accept_gap(name)
-        gap = None if accepted else context.assembly.gap_after(statement, context.progress)
-        if gap is not None and name is not None:
+        if name is not None and context.options.rules.accept_gap(name):
+            context.accept(name, context.assembly.losses_after(statement, context.progress))
+        elif name is not None and (gap := context.assembly.gap_after(statement, context.progress)) is not None:
             context.stop(name, gap)
 
     def _refused(self, statement: Statement, error: ConsumerError) -> None:

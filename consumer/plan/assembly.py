@@ -14,12 +14,13 @@ from consumer.history.target import TargetTables, is_pending, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.model.times import tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
-from consumer.plan.gaps import find_gap, find_lost_rest
+from consumer.plan.gaps import find_gaps, find_lost_rests
 from consumer.plan.late import Ended, OfNobody, Stretches, left_over, overdue_statements, rows_of_nobody, seen_rows
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.rewrites import (
@@ -207,10 +208,17 @@ class Assembly:
         """The gaps that are new, and that another, full listing may explain: a local storage can show a file before the
         one in front of it, and how far the clean-up went shows in files that a partial listing leaves out."""
         found = [(name, error) for name, error in self.errors(progress, accept_gap) if isinstance(error, GapFound)]
-        pending = (s for s in self.timeline.pending if s.begins and not accept_gap(s.begins))
-        beginning = (self.gap_after(statement, progress) for statement in pending)
+        beginning = [s for s in self.timeline.pending if s.begins and not accept_gap(s.begins)]
+        gaps = (self.gap_after(statement, progress) for statement in beginning)
         new = {error.sentence() for name, error in found if error.sentence() != progress.table(name).reason}
-        return new | {gap.sentence() for gap in beginning if gap is not None}
+        losses = [*self.losses(progress, accept_gap)]
+        losses += [
+            (s.begins, self.losses_after(s, progress))
+            for s in self.timeline.pending
+            if s.begins and accept_gap(s.begins)
+        ]
+        accepted = {loss.id for name, own in losses for loss in own if loss.id not in progress.losses.get(name, {})}
+        return new | accepted | {gap.sentence() for gap in gaps if gap is not None}
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
         """The first gap in the files of the table whose rows begin again with `statement`."""
@@ -262,7 +270,27 @@ class Assembly:
         begins = (f.version for f in history if f.version <= version and f.action in beginning)
         return max(begins, default=0)
 
+    def losses(self, progress: Progress, accept_gap: Accepts) -> Iterator[tuple[TableName, list[Loss]]]:
+        """What the tables that `errors` lets begin go on without."""
+        broken = {name for name, _ in self.errors(progress, accept_gap)}
+        for name in self.tables:
+            if self.wanted(name) and name in self.timeline.live and name not in broken and accept_gap(name):
+                applied_ts = progress.table(name).applied_ts
+                yield name, self._losses(name, progress, applied_ts)
+
+    def losses_after(self, statement: Statement, progress: Progress) -> list[Loss]:
+        """The same for the table whose rows begin again with `statement`."""
+        name = statement.begins
+        wanted = name is not None and self.wanted(name)
+        return self._losses(name, progress, statement.version) if name is not None and wanted else []
+
+    def _losses(self, name: TableName, progress: Progress, after: int) -> list[Loss]:
+        return [Loss.of(gap, after, self.checkpoint) for gap in self._gaps(name, progress, after, after)]
+
     def _gap(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> GapFound | None:
+        return next(self._gaps(name, progress, version, applied_ts), None)
+
+    def _gaps(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> Iterator[GapFound]:
         """Holes in folders older than the last new beginning up to `version` do not matter: their rows are gone. But
         newer rows can be in an older folder, and where that was seen they are still to be read."""
         since, history = self._begun(name, version), self.catalog.by_table.get(name, ())
@@ -270,11 +298,11 @@ class Assembly:
         files = [file for file in every if file.folder.version >= since]
         history = tuple(file for file in history if file.version >= since)
         own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
-        return (
-            find_gap(name, files, progress.folders, _given(name, progress), self._written(name, since, progress))
-            or find_lost_rest(name, every, own, applied_ts)
-            or self.clean_up.gap(name, history, applied_ts)
-        )
+        written = self._written(name, since, progress)
+        yield from find_gaps(name, files, progress.folders, _given(name, progress), written)
+        yield from find_lost_rests(name, every, own, applied_ts)
+        if (gap := self.clean_up.gap(name, history, applied_ts)) is not None:
+            yield gap
 
     def _written(self, name: TableName, since: int, progress: Progress) -> dict[Folder, int]:
         """By folder of the table, the number below which all files were written, as far as others tell that."""

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from consumer.errors import GapFound
 from consumer.layout.paths import directory_of
 from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.hints import accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress
 from consumer.plan.unread import rewritten_files
 
-_HINT = "restore the missing file, or accept the loss of its rows with --accept-gap"
 _NEVER_READ = FolderProgress()
 _NONE: Mapping[Folder, int] = {}
 
 
-def find_gap(
+def find_gaps(
     table: TableName,
     files: Iterable[DataFile],
     folders: Mapping[Folder, FolderProgress],
     start_ts: int = 0,
     written: Mapping[Folder, int] = _NONE,
-) -> GapFound | None:
-    """The first hole in the numbers of a folder above its last done file; a folder never read must begin at 1.
+) -> Iterator[GapFound]:
+    """The holes in the numbers of each folder above its last done file; a folder never read must begin at 1.
     `written` are the numbers up to which all files of a folder were written.
 
     A folder that is older than `start_ts`, where the target was given as it was then, may have lost its head: TiCDC's
@@ -43,24 +43,24 @@ def find_gap(
             if file.index < expected:
                 continue
             if file.index > expected > 0:
-                return GapFound(
-                    f"file number {expected} is missing before number {file.index}",
-                    hint=_HINT,
-                    table=str(table),
-                    path=file.path,
-                )
+                last = next(number for number in range(file.index - 1, 0, -1) if number not in read)
+                which = f"file number {expected} is" if last == expected else f"file numbers {expected} to {last} are"
+                yield _gap(table, f"{which} missing before number {file.index}", file.path)
             expected = file.index + 1
         while expected in read:
             expected += 1
         if 0 < expected <= written.get(folder, 0):
-            return GapFound(
+            yield _gap(
+                table,
                 f"file number {expected} is missing, and the index file or the name of another file there tells that"
                 " it was written",
-                hint=_HINT,
-                table=str(table),
-                path=directory_of(folder),
+                directory_of(folder),
             )
-    return None
+
+
+def _gap(table: TableName, message: str, path: str) -> GapFound:
+    hint = f"restore the missing file, or go on without its rows: {accept_command(table)}"
+    return GapFound(message, hint=hint, table=str(table), path=path)
 
 
 def gone_upto(
@@ -111,23 +111,21 @@ def _numbers(files: Iterable[DataFile]) -> dict[Folder, set[int]]:
     return found
 
 
-def find_lost_rest(
+def find_lost_rests(
     table: TableName,
     files: Iterable[DataFile],
     folders: Mapping[Folder, FolderProgress],
     applied_ts: int,
-) -> GapFound | None:
-    """A file that is gone although rows of it above `applied_ts` were seen and are still to be read. `folders` are
-    those of the table."""
+) -> Iterator[GapFound]:
+    """The files that are gone although rows of them above `applied_ts` were seen and are still to be read. `folders`
+    are those of the table."""
     opened = sorted((folder, place) for folder, place in folders.items() if place.open)
     there = {(file.folder, file.index) for file in files} if opened else set()
     for folder, place in opened:
         for entry in place.open:
             if entry.next_ts > applied_ts and (folder, entry.index) not in there:
-                return GapFound(
+                yield _gap(
+                    table,
                     f"file number {entry.index} is gone before its rows from commit-ts {entry.next_ts} on were applied",
-                    hint=_HINT,
-                    table=str(table),
-                    path=directory_of(folder),
+                    directory_of(folder),
                 )
-    return None

@@ -16,7 +16,7 @@ from consumer.errors import CameLate, ConsumerError, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
-from consumer.model.hints import skip_ddl_command
+from consumer.model.hints import accept_command, skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.times import MAX_TSO
@@ -87,8 +87,8 @@ def _of_nobody(name: TableName, file: DataFile, since: int, rows: str) -> CameLa
     return CameLate(
         f"it has rows {rows}, and no table has had the name since {since}: they are of one whose CREATE TABLE did not"
         f" reach the storage{again}",
-        hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or"
-        " accept the loss of these rows with --accept-gap",
+        hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or go"
+        f" on without these rows: {accept_command(name)}",
         table=str(name),
         path=file.path,
     )

@@ -84,7 +84,7 @@ class _LetIn:
             error = kept_by_policy(name)
             tables[name] = TableProgress(starts[name], State.STOPPED, error.sentence(), error.hint)
         skipped = (DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=why) for file, why in self._skipped.values())
-        return ProgressChange(tables=tables, ddls=tuple(skipped))
+        return ProgressChange(tables=tables, ddls=tuple(skipped), moved_lacks=dict.fromkeys(self._emptied, ()))
 
     def _todo(self, table: Incarnation) -> list[SchemaFile]:
         """Its statements that have not run, in order, its own DROP TABLE among them."""

@@ -11,6 +11,7 @@ from functools import lru_cache
 from consumer.errors import GapFound
 from consumer.layout.paths import date_level
 from consumer.model.files import Folder, Listing, SchemaFile
+from consumer.model.hints import accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress
 from consumer.model.times import MAX_TSO, tso_to_time
@@ -121,8 +122,9 @@ class CleanUp:
         dates = first if first == last else f"{first} to {last}"
         return GapFound(
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
-            hint="take the table from a snapshot (a new --name with --start-ts), or accept the loss with --accept-gap;"
-            " file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing)",
+            hint="file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing); if"
+            " the folders are gone, take the table from a snapshot (a new --name with --start-ts), or go on without"
+            f" their rows: {accept_command(table)}",
             table=str(table),
         )
 

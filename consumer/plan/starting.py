@@ -3,10 +3,11 @@ then. What came before is not done again, and nothing that needs them as they we
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, CheckpointBehind
 from consumer.history.history import exchanged
 from consumer.history.incarnations import Incarnation
 from consumer.history.target import PASSED_OVER, TargetTables, is_settled, was_executed
@@ -18,6 +19,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.rules import NO_STARTS, NOW, ShapingOf, Starts
 from consumer.model.steps import ddl_id
+from consumer.model.times import time_text, tso_to_ms
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import LEFT_OVER
 
@@ -53,6 +55,17 @@ def given(
     # The storage has nothing of the others: no row of theirs is left behind anywhere.
     rest = ProgressChange(tables=dict.fromkeys(moments.keys() - known), starts=dict(moments))
     return found.change(known, policy_of).merged(rest)
+
+
+def check_moment(flag: str, ts: int, checkpoint: int) -> None:
+    """Raises BadConfig for a beginning in the future, CheckpointBehind for one that the storage has not reached: rows
+    in between would count as applied."""
+    if ts <= checkpoint:
+        return
+    above = f"{flag} is {time_text(ts)} ({ts}), above the storage's checkpoint of {time_text(checkpoint)}"
+    if tso_to_ms(ts) > time.time() * 1000:
+        raise BadConfig(f"{above}, and in the future", hint="check the date")
+    raise CheckpointBehind(above, hint="check the date; if it is right, run again once TiCDC is past it")
 
 
 def start_notes(change: ProgressChange) -> Iterator[Note]:
@@ -197,7 +210,7 @@ class _Starting:
             ddls=tuple(records),
             forget_ddls=tuple(again),
             starts=dict(begins),
-            moved_bad={name: () for name in begins if name in progress.bad_rows},
+            moved_lacks=dict.fromkeys((*begins, *former), ()),
             rewind=any(ts < progress.table(name).applied_ts for name, ts in begins.items()),
         )
 
@@ -242,6 +255,7 @@ def _up_to(table: Incarnation, ts: int, name: TableName | bool) -> Iterator[Sche
 
 
 def _check(name: TableName, ts: int, assembly: Assembly, progress: Progress, shaping_of: ShapingOf) -> None:
+    check_moment("--start-ts", ts, assembly.checkpoint)
     if ts < progress.start_ts:
         raise _refused(name, f"all tables began at --start-ts {progress.start_ts}, and {ts} is before that")
     if assembly.naming.merges(name):

@@ -194,10 +194,10 @@ class Statement:
         """The progress that goes with its fact."""
         gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
         own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
-        return ProgressChange(tables={**own, **gone}, moved_bad=self._moved_bad)
+        return ProgressChange(tables={**own, **gone}, moved_lacks=self._moved_lacks)
 
     @property
-    def _moved_bad(self) -> Mapping[TableName, tuple[TableName, ...]]:
+    def _moved_lacks(self) -> Mapping[TableName, tuple[TableName, ...]]:
         match self.action:
             case Action.RENAME_TABLE | Action.RENAME_TABLES:
                 return {} if self.old_name is None else {self.old_name: (self.file.name,)}

@@ -78,6 +78,8 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "letter": "long text",
         "reason": "long text",
     },
+    # What tables lack as the operator has accepted it, rather than have them stop.
+    "loss": {**_TABLE, "id": 32, "reason": "long text", "path": "long text", "after_ts": "tso", "to_ts": "tso"},
     # Public, as the view `replica` is: moments at which all tables are complete. `is_current` 1: they still are.
     "syncpoint": {
         "name": NAME_LIMIT,
@@ -111,6 +113,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
     "ddl": (*_TABLE, "version", "checksum"),
     "bad_row": (*_TABLE, "id"),
+    "loss": (*_TABLE, "id"),
     "syncpoint": ("name", "upstream_ts"),
 }
 """The key of each table that has another one than the consumer name."""

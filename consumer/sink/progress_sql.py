@@ -15,6 +15,7 @@ from consumer import __version__
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
+from consumer.model.losses import Loss, Losses
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, naming_from
 from consumer.model.progress import (
@@ -142,7 +143,7 @@ def forget(tables: ProgressTables, name: str) -> None:
 
 def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -> None:
     """Write the consumer's row when it is the first run. Raises WrongUpstream where the row is another upstream's,
-    BadConfig where it is bound to another time zone."""
+    BadConfig where it is bound to another time zone: one under which something was applied."""
     found = tables.run("SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = ?", name)
     if not found:
         tables.run(
@@ -152,7 +153,10 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
         )
         return
     check_upstream(name, found[0][0], upstream)
-    check_time_zone(name, found[0][1], time_zone)
+    if found[0][1] != time_zone and load(tables, name).is_empty:
+        tables.run("UPDATE storage_consumer.consumer SET time_zone = ? WHERE name = ?", time_zone, name)
+    else:
+        check_time_zone(name, found[0][1], time_zone)
     _leave(tables, name)  # whoever has the target may write to it
     tables.run("UPDATE storage_consumer.consumer SET written_by = ? WHERE name = ?", __version__, name)
 
@@ -193,7 +197,7 @@ def store(
     tables.remove("ddl", [_key("ddl", name, *ddl) for ddl in change.forget_ddls])
     tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
     _release(tables, name, change, {table: state for table, (_, state) in own.items()})
-    _store_bad_rows(tables, name, change)
+    _store_lacks(tables, name, change)
     if change.leaves:
         _leave(tables, name)
     if change.syncpoint and change.applied_ts is not None:
@@ -268,15 +272,17 @@ def _store_syncpoint(tables: ProgressTables, name: str, applied_ts: int, keep: i
     tables.run("DELETE FROM storage_consumer.syncpoint WHERE name = ? AND upstream_ts < ?", name, int(kept[-1][0]))
 
 
-def _store_bad_rows(tables: ProgressTables, name: str, change: ProgressChange) -> None:
-    if change.moved_bad:
-        where = "FROM storage_consumer.bad_row WHERE name = ? AND database_name = ? AND table_name = ?"
-        there = {old: tables.run(f"SELECT {own_columns('bad_row')} {where}", name, *old) for old in change.moved_bad}
+def _store_lacks(tables: ProgressTables, name: str, change: ProgressChange) -> None:
+    for book in ("bad_row", "loss") if change.moved_lacks else ():
+        where = f"FROM storage_consumer.{book} WHERE name = ? AND database_name = ? AND table_name = ?"
+        there = {old: tables.run(f"SELECT {own_columns(book)} {where}", name, *old) for old in change.moved_lacks}
         for old in [old for old, found in there.items() if found]:
             tables.run(f"DELETE {where}", name, *old)
-        for old, places in change.moved_bad.items():
+        for old, places in change.moved_lacks.items():
             for new in places:
-                tables.put("bad_row", [_row("bad_row", name, *new, *row[2:]) for row in there[old]])
+                tables.put(book, [_row(book, name, *new, *row[2:]) for row in there[old]])
+    for table, losses in change.losses.items():
+        tables.put("loss", [_row("loss", name, *table, key, *astuple(loss)) for key, loss in losses.items()])
     for table, found in change.quarantined.items():
         tables.put("bad_row", [_bad_row(name, table, row) for row in found.values()])
     for table, ids in change.taken_in.items():
@@ -400,12 +406,15 @@ def _progress_of(select: Select) -> Progress:
     known = dict(zip(own_columns("consumer").split(", "), row, strict=True))
     for column in ("routes", "modes", "filters"):
         _json(known[column] or "null")
-    tables, folders, rows, ddls = (
-        select(table, own_columns(table)) for table in ("table_progress", "folder_progress", "bad_row", "ddl")
+    tables, folders, rows, losses, ddls = (
+        select(table, own_columns(table)) for table in ("table_progress", "folder_progress", "bad_row", "loss", "ddl")
     )
     bad_rows: BadRows = {}
     for database, table, row_id, *place, reason in rows:
         bad_rows.setdefault(TableName(database, table), {})[row_id] = BadRow(row_id, reason, *place)
+    accepted: Losses = {}
+    for database, table, loss_id, *fields in losses:
+        accepted.setdefault(TableName(database, table), {})[loss_id] = Loss(*fields)
     records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in ddls]
     return Progress(
         **{field: known[field] for field in _OF_CONSUMER},
@@ -414,6 +423,7 @@ def _progress_of(select: Select) -> Progress:
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in records},
         bad_rows=bad_rows,
+        losses=accepted,
     )
 
 

@@ -11,9 +11,10 @@ from functools import cached_property
 from consumer.ddl.changes import changes_of, takes_rows
 from consumer.ddl.declared import Definition
 from consumer.history.incarnations import Incarnation
+from consumer.layout.paths import directory_of
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
+from consumer.model.files import Bounds, DataFile, Folder, SchemaFile, StoredFile
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
@@ -158,6 +159,27 @@ class TableFiles:
         there is compared."""
         gone = gone_upto(self._all, self._folders, self.statements.end, self.reader.bounds)
         return gone if gone > self.statements.begins else 0
+
+    @property
+    def awaited(self) -> str:
+        """A newest file that its index file names and that is not there, "" for none. TiCDC writes the index file
+        first, so nothing tells whether the file is lost or still to be written."""
+        indexes = self._indexes({file.root for file in self.statements.table.files})
+        there: dict[Folder, int] = {}
+        for file in self._all:
+            there[file.folder] = max(file.index, there.get(file.folder, 0))
+        newest = {folder.series: folder for folder in sorted({*there, *indexes})}
+        asked = {folder: indexes[folder] for folder in newest.values() if folder in indexes}
+        for folder, named in sorted(self.reader.named(asked).items()) if asked else ():
+            if named.number > there.get(folder, 0):
+                return f"file number {named.number} of {directory_of(folder)}"
+        return ""
+
+    def _indexes(self, roots: Collection[str]) -> dict[Folder, StoredFile]:
+        """The index files of the table that went through `statements`, behind its beginning."""
+        begins, end = self.statements.begins, self.assembly.checkpoint
+        found = self.assembly.listing.indexes.items()
+        return {f: file for f, file in found if f.root in roots and begins <= f.version <= end}
 
     @property
     def hole(self) -> str:

@@ -242,7 +242,13 @@ class Verifier:
                 with Differing(task, comparer) as rows:
                     counted = self._counted(history, task, comparer, rows)
                     bad = history.progress.bad_rows.get(history.name, {})
-                    notes = (*_notes(task, counted, incomplete), *_quarantined(bad))
+                    losses = history.progress.losses.get(history.name, {}).values()
+                    lacks = (
+                        *_quarantined(bad),
+                        *(f"accepted as lost: {loss.sentence()}" for loss in losses),
+                        *_awaited(history.files.awaited),
+                    )
+                    notes = (*_notes(task, counted, incomplete), *lacks)
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
@@ -318,6 +324,11 @@ def _waiting_for_a_name(assembly: Assembly, progress: Progress) -> Mapping[Table
 def _quarantined(rows: Mapping[str, BadRow]) -> Iterator[str]:
     if rows:
         yield f"{count_text(len(rows), 'row is', 'rows are')} quarantined; the first: {first_of(rows.values())}"
+
+
+def _awaited(file: str) -> Iterator[str]:
+    if file:
+        yield f"{file} is named by its index file, and is not there: it is lost, or TiCDC has not written it yet"
 
 
 def _notes(task: CheckTask, counted: Counted, incomplete: str) -> Iterator[str]:

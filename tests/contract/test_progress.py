@@ -8,6 +8,7 @@ import pytest
 from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import naming_of, routes_of
 from consumer.model.progress import (
@@ -121,17 +122,26 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
         {SHOP: (LOG, SHOP), LOG: (LOG, SHOP)},
     ],
 )
-def test_rows_that_were_quarantined_go_with_their_table(
-    sink: Sink, moves: dict[TableName, tuple[TableName, ...]]
-) -> None:
+def test_what_a_table_lacks_goes_with_their_table(sink: Sink, moves: dict[TableName, tuple[TableName, ...]]) -> None:
     rows = {SHOP: {"a" * 32: BadRow("a" * 32, "1")}, LOG: {"b" * 32: BadRow("b" * 32, "2")}}
-    sink.record(ProgressChange(quarantined=rows))
-    sink.record(ProgressChange(moved_bad=moves))
+    sink.record(ProgressChange(quarantined=rows, losses={SHOP: {LOSS.id: LOSS}}))
+    sink.record(ProgressChange(moved_lacks=moves))
     wanted: dict[TableName, dict[str, BadRow]] = {}
     for name, found in rows.items():
         for to in moves.get(name, (name,)):
             wanted[to] = wanted.get(to, {}) | found
     assert sink.progress().bad_rows == wanted
+    assert sink.progress().losses == {name: {LOSS.id: LOSS} for name in moves.get(SHOP, (SHOP,))}
+
+
+LOSS = Loss("file number 3 is missing before number 4", "shop/item/17/CDC000004.json", 20, 30)
+
+
+def test_an_accepted_loss_keeps_a_name_from_one_moment(sink: Sink) -> None:
+    sink.record(ProgressChange(applied_ts=30))
+    assert sink.progress().at_one_moment
+    sink.record(ProgressChange(losses={SHOP: {LOSS.id: LOSS}}))
+    assert not sink.progress().at_one_moment
 
 
 def test_consumer_names_keep_progress_apart(target: Target, sink: Sink) -> None:

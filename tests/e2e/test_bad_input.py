@@ -178,7 +178,7 @@ def test_a_gap_can_be_accepted(cli: CommandLine) -> None:
     cli.data_file("t", T_CREATED, 3).unlink()
     assert "file number 3 is missing" in cli.run("plan").out
     assert cli.run("once").code == 5
-    assert cli.run("once", "--accept-gap").code == 0
+    assert cli.run("once", "--accept-gap-in", "*.*").code == 0
 
 
 def test_a_wrong_terminator_is_named_and_nothing_of_it_is_applied(cli: CommandLine, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_bad_settings_are_one_sentence(arguments: tuple[str, ...], words: str, c
         ("[sink\n", "is not TOML"),
         ("[sinks]\n", "did you mean sink?"),
         ('[consumer]\nflush-intervall = "1s"\n', "did you mean flush-interval?"),
-        ("[consumer]\nbogus = 1\n", "[consumer] bogus is not a setting; known are accept-gap"),
+        ("[consumer]\nbogus = 1\n", "[consumer] bogus is not a setting; known are accept-gap-in"),
     ],
 )
 def test_a_misspelt_file_is_refused_by_name(content: str, words: str, cli: CommandLine, tmp_path: Path) -> None:

@@ -122,9 +122,9 @@ def test_a_damaged_file_is_taken_away(damage: str, feed: Feed) -> None:
     feed.file("d.t", 2, row("2,7\r\n"), extension="csv")
     stopped = replica.once(B + 20, **csv(feed))
     assert stopped.exit_code == 3
-    assert "remove it and accept the loss of its rows with --accept-gap" in stopped.tables[T].hint
+    assert "remove it and go on without its rows: storage-consumer once --accept-gap-in d.t" in stopped.tables[T].hint
     damaged.unlink()
-    assert replica.once(**csv(feed, {"accept_gap": True})).exit_code == 0
+    assert replica.once(**csv(feed, {"accept_gap_in": ["*.*"]})).exit_code == 0
     assert replica.tables["d.t"] == {2: "7"}
 
 

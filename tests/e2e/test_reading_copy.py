@@ -116,7 +116,7 @@ def test_a_copy_stays_while_a_table_is_stopped(bank: Bank, caplog: pytest.LogCap
     assert bank.shown() == [(50, 50)]
     assert "d.b is not (stopped)" in caplog.text
     damaged.unlink()
-    bank.flags["accept_gap"] = "true"
+    bank.flags["accept_gap_in"] = "*.*"
     assert bank.once().exit_code == 0
     assert bank.shown() == [(43, 57)]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from consumer import app
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, CheckpointBehind, ConsumerError
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from tests.support.build import ID, VALUE
@@ -269,12 +270,13 @@ def test_a_table_of_which_nothing_was_told_until_then(replica: MemoryReplica) ->
     assert replica.tables["d.old"] == {1: "s", 2: "new"}
 
 
-def test_a_moment_above_the_checkpoint(replica: MemoryReplica) -> None:
+def test_a_moment_that_the_checkpoint_has_reached_by_the_next_run(replica: MemoryReplica) -> None:
     replica.holds("d.t", (1, "s"), (3, "s"))
-    assert replica.once(30, start_ts=("d.t=36",)).exit_code == 0
+    with pytest.raises(CheckpointBehind):
+        replica.once(30, start_ts=("d.t=36",))
     replica.feed.truncate("d.t", 36)
     replica.feed.puts("d.t", 36, {37: (4, "later")})
-    assert replica.once(60).exit_code == 0
+    assert replica.once(60, start_ts=("d.t=36",)).exit_code == 0
     assert replica.tables["d.t"] == {1: "s", 3: "s", 4: "later"}
 
 
@@ -314,3 +316,25 @@ def test_a_rule_that_had_its_effect_is_no_news(replica: MemoryReplica) -> None:
     for checkpoint in (30, 40):
         replica.once(checkpoint, start_ts=("d.t=20", "d.a=now"))
         assert not [note for note in replica.seen.notes if "has no effect" in note]
+
+
+@pytest.mark.parametrize("start", [("{}",), ("d.t={}",)], ids=["all tables", "one table"])
+@pytest.mark.parametrize(("moment", "code", "words"), [("2999-01-01", 2, "in the future"), ("31", 4, "TiCDC is past")])
+@pytest.mark.parametrize("command", [app.once, app.plan, app.backfill])
+def test_a_moment_above_the_checkpoint_is_refused(
+    command: Callable[..., object], moment: str, code: int, words: str, start: tuple[str, ...], replica: MemoryReplica
+) -> None:
+    """The rows up to it would never be read, and the table would look as if it were far ahead."""
+    replica.feed.checkpoint(30)
+    settings = replica.settings(start_ts=tuple(one.format(moment) for one in start), tz="UTC")
+    with pytest.raises(ConsumerError, match=r"--start-ts is .*, above the storage's checkpoint") as caught:
+        command(settings, Recorder())
+    assert (caught.value.exit_code, words in f"{caught.value.message} {caught.value.hint}") == (code, True)
+    assert replica.once(30, start_ts=tuple(one.format("20") for one in start), tz="UTC").exit_code in (0, 3)
+
+
+def test_a_start_that_was_recorded_is_not_asked_again(replica: MemoryReplica) -> None:
+    assert replica.once(30, start_ts=("20",)).exit_code in (0, 3)
+    place = replica.sink.progress().applied_ts
+    replica.once(19, start_ts=("20",))
+    assert replica.sink.progress().applied_ts == place, "TiCDC set its checkpoint back"

@@ -15,6 +15,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from tests.servers import MariaDb
 from tests.support.build import ID
+from tests.support.command_line import CommandLine
 from tests.support.feed import Feed, Replica, states
 from tests.support.observers import Recorder
 
@@ -36,7 +37,7 @@ def feed_of(folder: Path, at: str) -> Feed:
 @pytest.mark.parametrize(
     ("machine", "flags", "at"),
     [
-        ("Asia/Shanghai", {}, "2026-07-01 08:00:00"),  # System is the default
+        ("Asia/Shanghai", {"tz": "System"}, "2026-07-01 08:00:00"),
         ("Asia/Shanghai", {"tz": "America/New_York"}, "2026-06-30 20:00:00"),
         ("Europe/Berlin", {"tz": "-03:30"}, "2026-06-30 20:30:00"),
     ],
@@ -77,5 +78,30 @@ def test_the_zone_is_bound_to_the_name(fresh_mariadb: MariaDb, tmp_path: Path, m
             replica.once(20, tz="UTC")
         assert any("--tz Asia/Shanghai" in note for note in app.plan(replica.settings(tz="UTC"), Recorder()).notes)
         monkeypatch.setenv("TZ", "Asia/Shanghai")
-        assert replica.once(20).exit_code == 0  # System is the same zone here
+        assert replica.once(20, tz="System").exit_code == 0, "it is the same zone here"
+        assert replica.seen.notes == [], "that was told by the first run, or nobody had to guess"
         monkeypatch.delenv("TZ")
+
+
+def test_a_first_run_without_a_zone_says_which_one_it_binds(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    flags = ("--upstream-uri", f"file://{cli.storage}?protocol=canal-json", "--downstream-uri", cli.target)
+    first = cli.raw("once", *flags)
+    assert (first.code, first.err.count("--tz is System, this machine's zone Asia/Tokyo")) == (0, 1)
+    assert "System" not in cli.raw("once", *flags).err
+    shown = cli.raw("status", *flags)
+    assert "time zone   Asia/Tokyo\n" in shown.out
+    assert cli.raw("status", *flags, "--json").json["time_zone"] == "Asia/Tokyo"
+
+
+def test_a_first_run_that_is_refused_binds_no_zone(cli: CommandLine) -> None:
+    assert cli.run("once", "--tz", "Asia/Tokyo", "--start-ts", "2999-01-01").code == 2
+    assert cli.run("once", "--tz", "UTC").code == 0
+    assert "time zone   UTC\n" in cli.run("status").out
+
+
+def test_inspect_says_where_the_zone_comes_from(cli: CommandLine) -> None:
+    assert (
+        "time zone   not in the files: --tz is the changefeed's time zone, UTC below\n"
+        in cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}").out
+    )

@@ -39,14 +39,18 @@ def test_where_the_log_is_elsewhere_the_end_tells_why(damaged: CommandLine, tmp_
 
 def test_a_command_in_a_hint_keeps_to_the_rules_of_the_call(damaged: CommandLine) -> None:
     left = damaged.run("once", "--tables", "du.t", "--tables", "du.n")
-    (command,) = (line for line in left.err.splitlines() if "storage-consumer resync" in line)
+    (command,) = (line for line in left.err.splitlines() if "storage-consumer once --accept-gap-in" in line)
     assert "--tables du.t --tables du.n" in command
 
 
 def test_a_command_in_a_hint_of_status_has_the_zone_of_the_replica(damaged: CommandLine) -> None:
     assert damaged.run("once", "--tz", "Asia/Tokyo").code == 3
     flags = ("--upstream-uri", f"file://{damaged.storage}?protocol=canal-json", "--downstream-uri", damaged.target)
-    (command,) = (line for line in damaged.raw("status", *flags).out.splitlines() if "storage-consumer resync" in line)
+    (command,) = (
+        line
+        for line in damaged.raw("status", *flags).out.splitlines()
+        if "storage-consumer once --accept-gap-in" in line
+    )
     assert command.endswith(" --tz Asia/Tokyo")
 
 
@@ -55,6 +59,7 @@ def test_a_table_that_a_replay_stops_is_offered_no_resync(damaged: CommandLine) 
     assert left.code == 3
     assert "du.t is stopped" in left.err
     assert "resync" not in left.err
+    assert "replay the range again with --accept-gap-in du.t\n" in left.err
     refused = damaged.run("resync", "--table", "du.t", "--name", f"default.0-{CHECKPOINT}")
     assert (refused.code, "into an empty target under another --name" in refused.err) == (2, True)
     damaged.mend()
@@ -82,7 +87,7 @@ def test_a_secret_in_a_command_has_its_place(damaged: CommandLine, fresh_mariadb
     uri = f"mysql://replica:no-secret@127.0.0.1:{fresh_mariadb.port}/"
     told = damaged.run("once", "--downstream-uri", uri).err, damaged.run("status", "--downstream-uri", uri).out
     for text in told:
-        (command,) = (line for line in text.splitlines() if "storage-consumer resync" in line)
+        (command,) = (line for line in text.splitlines() if "storage-consumer once --accept-gap-in" in line)
         assert ":***@" in command
         assert text.count("*** in a command stands for a secret: put it there, or leave the flag out and set") == 1
     planned = damaged.run("plan", "--name", "other", "--downstream-uri", uri).out

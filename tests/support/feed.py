@@ -147,7 +147,7 @@ class Replica:
 
     def settings(self, **flags: object) -> Settings:
         upstream = f"file://{self.feed.folder}?protocol=canal-json"
-        own = {"upstream_uri": upstream, "downstream_uri": self._downstream, "routes": self.routes}
+        own = {"upstream_uri": upstream, "downstream_uri": self._downstream, "routes": self.routes, "tz": "UTC"}
         return load({**own, **flags}, {}).settings
 
     def once(self, checkpoint: int | None = None, **flags: object) -> RunResult:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.command_line import CommandLine, Left, command_line
 from tests.support.feed import Feed
 
-_COMMAND = re.compile(r"storage-consumer (?:resync|skip-ddl|forget) .*")
+_COMMAND = re.compile(r"storage-consumer (?:resync|skip-ddl|forget|once --accept-gap-in) .*")
 
 
 class Shop:

@@ -18,7 +18,7 @@ from consumer.codec.rows import first_null, first_refused, required
 from consumer.codec.values import base64_to_binary, check_numbers, from_text, hex_to_binary
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
-from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
+from consumer.model.hints import ACCEPT_LOSS, FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.load import LoadTarget
 
 _UNPROTECTED = (
@@ -169,8 +169,8 @@ class CsvChangeBuilder:
 
 _NUMBERS = (
     "check that `null` and the rest of [sink.csv], and `terminator`, are the changefeed's; if they are, the file is "
-    "damaged, or has other columns than its schema file: restore it, or remove it and accept the loss of its rows "
-    "with --accept-gap"
+    "damaged, or has other columns than its schema file: restore it, or remove it and go on without its rows: "
+    f"{ACCEPT_LOSS}"
 )
 _TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Family.JSON})
 

@@ -10,6 +10,7 @@ from typing import Any
 from consumer.codec.protocol import Option, Undecided
 from consumer.errors import BadConfig
 from consumer.model.columns import Column, Family
+from consumer.model.hints import ACCEPT_LOSS
 from consumer.model.load import Dialect
 from consumer.model.times import Clock
 
@@ -18,7 +19,7 @@ COMMIT_TS = "include-commit-ts=true in the changefeed's [sink.csv]"
 """What gives rows their commit-ts."""
 SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or remove it and accept the loss of its rows with --accept-gap"
+    f"restore it, or remove it and go on without its rows: {ACCEPT_LOSS}"
 )
 """What to do if a file does not have the form that the settings describe."""
 _LINE_BREAKS = b"\r\n"

@@ -17,6 +17,7 @@ from consumer.model.events import Note, NoteKind
 from consumer.model.names import TableName
 from consumer.model.steps import TargetDdl
 from consumer.results import (
+    AcceptedLoss,
     ForgetResult,
     InspectResult,
     PlannedStep,
@@ -80,7 +81,7 @@ def test_json_is_the_fixed_object_and_the_last_line(app: FakeApp, capsys: pytest
     assert body["tables"]["shop.orders"] == {
         "changes": 4000, "rows": 3010, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1,
         "watermark_str": str(T1), "state": "ok", "error": None, "hint": None, "version": None, "version_str": None,
-        "resync": False, "quarantined": 0, "bad_row": None, "target_table": None,
+        "resync": False, "quarantined": 0, "bad_row": None, "accepted": [], "target_table": None,
         "seconds": 0.0, "target_seconds": 0.0,
     }  # fmt: skip
     stopped = body["tables"]["shop.bad.one"]
@@ -261,6 +262,13 @@ def status_result(*rows: TableStatus, **more: object) -> StatusResult:
     return found.model_copy(update={"unread": unread, **more})
 
 
+DROPPED = TableStatus(table=ORDERS, watermark=5, state="dropped")
+LOST = TableStatus(
+    table=ORDERS,
+    watermark=T1,
+    state="ok",
+    accepted=(AcceptedLoss(reason="file number 3 is missing before number 4", path="", after_ts=5, to_ts=9),),
+)
 LATE = TableStatus(table=ORDERS, watermark=T1 - (60_000 << 18), state="ok")
 
 
@@ -313,9 +321,20 @@ def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str
             4,
             "shop.orders 1 h 1 min behind now, which is more than",
         ),
-        (status_result(TableStatus(table=ORDERS, watermark=5, state="dropped")), ["--max-lag", "1h"], 0, ""),
+        (status_result(DROPPED), ["--max-lag", "1h"], 0, ""),
         (status_result(STOPPED), ["--max-lag", "1s"], 3, "tables that are not in order: 1 stopped"),
         (status_result(STOPPED, WAITS), [], 3, "tables that are not in order: 1 stopped, 1 waiting"),
+        (status_result(LOST), [], 3, "1 with accepted losses"),
+        (status_result(LOST), ["--allow-accepted"], 0, ""),
+        (status_result(STOPPED, LOST), ["--allow-accepted"], 3, "tables that are not in order: 1 stopped"),
+        (status_result(tables_ok=0), [], 4, "the target has no table"),
+        (status_result(DROPPED, tables_ok=0), [], 4, "the target has no table"),
+        (
+            status_result(applied_ts=T1 + (9_000_000 << 18)),
+            ["--max-lag", "50m"],
+            4,
+            "the checkpoint is 58 min 30 s old",
+        ),
         (status_of(None, 0, T1), [], 4, "nothing was applied yet"),
         (
             status_of("file:///data/cdc", T1, None, "no answer"),

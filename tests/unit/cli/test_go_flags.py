@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
         (["-flush-interval", "2s", "-tz", "UTC"], ["--flush-interval", "2s", "--tz", "UTC"]),
         (["-v", "-h"], ["-v", "-h"]),
         (["-unknown", "-x"], ["-unknown", "-x"]),
-        (["-json=true", "-accept-gap=false"], ["--json"]),
+        (["-json=true", "-accept-key-loss=false"], ["--json"]),
         (["--tables", "a.*", "!a.b", "--json"], ["--tables", "a.*", "--tables", "!a.b", "--json"]),
         (["-tables", "a.*"], ["--tables", "a.*"]),
         (["--tables"], ["--tables"]),

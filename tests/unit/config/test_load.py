@@ -31,7 +31,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert (settings.name, settings.master, settings.tz) == ("default", "local[*]", "System")
     assert (settings.flush_interval, settings.worker_count, settings.file_index_width) == (10.0, 16, 20)
     assert (settings.terminator, settings.date_separator, settings.round_bytes) == (b"\r\n", None, 4 << 30)
-    assert (settings.checkpoint_ts, settings.accept_gap, settings.tables) == (None, False, ())
+    assert (settings.checkpoint_ts, settings.accept_gap_in, settings.tables) == (None, (), ())
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
@@ -47,14 +47,16 @@ def test_everything_can_come_from_the_environment() -> None:
         "STORAGE_CONSUMER_PROTOCOL": "canal-json",
         "STORAGE_CONSUMER_TABLES": "shop.*,!shop.`a,b`",
         "STORAGE_CONSUMER_SPARK_CONF": "spark.driver.memory=4g;spark.x=a=b",
-        "STORAGE_CONSUMER_ACCEPT_GAP": "true",
+        "STORAGE_CONSUMER_ACCEPT_GAP_IN": "shop.*",
+        "STORAGE_CONSUMER_ACCEPT_KEY_LOSS": "true",
         "STORAGE_CONSUMER_ROUND_BYTES": "256MiB",
         "STORAGE_CONSUMER_JSON": "0",
     }
     settings = load({}, env).settings
     assert settings.tables == ("shop.*", "!shop.`a,b`")
     assert settings.spark_conf == (("spark.driver.memory", "4g"), ("spark.x", "a=b"))
-    assert (settings.accept_gap, settings.json_output, settings.round_bytes) == (True, False, 256 * 1024 * 1024)
+    assert (settings.accept_gap_in, settings.accept_key_loss) == (("shop.*",), True)
+    assert (settings.json_output, settings.round_bytes) == (False, 256 * 1024 * 1024)
 
 
 def test_the_config_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_a_wrong_value_is_named_as_it_was_given(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("[consumer]\nworker-cuont = 1\n", "[consumer] worker-cuont is not a setting; did you mean worker-count?"),
-        ("[consumer]\nzzz = 1\n", "[consumer] zzz is not a setting; known are accept-gap"),
+        ("[consumer]\nzzz = 1\n", "[consumer] zzz is not a setting; known are accept-gap-in"),
         ("[consumer]\nprotocol = 'canal-json'\n", "[consumer] protocol is not a setting"),
         ("[sink]\nprotocl = 'csv'\n", "[sink] protocl is not a key of a changefeed; did you mean protocol?"),
         ("[consumr]\nx = 1\n", "consumr is not a key of a changefeed; did you mean consumer?"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile
-from consumer.plan.gaps import find_gap, find_lost_rest, gone_upto, hole_below
+from consumer.plan.gaps import find_gaps, find_lost_rests, gone_upto, hole_below
 from consumer.plan.unread import folder_with_due
 from tests.support.build import data_file
 
@@ -14,7 +14,7 @@ TABLE = TableName("d", "t")
 
 def gap(indexes, done=0):
     files = [data_file(index) for index in indexes]
-    return find_gap(TABLE, files, {files[0].folder: FolderProgress(done)} if done else {})
+    return next(find_gaps(TABLE, files, {files[0].folder: FolderProgress(done)} if done else {}), None)
 
 
 def test_contiguous_numbers_have_no_gap() -> None:
@@ -25,6 +25,15 @@ def test_a_hole_above_the_last_done_file_is_a_gap() -> None:
     error = gap([1, 2, 4], done=1)
     assert error is not None
     assert "number 3" in error.message
+
+
+def test_every_hole_is_told() -> None:
+    files = [data_file(index) for index in (3, 5, 6, 9)]
+    assert [error.message for error in find_gaps(TABLE, files, {})] == [
+        "file numbers 1 to 2 are missing before number 3",
+        "file number 4 is missing before number 5",
+        "file numbers 7 to 8 are missing before number 9",
+    ]
 
 
 def test_a_cleaned_up_head_below_the_last_done_file_is_none() -> None:
@@ -43,11 +52,11 @@ def test_a_file_that_could_not_be_read_is_a_gap_once_it_is_gone() -> None:
     """Where the table is at 50, rows from 51 on may have been in it."""
     files = [data_file(index) for index in (1, 2, 3)]
     due = {files[0].folder: folder_with_due(FolderProgress(1), files, 3, 51)}
-    assert find_lost_rest(TABLE, files, due, 50) is None
-    error = find_lost_rest(TABLE, files[:2], due, 50)
+    assert next(find_lost_rests(TABLE, files, due, 50), None) is None
+    error = next(find_lost_rests(TABLE, files[:2], due, 50), None)
     assert error is not None
     assert "number 3" in error.message
-    assert find_lost_rest(TABLE, files[:2], due, 51) is None  # a statement has taken its rows since
+    assert next(find_lost_rests(TABLE, files[:2], due, 51), None) is None  # a statement has taken its rows since
 
 
 def gone(indexes: list[int], place: FolderProgress, first: int = 5) -> int:

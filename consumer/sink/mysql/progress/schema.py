@@ -50,6 +50,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     # One for each transaction of a writer, and each statement, whose end is not recorded yet (see epochs.py).
     "proof": {**_NAME, "id": "BIGINT NOT NULL"},
     "bad_row": {**_SHARED["bad_row"], "id": "CHAR(32) NOT NULL"},
+    "loss": {**_SHARED["loss"], "id": "CHAR(32) NOT NULL"},
     # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
     "blank_keys": {
         "database_name": "VARCHAR(64) NOT NULL",

@@ -1,0 +1,40 @@
+"""Losses that the operator has accepted: what a table lacks, or may lack, so that it need not stop."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from consumer.errors import ConsumerError
+from consumer.model.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """`reason` is a sentence that names the files; `path` is the file or folder that shows it, "" for none. The rows
+    have commit-ts above `after`, up to `upto`; 0: all later ones, too."""
+
+    reason: str
+    path: str
+    after: int
+    upto: int
+
+    @classmethod
+    def of(cls, error: ConsumerError, after: int, upto: int) -> Loss:
+        """What is lost where a table does not stop at `error`."""
+        return cls(error.message, error.path, after, upto)
+
+    @property
+    def id(self) -> str:
+        """The same whenever it is met."""
+        return hashlib.sha256(f"{self.path}\0{self.reason}".encode()).hexdigest()[:32]
+
+    def sentence(self) -> str:
+        """What is lost, with its place and its range."""
+        place = f"{self.path}: " if self.path and self.path not in self.reason else ""
+        rows = f"commit-ts above {self.after}" + (f" up to {self.upto}" if self.upto else "")
+        return f"{place}{self.reason} (rows of {rows})"
+
+
+Losses = dict[TableName, dict[str, Loss]]
+"""By table, those of it by their ids."""
