@@ -18,9 +18,12 @@ from consumer.model.columns import Column, Family
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
+from consumer.model.progress import Progress
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.results import Detected, InspectedTable
+
+_SHOWN = 5
 
 CLASSIC, NEW = "classic", "new"
 OLD_NAME = "/schema.json"
@@ -142,6 +145,19 @@ def check_protocol(protocol: str, assembly: Assembly) -> None:
             hint=f"give protocol={other} in --upstream-uri or in the file of --config; inspect prints what such a file"
             " must hold",
         )
+
+
+def check_selected(assembly: Assembly, progress: Progress) -> None:
+    """Raises BadConfig where a first run would begin with table rules that let nothing through. A later run may: a
+    table of its own can be gone upstream."""
+    names = sorted(name for name in assembly.catalog.by_table if name.table)
+    if not names or not progress.is_new or any(map(assembly.wanted, names)):
+        return
+    shown = ", ".join(map(str, names[:_SHOWN])) + (", .." if len(names) > _SHOWN else "")
+    raise BadConfig(
+        f"--tables lets no table of the storage through; it has {shown}",
+        hint="rules are about upstream's names, as shop.* or shop.orders; `inspect` lists the tables",
+    )
 
 
 def check_decided(undecided: Sequence[Undecided], assembly: Assembly) -> None:

@@ -3,12 +3,14 @@ rule does nothing, and rows that it should leave out or mask would arrive."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consumer import app
+from consumer.errors import BadConfig
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.observers import Recorder
 
@@ -60,3 +62,14 @@ def test_a_run_tells_it_and_goes_on(replica: MemoryReplica) -> None:
 
 def test_a_rule_that_leaves_a_table_out_need_not_meet_one(replica: MemoryReplica) -> None:
     assert app.plan(replica.settings(tables=["d.*", "!d.peple"]), Recorder()).notes == ()
+
+
+@pytest.mark.parametrize("command", [app.plan, app.once, app.backfill])
+@pytest.mark.parametrize("rules", [["dd.*"], ["d.peple"], ["d.*", "!d.p*"]])
+def test_a_first_run_that_would_have_no_table_is_refused(
+    command: Callable[..., object], rules: list[str], replica: MemoryReplica
+) -> None:
+    with pytest.raises(BadConfig, match=r"--tables lets no table of the storage through; it has d\.people"):
+        command(replica.settings(tables=rules), Recorder())
+    assert replica.once(20).exit_code == 0
+    assert replica.once(25, tables=rules).exit_code == 0, "a later run may: its tables can be gone upstream"

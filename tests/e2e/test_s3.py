@@ -89,7 +89,7 @@ def test_an_export_is_loaded_over_a_bad_network(
     rnd = random.Random(12)
     proxy.fault = lambda method, path: rnd.choice(FAULTS) if rnd.random() < 0.2 else None
     uris = [s3_server.uri(folder, endpoint=proxy.endpoint) for folder in ("export", "demo")]
-    left = cli.run("load-export", uris[0], "--upstream-uri", uris[1], "--accept-gap")
+    left = cli.run("load-export", uris[0], "--upstream-uri", uris[1], "--accept-gap-in", "*.*")
     assert left.code == 0
     assert cli.run("once", "--upstream-uri", uris[1]).code == 0
     assert duckdb_tables(cli.target) == DEMO_TABLES
