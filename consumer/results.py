@@ -290,14 +290,14 @@ class StatusResult(Result):
     @computed_field
     @property
     def lag_seconds(self) -> Duration | None:
-        """How far the slowest table is behind now; null before the first run."""
-        return _between(self.asked, self.watermark) if self.applied_ts else None
+        """How far the slowest table is behind now; null where that has nothing yet."""
+        return _between(self.asked, self.watermark) if self.watermark else None
 
     @computed_field
     @property
     def behind_checkpoint_seconds(self) -> Duration | None:
         """How far the slowest table is behind the storage's checkpoint."""
-        known = self.checkpoint_ts and self.applied_ts
+        known = self.checkpoint_ts and self.watermark
         return _between(tso_to_ms(self.checkpoint_ts or 0), self.watermark) if known else None
 
     @computed_field

@@ -94,7 +94,8 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"
                 + (f" (and {len(full) - 1} more tables)" if len(full) > 1 else ""),
-                hint="empty the target, or use `once` to apply on top of what is there",
+                hint="empty the target; where it has an export that was loaded by hand, give the export's moment with"
+                " --start-ts; `load-export` loads one and records its moment",
             )
         return one_round(manager, listing, started)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from consumer.codec import protocol_of, protocol_of_file
+from consumer.codec import PROTOCOLS, protocol_of, protocol_of_file
 from consumer.codec.protocol import Sniffed
 from consumer.config.changefeed import changefeed_toml
 from consumer.config.secrets import redact
@@ -32,6 +33,8 @@ from consumer.storage.files import Files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 
+_PROTOCOL = re.compile(r"(?<=[?&])protocol=[^&]*&?")
+_TOML = "changefeed.toml"
 _INDEXES = 200
 _SHOWN = 5
 _SAMPLES = 24
@@ -73,7 +76,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         changefeed=detected,
         findings=notes,
         toml=changefeed_toml(detected),
-        command=_command(settings, detected) if tables else "",
+        command=_command(settings, detected, checkpoint if _older_tables(assembly) else None) if tables else "",
     )
 
 
@@ -187,15 +190,18 @@ def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Ite
     yield from _indexes(files, data)
 
 
+def _older_tables(assembly: Assembly) -> list[str]:
+    alive = assembly.history.alive.items()
+    return sorted(str(name) for name, table in alive if table.birth is None and assembly.wanted(name))
+
+
 def _older(assembly: Assembly) -> Iterator[str]:
-    older = sorted(
-        str(name) for name, table in assembly.history.alive.items() if table.birth is None and assembly.wanted(name)
-    )
-    if older:
+    if older := _older_tables(assembly):
         shown = ", ".join(older[:_SHOWN]) + (", ..." if len(older) > _SHOWN else "")
         yield (
             f"tables that are older than the changefeed, and that no statement in the storage makes ({len(older)}):"
-            f" {shown}; the target must hold them before (an export of upstream, then --start-ts)"
+            f" {shown}; the target must hold them before: load an export with `load-export`, and leave --start-ts out"
+            " of the command; or load one by hand, and give its moment"
         )
 
 
@@ -231,13 +237,19 @@ def _index(path: IndexPath, content: bytes, newest: int) -> Iterator[str]:
         )
 
 
-def _command(settings: Settings, detected: Detected) -> str:
+def _command(settings: Settings, detected: Detected, start_ts: int | None) -> str:
+    """Writes the file of the settings, and begins, at `start_ts` where the target must have tables before; "" where the
+    storage is said to have a protocol that is not known, and no row shows another."""
     uri = redact(settings.upstream_uri)
-    if "protocol=" not in uri and detected.dialect is not None:
+    if detected.dialect is not None:
+        uri = _PROTOCOL.sub("", uri).rstrip("?&")
         uri += f"{'&' if '?' in uri else '?'}protocol={detected.dialect.protocol}"
+    elif settings.protocol and settings.protocol not in PROTOCOLS:
+        return ""
     zone = "UTC" if settings.tz == "System" else settings.tz
-    words = ["storage-consumer", "once", "--upstream-uri", uri, "--config", "changefeed.toml"]
-    words += ["--downstream-uri", redact(settings.downstream_uri), "--tz", zone]
-    for rule in settings.tables:
-        words += ["--tables", rule]
-    return shlex.join(words)
+    more = ["--tables", *settings.tables] if settings.tables else []
+    seen = ["storage-consumer", "inspect", "--upstream-uri", uri, *more, "--toml"]
+    words = ["storage-consumer", "once", "--upstream-uri", uri, "--config", _TOML]
+    words += ["--downstream-uri", redact(settings.downstream_uri), "--tz", zone, *more]
+    words += ["--start-ts", str(start_ts)] if start_ts else []
+    return f"{shlex.join(seen)} > {_TOML} && {shlex.join(words)}"

@@ -11,7 +11,16 @@ import typer
 from consumer.cli.command import READS, command
 from consumer.cli.session import Invocation
 from consumer.cli.several import in_turn
-from consumer.cli.text import lacking_lines, masked_note, out, print_notes, print_table, table_text, way_back
+from consumer.cli.text import (
+    lacking_lines,
+    masked_note,
+    out,
+    print_notes,
+    print_table,
+    table_text,
+    waiting_line,
+    way_back,
+)
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
@@ -84,10 +93,10 @@ def _trouble(row: TableStatus) -> str:
 def _late(result: StatusResult, longest: float | None) -> str:
     lag, age = result.lag_seconds, result.checkpoint_age_seconds
     if lag is None:
-        return "nothing was applied yet"
+        return f"nothing was applied yet{f' to {result.slowest}' if result.slowest else ''}"
     if result.unread is None:
         return f"the storage could not be compared: {next(iter(result.notes), 'it does not answer')}"
-    if not result.tables_ok and not any(row.state == "ok" for row in result.tables):
+    if not result.tables_ok and all(row.state == "excluded" for row in result.tables):
         return "the target has no table: check --name and --tables"
     if longest is not None and age is not None and age > longest and age > lag:
         return f"the checkpoint is {duration_text(age)} old, which is more than --max-lag {duration_text(longest)}"
@@ -117,7 +126,8 @@ def print_status(result: StatusResult, options: str) -> None:
     out(f"upstream    {result.target_upstream}")
     out(f"time zone   {result.time_zone}")
     out(f"tables      {_tables_text(result)}")
-    out(f"applied     {time_text(result.applied_ts)}")
+    if result.tables_ok:
+        out(f"applied     {time_text(result.applied_ts)}")
     out(f"complete    {_complete_text(result)}")
     out(f"checkpoint  {_checkpoint_text(result)}")
     if result.unread is not None:
@@ -140,7 +150,7 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
             yield behind_name(row.table, row.error)
             yield from way_back(row.table, row, options)
         elif row.state == "waits":
-            yield f"{row.table} {row.error}"
+            yield waiting_line(row.table, row.error)
         yield from lacking_lines(row.table, row, options, result)
 
 
@@ -155,7 +165,7 @@ def _tables_text(result: StatusResult) -> str:
 def _complete_text(result: StatusResult) -> str:
     """The moment up to which all tables are complete, and how far that is behind."""
     if result.lag_seconds is None:
-        return "-"
+        return f"- ({result.slowest} has nothing yet)" if result.slowest else "-"
     text = f"{time_text(result.watermark)}, {duration_text(result.lag_seconds)} behind now"
     if result.behind_checkpoint_seconds is not None:
         text += f", {duration_text(result.behind_checkpoint_seconds)} behind the checkpoint"

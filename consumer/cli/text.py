@@ -142,8 +142,7 @@ def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str
     command that brings it back."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
-            reason = behind_name(name, table.error)
-            yield f"{name} {reason}" if reason.startswith("waits for ") else f"{name} waits: {reason}"
+            yield waiting_line(name, table.error)
         elif table.state == "stopped":
             reason = behind_name(name, table.error)
             lines = list(way_back(name, table, options))
@@ -153,6 +152,12 @@ def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str
                 yield f"{name} is stopped, for the reason above:"
             yield from lines
         yield from lacking_lines(name, table, options, result)
+
+
+def waiting_line(name: TableName, error: str) -> str:
+    """What a table waits for."""
+    reason = behind_name(name, error)
+    return f"{name} {reason}" if reason.startswith("waits for ") else f"{name} waits: {reason}"
 
 
 def lacking_lines(name: TableName, table: TableResult | TableStatus, options: str, of: Result) -> Iterable[str]:

@@ -98,7 +98,7 @@ def _row(check: TableCheck) -> tuple[str, ...]:
 
 def _lines(check: TableCheck) -> Iterator[str]:
     if check.repaired is not None:
-        yield from _differences(f"{check.table} was", check.repaired)
+        yield from _differences(f"{check.table}, before the repair,", check.repaired)
         right = max(check.repaired.differences - check.counted.differences, 0)
         yield f"{check.table}: {right:,} of {check.repaired.differences:,} rows that differed are right now"
     yield from _differences(str(check.table), check.counted)

@@ -23,6 +23,8 @@ _SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)(?!{REFERENCES})[^&#\s]*?
 # Without "scheme://" in front the text begins with the user.
 _PASSWORD = re.compile(r"((?:://|^(?![A-Za-z][A-Za-z0-9+.-]*://)/*)[^:/?#@\s]*:)\S*(@)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_WORDS = frozenset({"password", "passwords", "passwd", "secret", "secrets", "credential", "credentials", "signature"})
+"""Words of sentences about secrets: who has one of them for a secret is not helped by a mask there."""
 _SHORTEST_SECRET = 6
 """Shorter ones are common words too: masking them everywhere would make messages unreadable."""
 
@@ -49,7 +51,7 @@ def is_masked(uri: str) -> bool:
 def scrubber(*uris: str, secrets: Iterable[str] = ()) -> Callable[[str], str]:
     """A function that masks the secrets of any URI in a text, and those of `uris` and `secrets` wherever they stand."""
     known = {*secrets, *(value for uri in uris for value in _secrets(uri))}
-    longest_first = sorted((value for value in known if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
+    longest_first = sorted((value for value in known if _is_masked_anywhere(value)), key=len, reverse=True)
 
     def scrub(text: str) -> str:
         masked = _URI.sub(lambda found: redact(found[0]), text)
@@ -58,6 +60,10 @@ def scrubber(*uris: str, secrets: Iterable[str] = ()) -> Callable[[str], str]:
         return masked
 
     return scrub
+
+
+def _is_masked_anywhere(secret: str) -> bool:
+    return len(secret) >= _SHORTEST_SECRET and secret.lower() not in _WORDS
 
 
 def secret_values(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -33,7 +33,7 @@ class Activity:
             case NowDoing(what):
                 self._does(what)
             case RoundStarted():
-                self._does("goes through its steps")
+                self._does("begins a round")
             case Idle(applied_ts):
                 self._does("waits for new files")
                 self.applied_ts = applied_ts

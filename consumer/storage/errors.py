@@ -53,6 +53,8 @@ REFUSED_LOGINS = frozenset(
     }
 )
 """Answers of a server that a retry does not change."""
+_NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
+"""Whoever runs it by a schedule would try for ever."""
 
 _CLOCK = "the clock of this machine is wrong"
 _DENIED, _ABSENT, _NOT_A_FOLDER = "access is denied", "it is not there", "it is not a directory"
@@ -129,7 +131,7 @@ def translate(
     if kind is BadConfig and isinstance(error, ImportError):
         hint = "install the package of this storage: ticdc-storage-consumer[gcs] or [azure]"
         return BadConfig(f"{settings.scheme}:// needs a package that is not installed: {error}", hint=hint)
-    if refusal(error) in REFUSED_LOGINS or isinstance(error, NotADirectoryError):
+    if refusal(error) in REFUSED_LOGINS | _NO_BUCKET or isinstance(error, NotADirectoryError):
         kind = BadConfig
     place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
     reason = _reason(error)

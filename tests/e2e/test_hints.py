@@ -225,7 +225,7 @@ def test_a_table_that_is_older_than_the_changefeed_is_not_made_anew(shop: Shop) 
     shop.feed.puts("d.old", 3, {16: (1, "1")})
     assert shop.once(20).code == 0
     left = shop.run("resync", "--table", "d.old")
-    assert (left.code, "start a consumer under a new name with --start-ts" in left.err) == (3, True)
+    assert (left.code, "load-export" in left.err) == (3, True)
     assert shop.run("once", "--name", "new", "--start-ts", "20").code == 0
     shop.feed.puts("d.old", 3, {21: (2, "2")})
     assert shop.once(25, "--name", "new").code == 0

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.corpus import Case, read_cases
 from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left
-from tests.support.shop import as_a_shell_takes
+from tests.support.shop import Shop, as_a_shell_takes
 from tests.support.written_files import render_checkpoint
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
@@ -66,16 +66,41 @@ def test_the_options_of_recorded_changefeeds(name: str, cases: dict[str, Case], 
     assert bool(older) == ("@start" in case.note)
 
 
+def as_printed(cli: CommandLine, line: str, folder: Path) -> Left:
+    """Run the two commands of a line, of which the first writes a file of the working folder, as a shell would."""
+    look, begin = line.split(" && ")
+    look, file = look.split(" > ")
+    (folder / file).write_text(cli.raw(*as_a_shell_takes(look)).out, encoding="utf-8")
+    return cli.raw(*as_a_shell_takes(begin))
+
+
+@pytest.mark.parametrize("said", ["avro", "csv"])
+def test_the_printed_command_has_the_protocol_of_the_files(said: str, cli: CommandLine, tmp_path: Path) -> None:
+    body = cli.raw(
+        "inspect", "--upstream-uri", f"file://{cli.storage}?protocol={said}&date-separator=day", "--json"
+    ).json
+    assert any(f"the settings say protocol {said}, and the files are canal-json" in text for text in body["findings"])
+    assert as_printed(cli, body["command"], tmp_path).code == 0
+
+
+def test_the_printed_command_begins_behind_an_export_where_tables_are_older(shop: Shop, tmp_path: Path) -> None:
+    shop.feed.describe("d.old", 3)
+    shop.feed.puts("d.old", 3, {16: (1, "1")})
+    shop.feed.checkpoint(20)
+    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
+    uri, target = f"file://{shop.feed.folder}", f"duckdb:///{tmp_path}/replica.duckdb"
+    command = shop.cli.raw("inspect", "--upstream-uri", uri, "--downstream-uri", target, "--json").json["command"]
+    assert command.endswith(" --start-ts 20")
+    assert as_printed(shop.cli, f"{command} --name new", tmp_path).code == 0
+
+
 def test_what_is_printed_is_enough_to_start(cli: CommandLine, tmp_path: Path) -> None:
     body = inspect(cli).json
     assert body["checkpoint_ts"] == 470611625733521409
     assert {name: (t["versions"], t["ddl"], t["files"]) for name, t in body["tables"].items()} == {
         "du.n": (1, 1, 3), "du.s": (2, 2, 7), "du.t": (2, 2, 12),
     }  # fmt: skip
-    (tmp_path / "changefeed.toml").write_text(body["toml"], encoding="utf-8")
-    command = body["command"].split()
-    assert command[:2] == ["storage-consumer", "once"]
-    assert cli.raw(*[word.strip("'") for word in command[1:]]).code == 0
+    assert as_printed(cli, body["command"], tmp_path).code == 0
     with duckdb.connect(str(tmp_path / "replica.duckdb"), read_only=True) as connection:
         assert connection.execute("SELECT * FROM du.s").fetchall() == DEMO_TABLES["s"]
 
@@ -186,7 +211,8 @@ def test_the_printed_command_is_for_what_it_was_called_with(cli: CommandLine, mo
     monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", "mysql://replica:secret9@db.example:3306/")
     flags = ("--upstream-uri", f"file://{cli.storage}", "--tz", "Asia/Tokyo", "--tables", "du.*")
     left = cli.raw("inspect", *flags)
-    command = next(line for line in left.out.splitlines() if line.startswith("storage-consumer once"))
+    (line,) = (line for line in left.out.splitlines() if " && storage-consumer once" in line)
+    command = line.split(" && ")[1]
     words = as_a_shell_takes(command)
     assert words[words.index("--downstream-uri") + 1] == "mysql://replica:***@db.example:3306/"
     assert words[words.index("--tz") + 1] == "Asia/Tokyo"
