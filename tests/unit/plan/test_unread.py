@@ -5,7 +5,7 @@ from dataclasses import replace
 from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile, Progress
-from consumer.plan.gaps import find_gap
+from consumer.plan.gaps import find_gaps
 from consumer.plan.rewrites import behind, with_later_ones
 from consumer.plan.unread import Unread, folder_after, unread_files
 from tests.support.build import data_file
@@ -57,7 +57,7 @@ def test_a_hole_that_was_accepted_stays_so_where_files_may_be_written_anew_below
     files = [data_file(index) for index in (1, 2, 4, 5)]
     after = folder_after(FolderProgress(), files, dict.fromkeys((file.path for file in files), 0), end=1)
     assert after == FolderProgress(4, 100, "a", (OpenFile(5, 0, 100, "a"),))
-    assert find_gap(TableName("d", "t"), files, {FOLDER: after}) is None
+    assert next(find_gaps(TableName("d", "t"), files, {FOLDER: after}), None) is None
 
 
 def test_a_file_that_is_to_be_read_again_in_this_round_does_not_count_as_read_until_then() -> None:
