@@ -164,6 +164,7 @@ def test_a_name_that_stopped_for_such_rows_goes_on_with_its_next_table(feed: Fee
 
 def test_a_name_that_the_table_rules_leave_out_is_not_looked_at(feed: Feed, replica: MemoryReplica) -> None:
     ended(feed, "drop")
+    feed.create("d.other", 15)
     feed.puts("d.t", 20, {31: (2, "b")})
     assert replica.once(40, tables=("*.*", "!d.t")).exit_code == 0
 
