@@ -62,6 +62,8 @@ class TableBefore:
     """For statements about indexes."""
     charset: Charset | None = None
     """For a new table: what its database gave it then."""
+    is_view: bool = False
+    """The statement makes or renames a view. The target can lack it: one that cannot be made there is left out."""
 
 
 UNKNOWN_TABLE = TableBefore()

@@ -102,7 +102,7 @@ def _refused(
         record = progress.ddls.get(step.id)
         begun = record is not None and record.state is DdlState.INTENT
         behind = not touched.isdisjoint(step.touches)
-        fails = bool(targets[step.id].error) and step.file.type != Action.CREATE_VIEW
+        fails = bool(targets[step.id].error) and not step.known.is_view
         if fails and not begun and not behind:
             found[step.id] = targets[step.id]
         if step.id in found or behind:

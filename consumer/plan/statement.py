@@ -105,7 +105,7 @@ class Statement:
     @property
     def may_fail(self) -> bool:
         """Whether all goes on without it where it cannot be executed: a view has no rows, and is left out."""
-        return self.action is Action.CREATE_VIEW and self.policy is not DdlPolicy.FAIL
+        return self.known.is_view and self.policy is not DdlPolicy.FAIL
 
     @property
     def executed(self) -> bool:

@@ -13,6 +13,7 @@ from consumer.ddl.changes import Fate, changes_of, recovered_table
 from consumer.history.history import Event, History
 from consumer.history.incarnations import Incarnation, makes_temporary
 from consumer.history.target import is_left_undone, is_pending, needs_company
+from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
@@ -145,7 +146,9 @@ class _Agenda:
         """The statement, which is still to run, with all that is known of it before."""
         file, action = event.file, event.action
         touches, lost, trash = self._touched(event, drops), self._not_read(event, moved), None
-        table = self._history.tables.get(event.old_name or file.name)
+        table, known = self._history.tables.get(event.old_name or file.name), self._history.before(event)
+        shows = is_view(file.columns) or (table is not None and table.is_view)
+        known = replace(known, is_view=action is Action.CREATE_VIEW or (action in RENAME_ACTIONS and shows))
         made = action in CREATE_ACTIONS
         temporary = makes_temporary(file) if made else table is not None and table.is_temporary
         policy = DdlPolicy.IGNORE if temporary else self._policy_of(action, file.name, file.query)
@@ -164,7 +167,7 @@ class _Agenda:
             tuple(sorted(touches)),
             event.old_name,
             drops,
-            self._history.before(event),
+            known,
             policy,
             trash,
             lost,

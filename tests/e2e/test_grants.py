@@ -28,6 +28,9 @@ def test_the_grants_in_the_readme_are_enough(shop: Shop, fresh_mariadb: MariaDb)
     view = (Column("id", VIEW_COLUMN_TYPE),)
     shop.feed.statement("d.v", 19, Action.CREATE_VIEW, f"{definer} `v` AS SELECT `id` FROM `old`", view)
     shop.feed.statement("d.lost", 19, Action.CREATE_VIEW, f"{definer} `lost` AS SELECT NOWHERE(`id`) FROM `old`", view)
+    shop.feed.statement("d.lost2", 20, Action.RENAME_TABLE, "RENAME TABLE `d`.`lost` TO `d`.`lost2`", view)
+    shop.feed.create("d.lost", 21)
+    shop.feed.puts("d.lost", 21, {22: (4, "4")})
     shop.feed.statement("d.old", 20, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `old` COMMENT 'x'", (ID, VALUE))
     shop.feed.puts("d.old", 3, {21: (3, "3")})
     target = ("--downstream-uri", fresh_mariadb.url("replica", "password"))
@@ -35,6 +38,7 @@ def test_the_grants_in_the_readme_are_enough(shop: Shop, fresh_mariadb: MariaDb)
     assert done.code == 0, done.err
     assert re.search(r"d\.lost: not executed, as .*NOWHERE", done.err), "a view that cannot be made stops nothing"
     assert fresh_mariadb.execute("SELECT id FROM d.v ORDER BY id") == [(1,), (2,), (3,)]
+    assert fresh_mariadb.execute("SELECT id, v FROM d.lost") == [(4, 4)], "nor does the RENAME of one"
     assert fresh_mariadb.execute("SELECT definer FROM information_schema.views WHERE table_schema = 'd'") == [
         ("replica@%",)
     ]

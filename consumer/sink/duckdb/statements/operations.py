@@ -214,10 +214,10 @@ def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
 
 
 def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
+    if step.known.is_view or is_view(step.file.columns):
+        return Operations(note=NO_VIEWS)
     if step.old_name is None:
         raise refused(step, "the table's old name is not known")
-    if is_view(step.file.columns):
-        return Operations(note=NO_VIEWS)
     return moved(_existing(step, step.old_name, tables), step.name, written)
 
 

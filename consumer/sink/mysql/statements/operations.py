@@ -72,6 +72,8 @@ def operations(step: ApplyDdl, now: TargetNow, zone: str, resumed: bool = False)
     `resumed`: an earlier run may have executed it."""
     if step.trash is not None and _uses_trash(step, step.trash, now, resumed):
         return Operations(trash=step.trash)
+    if (nothing := _left_out(step, now)) is not None:
+        return nothing
     if step.name_before != step.name:
         dropped = f"DROP TABLE {qualified(step.name_before.database, step.name_before.table)}"
         return Operations((dropped,), f"{step.name} was called {step.name_before} in the target")
@@ -123,6 +125,8 @@ def preview(
 
 def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
     check_names(step, target.flavor)
+    if (nothing := _left_out(step, target)) is not None:
+        return TargetDdl(note=nothing.note)
     if (missing := target.lacking(step)) is not None:
         return TargetDdl(error=f"the target has no table {missing}")
     done = operations(step, target, zone)
@@ -133,6 +137,12 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
     target.follow(step, done.statements)
     rows = (f"writes the values of column {quote(column)} anew, as TiDB writes JSON" for column in done.json)
     return TargetDdl((*done.statements, *rows), done.note)
+
+
+def _left_out(step: ApplyDdl, now: TargetNow) -> Operations | None:
+    """What the RENAME of a view comes to that the target does not have: a table there can have its name."""
+    old = step.old_name if step.known.is_view else None
+    return None if old is None or now.has_view(old) else Operations(note=f"{old} is a view upstream, and none here")
 
 
 def _uses_trash(step: ApplyDdl, trash: TableName, now: TargetNow, resumed: bool) -> bool:

@@ -78,6 +78,14 @@ class TargetNow:
         """Whether the table is there; of one table, looked at alone."""
         return is_there(self._cursor, table, self.flavor)
 
+    def has_view(self, name: TableName) -> bool:
+        self._cursor.execute(
+            "SELECT 1 FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_name = %s AND table_type LIKE '%%VIEW'",
+            name,
+        )
+        return self._cursor.fetchone() is not None
+
     def has_database(self, database: str) -> bool:
         return has_database(self._cursor, database, self.flavor)
 
@@ -156,6 +164,10 @@ class PlannedTarget(TargetNow):
 
     def holds(self, table: TableName) -> bool:
         return self._tables[table] is not None if table in self._tables else super().holds(table)
+
+    def has_view(self, name: TableName) -> bool:
+        place = self._at(name)
+        return place.is_view or (place.today is not None and super().has_view(place.today))
 
     def has_database(self, database: str) -> bool:
         if database not in self._databases:
