@@ -13,9 +13,16 @@ from consumer.model.names import same_name, same_names
 
 
 def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
-    """Those of the generated columns, by name, that read one of `times` (TIMESTAMP columns), be it through another."""
+    """Those of the generated columns, by name, that read one of `times` (TIMESTAMP columns), be it through another;
+    not to ask for its place on the line of time."""
+    found = {name for name, tokens in expressions.items() if _reads(tokens, times, but="UNIX_TIMESTAMP")}
+    return found | reading(found, expressions)
+
+
+def reading(columns: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
+    """Those of the generated columns, by name, that read one of `columns`, be it through another."""
     found: set[str] = set()
-    while more := {n for n, tokens in expressions.items() if n not in found and _reads(tokens, {*times, *found})}:
+    while more := {n for n, tokens in expressions.items() if n not in found and _reads(tokens, {*columns, *found})}:
         found |= more
     return found
 
@@ -50,13 +57,13 @@ def generated_at(column: ColumnDefinition) -> tuple[int, int] | None:
     return (at - 2 if starts(column.tokens, "GENERATED", "ALWAYS", at=at - 2) else at), closing(column.tokens, at + 1)
 
 
-def _reads(tokens: Tokens, names: Collection[str]) -> bool:
-    """Whether the expression names one of the columns, other than to ask for its place on the line of time."""
+def _reads(tokens: Tokens, names: Collection[str], but: str = "") -> bool:
+    """Whether the expression names one of the columns, `but` as the argument of that function."""
     folded = same_names(names)
     return any(
         token.kind is TokenKind.QUOTED
         and same_name(token.name) in folded
-        and not starts(tokens, "UNIX_TIMESTAMP", "(", at=max(number - 2, 0))
+        and not (but and starts(tokens, but, "(", at=max(number - 2, 0)))
         for number, token in enumerate(tokens)
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from consumer.ddl.definitions import Index, Member, ParsedStatement, find_words
 from consumer.ddl.references import created_object
-from consumer.ddl.session_times import generated_at, hanging
+from consumer.ddl.session_times import generated_at, reading
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, tokenize, top_level
 from consumer.model.names import quote, same_name, same_names
 from consumer.model.table_definition import PARTIAL, SHARD
@@ -233,15 +233,21 @@ def _end_of_call(tokens: Tokens, at: int) -> int:
 
 
 def leave_out_computed(
-    statement: ParsedStatement, edits: Edits, refused: Callable[[Computed], bool], filled: bool = True
+    statement: ParsedStatement,
+    edits: Edits,
+    refused: Callable[[Computed], bool],
+    filled: bool = True,
+    nulls: Collection[str] = (),
 ) -> Iterator[str]:
     """Do without what the server has `refused` to compute. Rows carry all values but those of VIRTUAL columns, which
-    are NULL then. Not where rows of a table that is `filled` would lack the values of a new column."""
+    are NULL then, as `nulls` are since an earlier statement; so is what reads them. Not where rows of a table that is
+    `filled` would lack the values of a new column."""
     places = {column.name: column for column in statement.columns}
     found = {one.column: one for one in computed(statement)}
     virtual = {name for name, one in found.items() if one.generated and not places[name].has("STORED")}
     gone = {name for name, one in found.items() if refused(one)}
-    gone |= hanging(gone & virtual, {name: one.expression for name, one in found.items() if one.generated})
+    without = (gone & virtual).union(same_names(nulls) - same_names(places))
+    gone |= reading(without, {name: one.expression for name, one in found.items() if one.generated})
     for name in found:
         one, column = found[name], places.get(name)
         if name not in gone or (one.added and filled and name not in virtual):

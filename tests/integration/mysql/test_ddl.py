@@ -93,7 +93,12 @@ def test_what_the_server_cannot_compute_is_left_out(fresh_mariadb: MariaDb) -> N
     fresh_mariadb.execute("INSERT INTO d.t (id, d, s) VALUES (1, 2, 3)")
     assert fresh_mariadb.execute("SELECT id, d, s, v, e FROM d.t") == [(1, 2, 3, None, None)]
 
-    filled = ddl(Action.ADD_COLUMN, "d", "t", 13, "ALTER TABLE `t` ADD COLUMN `f` INT DEFAULT (NOT_THERE(4))")
+    over = "ALTER TABLE `t` ADD COLUMN `w` INT GENERATED ALWAYS AS (IFNULL(`v`,0)+1) VIRTUAL"
+    (outcome,) = sink.apply_ddls([ddl(Action.ADD_COLUMN, "d", "t", 13, over)], {})
+    assert "column w is NULL here" in outcome.note
+    assert fresh_mariadb.execute("SELECT w FROM d.t") == [(None,)]
+
+    filled = ddl(Action.ADD_COLUMN, "d", "t", 14, "ALTER TABLE `t` ADD COLUMN `f` INT DEFAULT (NOT_THERE(4))")
     (outcome,) = sink.apply_ddls([filled], {})
     assert isinstance(outcome.error, DdlRefused), "its rows would lack the values"
     sink.close()

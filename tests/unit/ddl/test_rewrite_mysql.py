@@ -198,6 +198,27 @@ def test_what_the_server_does_not_compute_is_done_without(
     assert bool(notes) == (expected is not None)
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("ADD COLUMN `h` INT AS (IFNULL(`G`,0)) VIRTUAL NOT NULL", "ADD COLUMN `h` INT AS (NULL) VIRTUAL"),
+        (
+            "ADD COLUMN `h` INT AS (`g`+1), ADD COLUMN `i` INT AS (`h`+1)",
+            "ADD COLUMN `h` INT AS (NULL), ADD COLUMN `i` INT AS (NULL)",
+        ),
+        ("MODIFY COLUMN `h` INT AS (IFNULL(UNIX_TIMESTAMP(`g`),0))", "MODIFY COLUMN `h` INT AS (NULL)"),
+        ("ADD COLUMN `h` INT AS (`a`+1)", None),
+        ("DROP COLUMN `g`, ADD COLUMN `h` INT DEFAULT (F(1))", None),
+        ("MODIFY COLUMN `g` INT AS (`a`+1)", None),
+    ],
+)
+def test_what_reads_a_column_that_an_earlier_statement_left_null_is_null_too(query: str, expected: str | None) -> None:
+    edits, text = Edits(), f"ALTER TABLE `t` {query}"
+    notes = list(leave_out_computed(statement_of(text), edits, lambda _: False, nulls={"g"}))
+    assert edits.apply(text) == f"ALTER TABLE `t` {expected or query}"
+    assert bool(notes) == (expected is not None)
+
+
 def test_a_collation_with_no_stand_in_is_refused() -> None:
     case = {"input": "CREATE TABLE `t` (`a` TEXT COLLATE utf8mb4_0900_ai_ci)", "collations": ["utf8mb4_unicode_ci"]}
     with pytest.raises(DdlRefused, match="utf8mb4_0900_ai_ci"):

@@ -47,7 +47,7 @@ from consumer.sink.mysql.statements.planned import PlannedDdl, Records, translat
 from consumer.sink.mysql.statements.table_modes import Merged, run_merged
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
-from consumer.sink.mysql.tables.describe import has_row
+from consumer.sink.mysql.tables.describe import has_row, null_columns
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
@@ -260,6 +260,7 @@ def _was_not_there(step: ApplyDdl) -> str:
 
 
 def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
+    statement, notes = _nulls_less(cursor, step, statement)
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
@@ -269,11 +270,22 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> 
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
             cursor.execute(adoption(step, statement))
             return adopted(step)
-        less, notes = _computed_less(cursor, step, statement, error) if number in NOT_COMPUTED else (statement, ())
+        less, more = _computed_less(cursor, step, statement, error) if number in NOT_COMPUTED else (statement, ())
         if less == statement:
             raise
-        return "; ".join(filter(None, (*notes, _execute(cursor, step, less))))
-    return ""
+        return "; ".join(filter(None, (*notes, *more, _execute(cursor, step, less))))
+    return "; ".join(notes)
+
+
+def _nulls_less(cursor: pymysql.cursors.Cursor, step: ApplyDdl, text: str) -> tuple[str, Sequence[str]]:
+    """The statement without the generated columns that read one which `_computed_less` made NULL in an earlier
+    statement: the server would compute them from that NULL."""
+    statement, edits = statement_of(text), Edits()
+    if not statement.is_alter or not any(one.generated for one in computed(statement)):
+        return text, ()
+    nulls = null_columns(cursor, step.old_name or step.name)
+    notes = list(leave_out_computed(statement, edits, lambda _: False, nulls=nulls))
+    return edits.apply(text), notes
 
 
 def _computed_less(

@@ -241,6 +241,16 @@ def count_rows(cursor: pymysql.cursors.Cursor, name: TableName) -> int:
     return int(count)
 
 
+def null_columns(cursor: pymysql.cursors.Cursor, name: TableName) -> set[str]:
+    """The generated columns whose expression is NULL alone: what the server could not compute."""
+    cursor.execute(
+        "SELECT column_name FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s AND UPPER(generation_expression) = 'NULL'",
+        (name.database, name.table),
+    )
+    return {str(column) for (column,) in cursor.fetchall()}
+
+
 def table_indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> TableIndexes:
     """As the server shows them; none of a table that is not there."""
     cursor.execute(
