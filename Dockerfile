@@ -12,11 +12,12 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 # More storages: --build-arg EXTRAS=gcs,azure
 ARG EXTRAS=""
-COPY requirements.lock /tmp/requirements.lock
+COPY requirements.lock requirements-dev.lock /tmp/locks/
 COPY --from=build /wheels /wheels
-# As a constraint the lock file pins every version without bringing the development tools in.
-RUN pip install --no-cache-dir --constraint /tmp/requirements.lock "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
-    && rm -rf /wheels /tmp/requirements.lock
+# As constraints they pin every version without bringing the development tools in. The second has the packages of EXTRAS.
+RUN pip install --no-cache-dir --constraint /tmp/locks/requirements.lock --constraint /tmp/locks/requirements-dev.lock \
+    "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
+    && rm -rf /wheels /tmp/locks
 RUN useradd --create-home --uid 10001 consumer \
     && install --directory --owner consumer --group consumer /data
 USER 10001

@@ -5,15 +5,19 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test proof check bench lock
+.PHONY: help setup tools demo test proof check bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-setup: ## Install what is missing: Java, MariaDB, and the Python packages into .venv
+setup: ## Install what is missing: Java, and the program's Python packages into .venv
 	@bash scripts/setup.sh
 
-demo: setup ## Apply a small changefeed to a DuckDB file and show the tables
+tools: ## Install what only tests need, too: MariaDB, linters, emulators of clouds
+	@bash scripts/setup.sh tools
+
+demo: ## Apply a small changefeed to a DuckDB file and show the tables
+	@bash scripts/setup.sh demo
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	@$(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC
 	@$(BIN)/python scripts/show_tables.py $(DEMO)/replica.duckdb
@@ -21,19 +25,19 @@ demo: setup ## Apply a small changefeed to a DuckDB file and show the tables
 	  "  $(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC" \
 	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)'"
 
-test: setup ## Run the tests that every change must pass
+test: tools ## Run the tests that every change must pass
 	$(BIN)/python -m pytest --group test -n 2 --dist loadfile --no-loadscope-reorder
 
-proof: setup ## Run all other tests, by group: make proof GROUP=mysql9 (docs/testing.md)
+proof: tools ## Run all other tests, by group: make proof GROUP=mysql9 (docs/testing.md)
 	$(BIN)/python -m tests.proof $(GROUP) $(ARGS)
 
-check: setup ## Lint, formatting, types
+check: tools ## Lint, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup ## Measure throughput on a MariaDB of its own
+bench: tools ## Measure throughput on a MariaDB of its own
 	$(BIN)/python -m tests.bench.run
 
-lock: ## Resolve the dependencies anew and write requirements.lock
+lock: ## Resolve the dependencies anew and write the two lock files
 	@bash scripts/lock.sh

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Everything a checkout needs: Java and MariaDB (for the tests) from apt, Python packages from the lock file into .venv.
-# Says nothing and changes nothing where all of it is there already.
+# What a checkout needs. `setup.sh demo`: Java by apt, the packages of requirements.lock in .venv. `setup.sh`: also an
+# archive of classes, with which Spark starts faster. `setup.sh tools`: also what only tests need, MariaDB by apt and the
+# packages of requirements-dev.lock. A line for each step, with its time. Says nothing and changes nothing where all of
+# it is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +12,20 @@ venv=.venv
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# step NAME WHAT COMMAND..: run it, and tell how long it took. What it says itself is kept, and shown if it fails. In a
+# function that it runs `set -e` has no effect.
+step() {
+  local log="build/setup-$1.log" what=$2 began=$SECONDS
+  shift 2
+  mkdir -p build
+  if ! "$@" >"$log" 2>&1 </dev/null; then
+    printf 'setup: %s failed; the end of %s:\n' "$what" "$log" >&2
+    tail -n 20 "$log" >&2
+    return 1
+  fi
+  echo "setup: $what: $((SECONDS - began)) s"
 }
 
 java_is_new_enough() {
@@ -54,35 +70,88 @@ java_package() {
   echo default-jre-headless
 }
 
-install_system_packages() {
-  local python=$1 packages=()
-  if ! command -v apt-get >/dev/null; then
-    echo "setup: install a Java 17 runtime, MariaDB server and Python's venv module; apt-get is not here to do it" >&2
-    return 1
-  fi
-  as_root apt-get update -qq
-  java_is_new_enough || packages+=("$(java_package)")
-  has_mariadb || packages+=(mariadb-server)
-  has_zones || packages+=(tzdata)
-  can_make_venv "$python" || packages+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+# apt_install WORDS..: packages; `java` is the one that this release has.
+apt_install() {
+  local word packages=()
+  as_root apt-get update -qq || return
+  for word in "$@"; do
+    if [ "$word" = java ]; then packages+=("$(java_package)"); else packages+=("$word"); fi
+  done
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
 }
 
-python=$(find_python)
-if ! java_is_new_enough || ! has_mariadb || ! has_zones || ! can_make_venv "$python"; then
-  install_system_packages "$python"
-fi
+# by_apt WORDS..: one step, if there is anything to install.
+by_apt() {
+  [ $# -gt 0 ] || return 0
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: install these; apt-get is not here to do it: $*" >&2
+    return 1
+  fi
+  step apt "$* by apt" apt_install "$@"
+}
+
+# `--no-compile`: Python compiles what is imported; all of it would take longer than the demo.
+packages() {
+  local list lists=()
+  for list in "$@"; do lists+=(-r "$list"); done
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "${lists[@]}" || return
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+}
 
 # The folder is part of the sum: a virtualenv that was moved does not work.
-sum=$({ pwd; cat requirements.lock pyproject.toml; } | sha256sum | cut -d ' ' -f 1)
-if [ "$(cat "$venv/.setup-done" 2>/dev/null || true)" = "$sum" ] && "$venv/bin/storage-consumer" --version >/dev/null 2>&1; then
+sum_of() {
+  { pwd; cat pyproject.toml "$@"; } | sha256sum | cut -d ' ' -f 1
+}
+
+is_done() {
+  [ "$(cat "$venv/$1" 2>/dev/null || true)" = "$2" ] && "$venv/bin/storage-consumer" --version >/dev/null 2>&1
+}
+
+count() {
+  grep -c == "$1"
+}
+
+setup() {
+  local python system=() apt=() sum
+  python=$(find_python)
+  java_is_new_enough || apt+=(java)
+  has_zones || apt+=(tzdata)
+  can_make_venv "$python" || system+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+  sum=$(sum_of requirements.lock)
+  if [ ${#apt[@]} -eq 0 ] && is_done .setup-done "$sum"; then return; fi
+  # A password is asked for here, and not behind the steps.
+  [ ${#apt[@]} -eq 0 ] || [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null || sudo -v
+  by_apt "${system[@]}"
+  # Beside one another: apt waits for the network and the disk, pip for the processor.
+  by_apt "${apt[@]}" &
+  local apt_job=$!
+  trap wait EXIT
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    step venv "a virtualenv in $venv" "$python" -m venv --clear "$venv"
+  fi
+  step packages "$(count requirements.lock) Python packages in $venv" packages requirements.lock
+  wait "$apt_job"
+  echo "$sum" >"$venv/.setup-done"
+}
+
+# Says nothing where there is one.
+archive() {
   "$venv/bin/python" -m consumer.spark.make_archive
-  exit 0
-fi
-if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
-  "$python" -m venv --clear "$venv"
-fi
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-"$venv/bin/python" -m consumer.spark.make_archive
-echo "$sum" >"$venv/.setup-done"
+}
+
+tools() {
+  local apt=() sum
+  has_mariadb || apt+=(mariadb-server)
+  sum=$(sum_of requirements.lock requirements-dev.lock)
+  by_apt "${apt[@]}"
+  is_done .tools-done "$sum" && return
+  step tools "$(count requirements-dev.lock) more Python packages for tests" packages requirements.lock requirements-dev.lock
+  echo "$sum" >"$venv/.tools-done"
+}
+
+setup
+case "${1:-}" in
+  demo) ;;
+  tools) archive && tools ;;
+  *) archive ;;
+esac
