@@ -54,6 +54,8 @@ class LoadRequest:
     not define them all."""
     known_unique: frozenset[frozenset[str]] = frozenset()
     """The column sets of the unique ones that the statements prove, all of them or not."""
+    told_names: frozenset[str] = frozenset()
+    """The names, in lower case, of which the statements tell what index has them, or that none has."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known."""
     plain: frozenset[str] = frozenset()

@@ -19,6 +19,7 @@ from consumer.layout.paths import IndexPath, render
 from consumer.layout.pointers import parse_index_file
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
+from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
@@ -63,7 +64,15 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     options = survey_options(assembly.catalog, data)
     if settings.date_separator is None and options.date_separator == "year":
         return inspect(settings.model_copy(update={"date_separator": "year"}), observer, time_range)
-    detected, of_rows = _with_rows(files, options, data, assembly.catalog)
+    shown = [
+        file
+        for name, group in assembly.files.items()
+        if wanted(name) and not _has_masks(settings, name)
+        for file in group
+    ]
+    detected, of_rows = _with_rows(files, options, shown, assembly.catalog)
+    if len(shown) < len(data):
+        of_rows.append("rows of tables with masks are not looked at: where others do not prove an option, set it")
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
@@ -78,6 +87,12 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         toml=changefeed_toml(detected),
         command=_command(settings, detected, checkpoint if _older_tables(assembly) else None) if tables else "",
     )
+
+
+def _has_masks(settings: Settings, name: TableName) -> bool:
+    """What its rows show is not printed."""
+    shaping = settings.shaping_of(name)
+    return shaping is not None and bool(shaping.masks)
 
 
 def _not_here(reader: FsspecReader, finding: str) -> InspectResult:

@@ -155,11 +155,12 @@ def required(target: LoadTarget, layout: Iterable[Column]) -> dict[int, str]:
     return {n: column.name for n, column in enumerate(target.columns) if column.name in names}
 
 
-def first_null(columns: Sequence[pa.Array], required: Mapping[int, str], puts: Flags) -> tuple[str, int] | None:
-    """One of the `required` columns, and a row among the `puts` that is NULL there. What a row was may be left out."""
+def first_null(columns: Sequence[pa.Array], required: Mapping[int, str], whole: Flags) -> tuple[str, int] | None:
+    """One of the `required` columns, and a row that is NULL there among those that are used `whole`: puts, and what a
+    row was where its values are written or tell rows apart. Of any other it may be left out."""
     for position, name in required.items():
         if columns[position].null_count:
-            null = puts & columns[position].is_null().to_numpy(zero_copy_only=False)
+            null = whole & columns[position].is_null().to_numpy(zero_copy_only=False)
             if null.any():
                 return name, int(np.argmax(null))
     return None

@@ -16,7 +16,7 @@ from consumer.ddl.references import Role, TableReference
 from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS, TAKING_ACTIONS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName, same_name, same_names
 from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
 from consumer.model.table_modes import TableMode
 
@@ -136,6 +136,12 @@ class Shape:
         """The column sets, in lower case, of the unique indexes that the statements tell beyond doubt."""
         unique = (index for index in self.indexes.indexes if index.kind == "UNIQUE" and not index.doubtful)
         return frozenset(frozenset(index.columns) for index in unique if index.columns)
+
+    @property
+    def told_names(self) -> frozenset[str]:
+        """The names, in lower case, of which the statements tell what index has them, or that none has."""
+        indexes = (index for index in self.indexes.indexes if not (index.automatic or index.doubtful))
+        return same_names(index.name for index in indexes) | self.indexes.gone
 
     @property
     def plain(self) -> frozenset[str]:

@@ -116,6 +116,7 @@ def after(
             *(KnownForeignKey(key.name, there, skipped) for key, there in zip(keys, own, strict=True)),
         ),
         foreign_ids=None if left.foreign_ids is None else left.foreign_ids + len(keys),
+        gone=left.gone - same_names(index.known.name for index in made),
     )
 
 
@@ -235,15 +236,21 @@ def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
     """`before` without what is dropped, or under the name that it gets."""
     match loss.kind:
         case "index" if loss.renamed_to is not None:
-            return _renamed(before, loss.name, loss.renamed_to)
+            found = _with_gone(_renamed(before, loss.name, loss.renamed_to), loss.name)
+            return replace(found, gone=found.gone - {same_name(loss.renamed_to)})
         case "index":
-            return _without_index(before, loss.name)
+            return _with_gone(_without_index(before, loss.name), loss.name)
         case "primary":
-            return replace(before, indexes=tuple(index for index in before.indexes if index.kind != _PRIMARY))
+            kept_indexes = tuple(index for index in before.indexes if index.kind != _PRIMARY)
+            return _with_gone(replace(before, indexes=kept_indexes), _PRIMARY)
         case "foreign key":
             kept = tuple(key for key in before.foreign_keys if same_name(key.name) != same_name(loss.name))
             return replace(before, foreign_keys=kept)
     return _without_column(before, loss.name)
+
+
+def _with_gone(left: TableIndexes, name: str) -> TableIndexes:
+    return left if left.whole else replace(left, gone=left.gone | {same_name(name)})
 
 
 def _without_index(before: TableIndexes, name: str) -> TableIndexes:

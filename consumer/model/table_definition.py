@@ -58,13 +58,15 @@ class KnownForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """`whole`: this is everything; otherwise it is only what statements say. `foreign_ids` counts the foreign keys that
-    the table ever had, as upstream numbers their names by it; None: not known."""
+    """`whole`: this is everything; otherwise it is only what statements say, and `gone` are the names, in lower case,
+    that statements took from indexes. `foreign_ids` counts the foreign keys that the table ever had, as upstream
+    numbers their names by it; None: not known."""
 
     whole: bool = False
     indexes: tuple[KnownIndex, ...] = ()
     foreign_keys: tuple[KnownForeignKey, ...] = ()
     foreign_ids: int | None = None
+    gone: frozenset[str] = frozenset()
 
     def index(self, name: str) -> KnownIndex | None:
         return next((index for index in self.indexes if same_name(index.name) == same_name(name)), None)

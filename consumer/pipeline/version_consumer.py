@@ -72,7 +72,14 @@ class TableVersionConsumer:
             return self._mode_ddl(load, load.mode, columns, shape, labels)
         written = [column for column in columns if column.name not in absent]
         return LoadRequest(
-            load, columns, shape.unique_keys(written), shape.index_names, shape.told_unique, labels, shape.plain
+            load,
+            columns,
+            shape.unique_keys(written),
+            shape.index_names,
+            shape.told_unique,
+            shape.told_names,
+            labels,
+            shape.plain,
         )
 
     def _left_out(self, columns: Sequence[Column]) -> tuple[str, ...]:

@@ -101,7 +101,8 @@ def test_files_that_join_are_what_they_are_one_by_one(name: str) -> None:
 
 
 def test_a_null_in_a_column_that_the_rows_schema_file_calls_not_null(name: str) -> None:
-    """What the target or a later statement says of the column is no matter, nor what a deleted row was."""
+    """What the target or a later statement says of the column is no matter; nor what a deleted row was, but where its
+    values are written."""
     written, (key, value) = WRITTEN[name], COLUMNS
     strict = (key, replace(value, nullable=False))
     lines = [written.row(TIMES[0], 1, "a"), written.row(TIMES[1], 2, None), written.row(TIMES[2], 3, None, gone=True)]
@@ -119,6 +120,11 @@ def test_a_null_in_a_column_that_the_rows_schema_file_calls_not_null(name: str) 
         decoder = decoded(strict, columns, quarantine=Quarantine(1))
         assert [row[-2] for row in as_rows(list(decoder.batches()))] == ["1", "3"]
         assert [row.line for row in decoder.stat.quarantined] == [2]
+    deleted = written.row(TIMES[2], 3, None, gone=True) + written.dialect.terminator
+    target = replace(target_of(COLUMNS), events=True)
+    decoder = SliceDecoder(MemoryReader(deleted), whole(deleted), target, written.dialect, strict)
+    with pytest.raises(CorruptFile, match="the row is NULL in column v"):
+        list(decoder.batches())
 
 
 def test_a_file_shows_the_dialect_that_reads_it(name: str) -> None:

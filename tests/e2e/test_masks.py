@@ -15,7 +15,7 @@ import pytest
 from consumer import app
 from consumer.codec.errors import Place
 from consumer.config.load import load
-from consumer.config.settings import Settings
+from consumer.config.settings import InspectSettings, Settings
 from consumer.errors import BadConfig, CannotBeExact, LoadFailed, RowRefused, SchemaDrift, TableError
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
@@ -389,3 +389,17 @@ def test_masks_do_not_go_with_a_target_that_has_the_tables_already() -> None:
     flags = {"upstream_uri": "file:///cdc?protocol=canal-json", "masks": MASKS, "start_ts": "5"}
     with pytest.raises(BadConfig, match="would leave the values"):
         load(flags, {"MASK_KEY": KEY})
+
+
+def test_inspect_prints_nothing_of_masked_rows(feed: Feed, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cell without quotes looks like the text of NULL."""
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    cells = b'"I","people","d",470611813613961217,"m",%s,"1","c","2000-01-01","n"\r\n'
+    feed.file("d.people", 2, cells % b'"x"' + cells % b"SeCrEt", extension="csv")
+    feed.checkpoint(470611813613961218)
+    flags = {"upstream_uri": f"file://{feed.folder}"}
+    shown = app.inspect(load(flags, {}, kind=InspectSettings).settings, Recorder())
+    assert "SeCrEt" in shown.toml
+    masked = app.inspect(load({**flags, "masks": MASKS[1:2]}, {}, kind=InspectSettings).settings, Recorder())
+    assert "SeCrEt" not in masked.model_dump_json()
+    assert any("rows of tables with masks are not looked at" in text for text in masked.findings)

@@ -29,6 +29,8 @@ class ChangeBuilder:
     def __init__(self, target: LoadTarget, place: Place, clock: Clock, layout: Layout) -> None:
         self._target, self._place, self._clock = target, place, clock
         self._required = required(target, layout)
+        self._every = target.events or not target.key
+        """What a row was is used whole, as what it is."""
         self._schema = change_schema(target)
 
     def changes(self, rows: CanalRows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
@@ -51,6 +53,9 @@ class ChangeBuilder:
             at, old = self._old_keys(columns, rows, inside, kept, lines)
         else:
             at, old = self._old_rows(columns, rows, kept, lines)
+        must = self._required if self._every and at.size else {}
+        if (found := first_null(old, must, np.full(len(at), True))) is not None:
+            raise self._place.null(found[0], lines.number(int(kept[at[found[1]]])))
         meta = _meta(rows, kept, origin, at)
         if at.size:
             columns = _interleaved(columns, at, old)
@@ -68,6 +73,9 @@ class ChangeBuilder:
             for row in map(int, kept[np.flatnonzero(untold)]):
                 if name not in lines.row(row)["data"][0]:
                     raise self._place.not_told(name, lines.number(row))
+        asked = {position: name for position, name in self._required.items() if position in needed}
+        if (found := first_null(columns, asked, np.full(len(kept), True))) is not None:
+            raise self._place.null(found[0], lines.number(int(kept[found[1]])))
         return pa.Table.from_arrays(columns, schema=value_schema(self._target))
 
     def old_images(self, rows: CanalRows, which: Flags, lines: RowLines) -> pa.Table:
@@ -101,8 +109,7 @@ class ChangeBuilder:
         A null says that a column is NULL or that it is not there: the row's own list of types tells which, and the row
         itself where that list says nothing. Of a column that is null in all rows one row is looked at in any case.
         """
-        every = self._target.events or not self._target.key
-        whole = np.full(len(kept), True) if every else ~rows.delete[kept]
+        whole = np.full(len(kept), True) if self._every else ~rows.delete[kept]
         doubtful = np.zeros(len(kept), np.bool_)
         for column, types in zip(columns, rows.types, strict=False):
             null = whole & _nulls(column) if column.null_count else None
@@ -112,7 +119,7 @@ class ChangeBuilder:
                 if not untold.any() and np.array_equal(null, whole):
                     doubtful[np.argmax(null)] = True
         self._look_for_absent(kept[np.flatnonzero(doubtful)], rows.delete, lines)
-        if (found := first_null(columns, self._required, ~rows.delete[kept])) is not None:
+        if (found := first_null(columns, self._required, whole)) is not None:
             raise self._place.null(found[0], lines.number(int(kept[found[1]])))
         for position, name in enumerate(self._target.barred, len(columns)):
             there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])

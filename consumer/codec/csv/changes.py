@@ -45,7 +45,7 @@ class CsvChangeBuilder:
             return self._schema.empty_table()
         self._check_columns(rows, kept, layout, records)
         columns = self._columns(rows, kept, layout, records)
-        whole = ~rows.delete[kept]
+        whole = ~rows.delete[kept] | self._target.events | (not self._target.key)
         if (found := first_null(columns, required(self._target, layout.columns.values()), whole)) is not None:
             raise records.place.null(found[0], records.number(int(kept[found[1]])))
         events = [pa.array(rows.update[kept])] if self._target.events else []
@@ -62,8 +62,14 @@ class CsvChangeBuilder:
             lacking = rows.short[kept] & (position not in self._target.key) if name in layout.names else kept >= 0
             if np.any(lacking):
                 raise records.place.not_told(name, records.number(int(kept[np.argmax(lacking)])))
-        columns = self._columns(rows, kept, layout, records) if kept.size else value_schema(self._target).empty_table()
-        return pa.Table.from_arrays(list(columns), schema=value_schema(self._target))
+        columns = list(
+            self._columns(rows, kept, layout, records) if kept.size else value_schema(self._target).empty_table()
+        )
+        must = required(self._target, layout.columns.values())
+        asked = {position: name for position, name in must.items() if position in needed}
+        if (found := first_null(columns, asked, np.full(len(kept), True))) is not None:
+            raise records.place.null(found[0], records.number(int(kept[found[1]])))
+        return pa.Table.from_arrays(columns, schema=value_schema(self._target))
 
     def old_images(self, rows: CsvRows, which: Flags) -> pa.Table:
         """No line has both rows of an UPDATE: rules that need the old one are refused before."""

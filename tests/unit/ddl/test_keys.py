@@ -75,6 +75,31 @@ A, BC = ("a",), ("b", "c")
 
 
 @pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ("ALTER TABLE `t` ADD UNIQUE `UK`(`a`) WHERE `b`=0", {"uk"}),
+        ("ALTER TABLE `t` ADD INDEX `uk`(`a`)", {"uk"}),
+        ("CREATE INDEX `uk` ON `t` (`a`)", {"uk"}),
+        ("ALTER TABLE `t` ADD UNIQUE (`a`)", set()),
+        ("ALTER TABLE `t` DROP INDEX `uk`", {"uk"}),
+        ("DROP INDEX `uk` ON `t`", {"uk"}),
+        ("ALTER TABLE `t` RENAME INDEX `uk` TO `k`", {"uk"}),
+        ("ALTER TABLE `t` DROP PRIMARY KEY", {"primary"}),
+        ("ALTER TABLE `t` ADD COLUMN `d` INT", set()),
+    ],
+)
+def test_what_statements_tell_of_an_older_tables_index_names(change: str, names: set[str]) -> None:
+    """A name that upstream chose may be another one: the table's older indexes are not known."""
+    statements = history(change, columns="a b c")
+    assert catalog_of(statements).shape(statements[-1]).told_names == names
+
+
+def test_an_index_that_gets_a_name_of_a_gone_one() -> None:
+    statements = history("DROP INDEX `uk` ON `t`", "ALTER TABLE `t` RENAME INDEX `k` TO `uk`", columns="a b")
+    assert catalog_of(statements).shape(statements[-1]).told_names == {"k"}
+
+
+@pytest.mark.parametrize(
     ("change", "columns", "expected"),
     [
         ("ALTER TABLE `t` ADD UNIQUE `k`(`b`)", "a b c", (A, ("b",), BC)),

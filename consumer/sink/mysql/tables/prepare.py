@@ -183,7 +183,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
 
     REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns. Rows
     never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have;
-    as they are where the statements tell all of upstream's keys, and the target's is none of them.
+    as they are where the statements tell what upstream has under the key's name, or all its keys, and this is none.
     """
     declared = tuple(column.name for column in request.columns if column.is_pk)
     candidates = [unique for unique in table.unique_keys if unique.not_null]
@@ -201,8 +201,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
         virtual = same_names(column.name for column in table.columns if column.virtual)
         exact = [unique for unique in candidates if not unique.prefix and virtual.isdisjoint(unique.folded)]
         written = same_names(names)
-        if request.indexes is not None:
-            exact = [u for u in exact if u.folded in request.known_unique or not u.folded <= written]
+        exact = [u for u in exact if not u.folded <= written or _may_be_upstreams(request, u)]
         key = min(exact, key=lambda unique: (not unique.folded <= written, len(unique.columns)), default=None)
     if key is None:
         return ()
@@ -219,6 +218,12 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
             table=str(request.table),
         )
     return tuple(positions[same_name(column)] for column in key.columns)
+
+
+def _may_be_upstreams(request: LoadRequest, unique: UniqueKey) -> bool:
+    if unique.folded in request.known_unique:
+        return True
+    return request.indexes is None and same_name(unique.name) not in request.told_names
 
 
 def _with_labels(column: Column, target: TargetColumn, flavor: FlavorName) -> Column:
