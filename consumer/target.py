@@ -10,7 +10,7 @@ Arrow tables of changes ("change tables", see consumer.codec.change_table) have 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -241,9 +241,9 @@ class TablePort(Protocol):
         """The tables of a database of the target, as it spells them, and views that came from upstream; none where it
         does not have the database."""
 
-    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
-        """The tables and views of this name, whatever its case, in all databases but the target's own, each with the
-        names of its columns."""
+    def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
+        """The tables and views whose name `fits`, in all databases but the target's own, each with the names of its
+        columns."""
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         """By table, the columns that foreign keys of other tables refer to; all names in lower case."""

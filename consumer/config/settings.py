@@ -474,6 +474,7 @@ class Settings(_OfProtocols):
             self.never_splits,
             self.named_tables,
             partial(selected_by, self.column_selectors, self.case_sensitive),
+            self.table_filter.hides,
         )
 
     @property

@@ -39,6 +39,14 @@ class TableFilter:
                 verdict = rule.wanted and (verdict or rule.all_tables)
         return verdict
 
+    def hides(self, table: str) -> bool:
+        """Whether some database can have a table of this name that the rules leave out."""
+        hidden = bool(self._rules)
+        for rule in self._rules:
+            if rule.names(table) and (not rule.wanted or rule.all_databases):
+                hidden = not rule.wanted
+        return hidden
+
 
 class _Rule:
     def __init__(self, text: str, flags: int) -> None:
@@ -59,6 +67,13 @@ class _Rule:
 
     def meets(self, database: str) -> bool:
         return bool(self._database.search(database))
+
+    def names(self, table: str) -> bool:
+        return bool(self._table.search(table))
+
+    @property
+    def all_databases(self) -> bool:
+        return self._database.pattern == _anchored(".*")
 
     @property
     def all_tables(self) -> bool:

@@ -12,7 +12,7 @@ from consumer.ddl.declared import Definition, Definitions, declared
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.indexes import IndexChanges, after, copied, index_changes
 from consumer.ddl.partitions import TAKES_ROWS, PartitionChanges, PartitionedTable, altered, created, partition_changes
-from consumer.ddl.references import Role, TableReference
+from consumer.ddl.references import Role, TableReference, untold
 from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS, TAKING_ACTIONS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
@@ -200,8 +200,16 @@ class Told:
 def _after(told: Told, before: Shape) -> Shape:
     changes, file, fate = changes_of(told.file), told.file, told.fate
     if told.copy:
-        indexes = copied(before.indexes)
-        own = tuple(replace(index, skipped=index.skipped or fate.skipped) for index in indexes.indexes)
+        # Where the text does not tell of which database the source was, another table can have had the same columns.
+        indexes, unsure = copied(before.indexes), bool(untold(changes.names, file.name))
+        own = tuple(
+            replace(
+                index,
+                skipped=index.skipped or fate.skipped,
+                doubtful=index.doubtful or (unsure and index.kind == "UNIQUE"),
+            )
+            for index in indexes.indexes
+        )
         return Shape(before.columns, replace(indexes, indexes=own))
     return Shape(
         changes.columns.after(before.columns),

@@ -19,14 +19,18 @@ class Naming:
     the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
     storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON;
     `unused` are those that have fitted no name so far. `leads_to`: whether tables can come by a route to the target's
-    database of this name. `modes` gives the mode of an upstream's table that is no mirror in the target; None: all
-    are."""
+    database of this name. `databases` are the upstream's databases whose table of this name gets that name of the
+    target, with a * where a route merges those of several. `modes` gives the mode of an upstream's table that is no
+    mirror in the target; None: all are."""
 
     rename: Callable[[TableName], TableName] | None = None
     routes: str = ""
     unused: Collection[str] = ()
     leads_to: Callable[[str], bool] = lambda database: False
     modes: Callable[[TableName], TableMode | None] | None = None
+    databases: Callable[[str, TableName], Collection[str]] = lambda table, target: (
+        [target.database] if same_name(table) == same_name(target.table) else []
+    )
 
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)
@@ -168,6 +172,14 @@ def naming_of(routes: Sequence[Route]) -> Naming:
                 return target, route.mode
         return name, None
 
+    def databases(table: str, target: TableName) -> set[str]:
+        there = {name for route in compiled for name in route.databases(table, target)} | {target.database}
+        return {name for name in there if "*" in name or _renamed(TableName(name, table)).folded == target.folded}
+
+    def _renamed(name: TableName) -> TableName:
+        """Without counting a route as used."""
+        return next((new for route in compiled if (new := route.target(name)) is not None), name)
+
     def leads_to(database: str) -> bool:
         return any(_matched(goal, database) is not None for goal in goals)
 
@@ -177,6 +189,7 @@ def naming_of(routes: Sequence[Route]) -> Naming:
         unused,
         leads_to,
         (lambda name: found(name)[1]) if any(route.mode for route in compiled) else None,
+        databases,
     )
 
 
@@ -185,6 +198,7 @@ class _Compiled:
     """A route by its patterns. `whole`: it is for a database with all of its tables; `mode` is that of its tables."""
 
     text: str
+    before: _Side
     database: re.Pattern[str]
     table: re.Pattern[str]
     after: _Side
@@ -193,11 +207,12 @@ class _Compiled:
 
     @classmethod
     def of(cls, route: Route) -> _Compiled:
-        (database, table), after = route.sides
+        before, after = route.sides
+        database, table = before
         whole = not route.merge and table == _ANY and len(database) == len(after[0])
         names = ((SOURCE, route.merge),) if route.merge != SOURCE else ()
         mode = TableMode(ModeKind.MERGE, names) if route.merge else None
-        return cls(route.text, _pattern(database), _pattern(table), after, whole, mode)
+        return cls(route.text, before, _pattern(database), _pattern(table), after, whole, mode)
 
     def target(self, name: TableName) -> TableName | None:
         """None where it does not fit."""
@@ -208,6 +223,19 @@ class _Compiled:
         database = _filled(self.after[0], iter(first) if self.mode else texts)
         table = _filled(self.after[1], iter(second) if self.mode else texts) if name.table else ""
         return TableName(database, table) if database and bool(table) == bool(name.table) else None
+
+    def databases(self, table: str, target: TableName) -> Iterator[str]:
+        """The upstream's database whose `table` it can give that name, with its * where that stands for any text."""
+        if (second := _matched(self.table, table)) is None:
+            return
+        first = [None] * self.database.groups
+        texts = iter((*first, *second))
+        database = _partly(self.after[0], iter(first) if self.mode else texts)
+        parts = (database, _partly(self.after[1], iter(second) if self.mode else texts))
+        found = [_matched(_pattern(part), text) for part, text in zip(parts, target, strict=True)]
+        if None not in found:
+            stands_for = [text for texts in found for text in texts or ()]
+            yield _filled(self.before[0], iter(stands_for)) if stands_for or not first else "*".join(self.before[0])
 
 
 def naming_from(recorded: str) -> Naming:
@@ -231,6 +259,17 @@ def _matched(pattern: re.Pattern[str], name: str) -> list[str] | None:
     """What the wildcard stands for in `name`, as that is spelled; None where the pattern does not fit."""
     found = pattern.fullmatch(same_name(name))
     return None if found is None else [name[slice(*found.span(group))] for group in range(1, pattern.groups + 1)]
+
+
+def _partly(part: _Part, texts: Iterator[str | None]) -> _Part:
+    """With the texts that are known in place of their wildcards."""
+    found = [part[0]]
+    for text in part[1:]:
+        if (known := next(texts)) is None:
+            found.append(text)
+        else:
+            found[-1] += known + text
+    return tuple(found)
 
 
 def _filled(part: _Part, texts: Iterator[str]) -> str:

@@ -35,6 +35,8 @@ class TableRules:
     """The tables that rules give by their whole names."""
     selected: Callable[[TableName, Sequence[Column]], tuple[Column, ...]] = lambda _, columns: tuple(columns)
     """Which of a table's columns TiCDC writes."""
+    hides: Callable[[str], bool] = lambda _: False
+    """Whether the table filter leaves out tables of this name, in databases of which nothing may tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ class _Preview:
                 error = (
                     refusal_of(statement, self._options.rules)
                     or self.others.refusal(statement)
-                    or session_refusal(statement, self.assembly, self._sink)
+                    or session_refusal(statement, self.assembly, self._sink, self._options.rules.hides)
                 )
                 if error is None and (answer := self._refused.get(ddl_id(statement.file))) is not None:
                     error = statement_refused(statement.file, answer.error)

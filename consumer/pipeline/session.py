@@ -3,13 +3,13 @@ that is older than the changefeed, and idle. The storage does not tell of it, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.references import untold
 from consumer.errors import DdlRefused
 from consumer.model.hints import skip_ddl_command, statement_refused
-from consumer.model.names import same_names
+from consumer.model.names import TableName, same_names
 from consumer.model.texts import cut
 from consumer.plan.assembly import Assembly
 from consumer.plan.statement import Statement
@@ -19,9 +19,12 @@ _REFERRING = frozenset({"from", "foreign"})
 _COPYING = frozenset({"like", "old"})
 
 
-def session_refusal(statement: Statement, assembly: Assembly, sink: Sink) -> DdlRefused | None:
+def session_refusal(
+    statement: Statement, assembly: Assembly, sink: Sink, hides: Callable[[str], bool]
+) -> DdlRefused | None:
     """Why `statement` is not to run: its names can be of more than one database, and the target needs to know of which.
-    Asks the target only about a statement that does not tell."""
+    `hides`: the table rules leave out tables of that name. Asks the target only about a statement that does not
+    tell."""
     session = statement.session
     if session is None or not session.having or not statement.executed:
         return None
@@ -35,10 +38,12 @@ def session_refusal(statement: Statement, assembly: Assembly, sink: Sink) -> Ddl
     }
     told = frozenset.intersection(*session.having.values())
     found = sorted({*session.databases, *(set.intersection(*idle.values()) - told)})
-    if len(found) <= 1:
+    hidden = "old" in roles and all(map(hides, idle))
+    if len(found) + hidden <= 1:
         return None
     file, names = statement.file, ", ".join(f"`{table}`" for table in idle)
     tables = " or ".join(", ".join(f"{database}.{table}" for table in idle) for database in found)
+    tables += " or one that the table rules leave out" if hidden else ""
     return statement_refused(
         file,
         f"it names {names} without a database, and does not tell which one is meant, {tables}: {cut(file.query)}",
@@ -50,14 +55,21 @@ def _idle(table: str, statement: Statement, assembly: Assembly, sink: Sink, same
     """The databases in which the target has such a table, and the storage tells of it only behind the statement, or not
     at all. `same`: with the columns that the statement's file tells; the target can lack virtual ones, or have some of
     its own."""
-    known = {assembly.naming.target(name).folded: name for name in assembly.catalog.by_table}
-    columns, others = same_names(column.name for column in statement.file.columns), sink.of_others()
-    for name, found in sink.called(table).items():
-        upstream = known.get(name.folded)
-        older = None if upstream is None else assembly.history.at(upstream, statement.version - 1)
-        told = upstream is not None and (older is None or older.files[0].version <= statement.version)
-        if told or name in others:
-            continue
+    naming, others = assembly.naming, sink.of_others()
+    known = {name.folded: name for name in assembly.catalog.by_table}
+    for target, found in sink.called(lambda name: naming.databases(table, name)).items():
         there = same_names(found)
-        if not same or there <= columns or columns <= there:
-            yield name.database if upstream is None else upstream.database
+        for database in naming.databases(table, target) if target not in others else ():
+            name = TableName(database, table)
+            upstream = known.get(name.folded)
+            older = None if upstream is None else assembly.history.at(upstream, statement.version - 1)
+            if upstream is not None and (older is None or older.files[0].version <= statement.version):
+                continue
+            mode = naming.mode(name)
+            columns = same_names(
+                column.name if mode is None else mode.called(column.name)
+                for column in statement.file.columns
+                if mode is None or mode.keeps(column.name)
+            )
+            if not same or there <= columns or columns <= there:
+                yield database if upstream is None else upstream.database

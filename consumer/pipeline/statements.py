@@ -166,7 +166,8 @@ class StatementRunner:
             refusal_of(statement, context.options.rules)
             or context.others.refusal(statement)
             or context.ledger.patiently(
-                "look at the target", lambda: session_refusal(statement, context.assembly, context.ports.sink)
+                "look at the target",
+                lambda: session_refusal(statement, context.assembly, context.ports.sink, context.options.rules.hides),
             )
         )
         if refused is not None:

@@ -153,3 +153,27 @@ def test_an_idle_older_table_can_be_what_a_name_without_a_database_means(
     assert (result.exit_code == 0) is not stops
     assert ("e.n" in target.tables) is not stops
     assert result.tables[TableName("e", "n")].error.endswith(meant if stops else "")
+
+
+@pytest.mark.parametrize(
+    ("there", "columns", "flags", "other"),
+    [
+        ("r.i_t", (ID, VALUE), {"routes": ("i.* -> r.i_*",)}, "i.t"),
+        ("i.u", (ID, VALUE), {"routes": ("i.t -> i.u",)}, "i.t"),
+        ("i.t", (ID, Column("w", "INT")), {"columns": [{"tables": ["i.*"], "rename": {"v": "w"}}]}, "i.t"),
+        (None, (), {"tables": ("*.*", "!i.*")}, "one that the table rules leave out"),
+    ],
+)
+def test_it_can_be_so_under_the_name_and_with_the_columns_that_rules_give_it(
+    there: str | None, columns: tuple[Column, ...], flags: dict[str, object], other: str, feed: Feed
+) -> None:
+    target = MemoryReplica(feed)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    if there is not None:
+        target.holds(there, columns=columns)
+    feed.statement("e.n", 20, Action.RENAME_TABLE, "RENAME TABLE `t` TO `e`.`n`")
+    result = target.once(30, **flags)
+    assert result.exit_code != 0
+    assert f"which one is meant, d.t or {other}: " in result.tables[TableName("e", "n")].error
+    assert target.tables["d.t"] == {1: "1"}

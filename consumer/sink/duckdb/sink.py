@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -38,10 +38,10 @@ from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
 from consumer.sink.duckdb.statements.operations import Operations, Written, follow, named_tables
 from consumer.sink.duckdb.tables import (
-    called,
     count_rows,
     describe,
     drop_table,
+    every_table,
     has_rows,
     missing,
     prepare,
@@ -296,9 +296,13 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return tables_of(connection, database) if connection is not None else ()
 
-    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
+    def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
         with self._database.reader() as connection:
-            found = {} if connection is None else describe(connection, called(connection, table))
+            found = (
+                {}
+                if connection is None
+                else describe(connection, [name for name in every_table(connection) if fits(name)])
+            )
         return {name: tuple(there.types) for name, there in found.items()}
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:

@@ -110,12 +110,12 @@ def tables_of(connection: duckdb.DuckDBPyConnection, database: str) -> list[Tabl
     return [TableName(*row) for row in rows.fetchall()]
 
 
-def called(connection: duckdb.DuckDBPyConnection, table: str) -> list[TableName]:
-    """The tables of this name, in all schemas but the replica's own."""
+def every_table(connection: duckdb.DuckDBPyConnection) -> list[TableName]:
+    """The tables of all schemas but the replica's own."""
     rows = connection.execute(
         "SELECT schema_name, table_name FROM duckdb_tables() "
-        "WHERE database_name = current_database() AND lower(table_name) = lower(?) AND schema_name <> ?",
-        (table, SCHEMA),
+        "WHERE database_name = current_database() AND schema_name <> ?",
+        (SCHEMA,),
     )
     return [TableName(*row) for row in rows.fetchall()]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -260,8 +260,8 @@ class MySqlSink:
     def tables_in(self, database: str) -> Collection[TableName]:
         return self._driver.read(lambda cursor: tables_in(cursor, database))
 
-    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
-        return self._driver.read(lambda cursor: called(cursor, table))
+    def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
+        return self._driver.read(lambda cursor: called(cursor, fits))
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return self._driver.read(referred_columns)

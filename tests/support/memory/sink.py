@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName
 from consumer.model.naming import naming_from
 from consumer.model.progress import ENDED, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
@@ -179,8 +179,8 @@ class MemorySink:
     def tables_in(self, database: str) -> Collection[TableName]:
         return [name for name in self._store.tables if name.database == database]
 
-    def called(self, table: str) -> Mapping[TableName, Collection[str]]:
-        named = (name for name in self._store.tables if same_name(name.table) == same_name(table))
+    def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
+        named = filter(fits, self._store.tables)
         return {name: [column.name for column in self._store.tables[name].columns] for name in named}
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:

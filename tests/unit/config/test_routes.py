@@ -114,3 +114,21 @@ def test_what_is_recorded_gives_the_same_names() -> None:
     again = naming_from(naming.routes)
     for name in (TableName("a  ->  b", "t"), TableName("x", "y"), TableName("a  ->  b", "")):
         assert again.target(name) == naming.target(name) != name
+
+
+@pytest.mark.parametrize(
+    ("route", "target", "databases"),
+    [
+        ("y.* -> y.*", "x.a", {"x"}),
+        ("x1.* -> rr.x1_*", "rr.x1_a", {"x1"}),
+        ("x1.* -> rr.x1_*", "rr.a", {"rr"}),
+        ("x1.* -> rr.x1_*", "x1.a", set()),
+        ("x1.a -> x1.b", "x1.b", {"x1"}),
+        ("x*.* -> rr_*.t_*", "rr_7.t_a", {"x7"}),
+        ("x*.* -> rr.*_*", "rr.7_a_a", {"x7_a"}),
+        ("x*.a -> rr.a merge _source", "rr.a", {"x*", "rr"}),
+    ],
+)
+def test_the_databases_whose_table_gets_a_name_of_the_target(route: str, target: str, databases: set[str]) -> None:
+    found = naming_of(routes_of([route])).databases("A", TableName(*target.split(".")))
+    assert set(found) == databases

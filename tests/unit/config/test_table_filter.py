@@ -81,3 +81,18 @@ def test_a_rule_without_a_wildcard_is_the_name_of_one_table(rule: str, table: tu
     assert whole_name(rule) == (None if table is None else TableName(*table))
     if table is not None:
         assert table_filter((rule,), True).matches(TableName(*table))
+
+
+@pytest.mark.parametrize(
+    ("rules", "hidden"),
+    [
+        ([], False),
+        (["*.*"], False),
+        (["*.*", "!x1.*"], True),
+        (["*.*", "!x1.b"], False),
+        (["x2.*", "x3.*"], True),
+        (["x2.*", "*.a"], False),
+    ],
+)
+def test_a_database_that_no_file_tells_of_can_have_a_table_that_is_left_out(rules: list[str], hidden: bool) -> None:
+    assert TableFilter(rules).hides("a") is hidden

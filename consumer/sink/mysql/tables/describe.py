@@ -134,10 +134,10 @@ def tables_in(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
     return [TableName(*row) for row in rows]
 
 
-def called(cursor: pymysql.cursors.Cursor, table: str) -> dict[TableName, list[str]]:
-    """The tables and views of this name, whatever its case, that the server shows to this user, and their columns."""
+def called(cursor: pymysql.cursors.Cursor, fits: Callable[[TableName], object]) -> dict[TableName, list[str]]:
+    """The tables and views whose name `fits` that the server shows to this user, and their columns."""
     rows = (TableName(*row) for row in _rows(cursor, _ALL_NAMES_QUERY, ()))
-    same = [name for name in rows if same_name(name.table) == same_name(table) and not is_reserved(name.database)]
+    same = [name for name in rows if not is_reserved(name.database) and fits(name)]
     return {name: [column.name for column in there.columns] for name, there in describe(cursor, same).items()}
 
 
