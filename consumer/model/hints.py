@@ -70,6 +70,15 @@ def refused_hint(owner: TableName, version: int) -> str:
     )
 
 
+def too_long_hint(file: SchemaFile, table: str) -> str:
+    """What to do where columns of the target's `table` are too long as utf8mb4, and were not in upstream's latin1."""
+    convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin"
+    return (
+        f"if the table is latin1 upstream and its texts fit into that, execute {convert} in the target and run again;"
+        f" else {refused_hint(file.name, file.version)}"
+    )
+
+
 def statement_refused(file: SchemaFile, sentence: str, hint: str = "") -> DdlRefused:
     """The error of the statement in `file`."""
     return DdlRefused(

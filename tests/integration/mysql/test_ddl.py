@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -101,6 +102,21 @@ def test_what_the_server_cannot_compute_is_left_out(fresh_mariadb: MariaDb) -> N
     filled = ddl(Action.ADD_COLUMN, "d", "t", 14, "ALTER TABLE `t` ADD COLUMN `f` INT DEFAULT (NOT_THERE(4))")
     (outcome,) = sink.apply_ddls([filled], {})
     assert isinstance(outcome.error, DdlRefused), "its rows would lack the values"
+    sink.close()
+
+
+def test_what_is_too_long_as_utf8mb4_runs_once_the_table_is_latin1_as_upstream(fresh_mariadb: MariaDb) -> None:
+    sink = acquired(fresh_mariadb)
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`k` VARCHAR(15000)) CHARSET=latin1"
+    add = ddl(Action.ADD_COLUMN, "d", "t", 11, "ALTER TABLE `t` ADD COLUMN `m` VARCHAR(15000)")
+    sink.apply_ddls([ddl(Action.CREATE_TABLE, "d", "t", 10, create)], {})
+    (outcome,) = sink.apply_ddls([add], {})
+    assert isinstance(outcome.error, DdlRefused)
+    convert = re.search("execute (ALTER .*) in the target and run again", outcome.error.hint)
+    assert convert is not None
+    fresh_mariadb.execute(convert[1])
+    (outcome,) = sink.apply_ddls([add], {})
+    assert outcome.error is None
     sink.close()
 
 

@@ -87,6 +87,9 @@ NOT_COMPUTED = frozenset({1064, 1235, 1305, 1370, 1901, 3102, 3763, 3764, 3770, 
 """The server has no such function or expression, or takes it in no default or generated column. To who has no right to
 call any routine it does not say which there are."""
 
+TOO_LONG = frozenset({1071, 1118})
+"""A key or a row would be longer than the server takes."""
+
 DUPLICATE = frozenset({1022, 1062, 1586})
 """A row has a value of a unique key that another row has."""
 

@@ -11,6 +11,7 @@ import pymysql
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
+from consumer.model.hints import too_long_hint
 from consumer.model.names import qualified
 from consumer.model.progress import DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl
@@ -19,7 +20,7 @@ from consumer.sink.mysql.progress.epochs import STATEMENTS, TIDB_SLOTS, gone_bac
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.server.connection import SESSION_MARK, FlavorName, check_session
 from consumer.sink.mysql.server.driver import Driver
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.errors import TOO_LONG, errno, translate
 from consumer.sink.mysql.statements.evidence import BeforeState, before_state, look_again
 from consumer.sink.mysql.statements.operations import Operations, check_names, operations, refused, table_exists
 from consumer.sink.mysql.statements.target_now import TargetNow
@@ -127,7 +128,8 @@ def _misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorNam
 def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
     known = translate(error, "ddl")
     if isinstance(known, DdlRefused):
-        return refused(step, known.message, known.hint)
+        too_long = errno(error) in TOO_LONG and step.file.type not in CREATE_ACTIONS
+        return refused(step, known.message, too_long_hint(step.file, qualified(*step.name)) if too_long else known.hint)
     known.table, known.version = str(step.table), step.file.version
     return known
 
