@@ -58,6 +58,11 @@ class _Held(NamedTuple):
     version: int
     table: Incarnation | None
 
+    def is_unmade(self, name: TableName) -> bool:
+        """Whether no statement of the storage gave the table the name, though another one had lost it before."""
+        table = self.table
+        return table is not None and (name, self.version) not in zip(table.names, table.since, strict=True)
+
 
 class History:
     """Upstream's tables as the files so far tell of them."""
@@ -172,13 +177,19 @@ class History:
 
     def ended(self, name: TableName) -> int | None:
         """The version since which no table has had the name; None where one has it at the checkpoint, or none ever had.
-        A view has no rows of its own."""
+        A view has no rows of its own, and one that is `unmade` counts as none."""
         since = None
-        for version, table in reversed(self._holders.get(name, [])):
-            if table is not None and not table.is_view:
+        for held in reversed(self._holders.get(name, [])):
+            if held.table is not None and not (held.table.is_view or held.is_unmade(name)):
                 break
-            since = version
+            since = held.version
         return since
+
+    def unmade(self, name: TableName) -> int | None:
+        """The version of the first file of the table that has the name at the checkpoint, where another table had lost
+        the name before, and the statement that gave it to this one is not in the storage. None for any other."""
+        held = self._holders.get(name, [])
+        return held[-1].version if held and held[-1].is_unmade(name) else None
 
     def had(self, name: TableName, end: int) -> list[Incarnation]:
         """The tables that have had the name up to that moment."""

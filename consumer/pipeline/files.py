@@ -49,7 +49,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
         return False
     file = entry.file
     in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
-    if not any(_is_above(context, f) for f in (file, *in_front[-1:])):
+    if not any(_is_above(context.ports.reader, f, context.assembly.checkpoint) for f in (file, *in_front[-1:])):
         return False
     left = {file.path, *(_behind(context, state.unread, file) if context.options.files.dialect.timeless else ())}
     state.unread = [other for other in state.unread if other.file.path not in left]
@@ -90,12 +90,12 @@ def _behind(context: RoundContext, unread: Sequence[Unread], file: DataFile) -> 
     return (other.path for other in same if key(other) > key(file))
 
 
-def _is_above(context: RoundContext, file: DataFile) -> bool:
+def _is_above(reader: StorageReader, file: DataFile, checkpoint: int) -> bool:
     try:
-        first = context.ports.reader.first_ts(file)
+        first = reader.first_ts(file)
     except StorageChanged:
         return True
-    return first is not None and first > context.assembly.checkpoint
+    return first is not None and first > checkpoint
 
 
 def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
@@ -199,7 +199,7 @@ def look_at_ended(context: RoundContext) -> None:
     }
     looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint)
     for path, error in (looked or {}).items():
-        if isinstance(error, ConsumerError):
+        if isinstance(error, ConsumerError) and not isinstance(error, CorruptFile):
             text = f"no table has the name that {path} belongs to, and it cannot be read: {error.message}"
             context.tell(Note(NoteKind.UNREAD_FILES, text))
     for name, of in context.assembly.of_nobody(found, looked, progress).items():
@@ -234,7 +234,11 @@ def bounds_of_ended(
     if options.files.dialect.timeless:
         return None
     wanted = [entry.file for ended in found.values() for entry in ended.unread if entry.next_ts <= checkpoint]
-    return reader.bounds(wanted) if wanted else {}
+    bounds = reader.bounds(wanted) if wanted else {}
+    damaged = (file for file in wanted if isinstance(bounds.get(file.path), CorruptFile))
+    # One that begins above the checkpoint may still be in the making.
+    later = {file.path for file in damaged if file.folder.version >= checkpoint or _is_above(reader, file, checkpoint)}
+    return {path: known for path, known in bounds.items() if path not in later}
 
 
 def _is_altered_next(context: RoundContext, state: TableState) -> bool:

@@ -1,10 +1,11 @@
-"""Tables that somebody has dropped in the target."""
+"""Tables that the target lacks: somebody has dropped them there, or nothing has made them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-from consumer.errors import ConsumerError, TableMissing
+from consumer.errors import ConsumerError, DdlRefused, TableMissing
 from consumer.history.incarnations import Incarnation
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
@@ -91,6 +92,48 @@ def all_gone(
     naming, restore = options.rules.naming, "restore it as it was from a backup of the target"
     lost = {name: _dropped(name, naming, restore) for name in names}
     return {name: _reported(name, error, name in anew, name in read, naming) for name, error in lost.items()}
+
+
+class NotBegun(NamedTuple):
+    """Tables without a CREATE TABLE in the storage, behind the end of another one of their name, of which the target
+    has no rows yet. Somebody can make them by hand."""
+
+    absent: Collection[TableName]
+    """The target lacks them."""
+    filled: Mapping[TableName, ConsumerError]
+    """It has tables of their names that hold the rows of others."""
+    ready: Collection[TableName]
+    """The others: they can begin."""
+
+
+def not_begun(sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions) -> NotBegun:
+    naming, history = options.rules.naming, assembly.history
+    found: dict[TableName, int] = {}
+    for name in filter(options.rules.wanted, assembly.timeline.live):
+        first, since, place = history.unmade(name), history.ended(name), progress.table(name)
+        # Its rows are above its first file. One that is OK has begun, and so has what the target was given.
+        behind = first is not None and place.applied_ts <= first and place.state is not State.OK
+        if behind and since is not None and progress.start_of(name) < since:
+            found[name] = since
+    there = {name: naming.target(name) for name in found}
+    absent = sink.missing(set(there.values())) if there else ()
+    own = {target for name, target in there.items() if target not in absent and not naming.merges(name)}
+    filled = sink.has_rows(sorted(own)) if own else ()
+    return NotBegun(
+        [name for name in found if there[name] in absent],
+        {name: _holds_others(name, since, naming) for name, since in found.items() if there[name] in filled},
+        [name for name in found if there[name] not in {*absent, *filled}],
+    )
+
+
+def _holds_others(name: TableName, since: int, naming: Naming) -> ConsumerError:
+    return DdlRefused(
+        f"the target's table {naming.shown(name)} holds rows, and they are not of the table that has the name now: that"
+        f" one was made after {since}, and its CREATE TABLE did not reach the storage",
+        hint="move the target's table away, make an empty one as it is upstream, and run again; or leave the table out"
+        " with --tables",
+        table=str(name),
+    )
 
 
 def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:

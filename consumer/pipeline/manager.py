@@ -17,7 +17,7 @@ from consumer.model.texts import cut, one_line
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports, RoundContext
 from consumer.pipeline.files import look_at_ended, look_at_latecomers
-from consumer.pipeline.gone import all_gone
+from consumer.pipeline.gone import all_gone, not_begun
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.loads import LoadRunner
@@ -197,6 +197,7 @@ class ConsumerManager:
             context.accept(name, losses)
         for name, error in assembly.errors(progress, options.rules.accept_gap):
             context.stop(name, error)
+        self._look_at_beginning(context)
         if options.files.dialect.timeless:
             _check_order(context)
         unread = [entry.file for state in states.values() for entry in state.unread]
@@ -205,6 +206,22 @@ class ConsumerManager:
         busy, size = sum(bool(state.unread) for state in states.values()), sum(file.size for file in unread)
         context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
+
+    def _look_at_beginning(self, context: RoundContext) -> None:
+        """Tables that nothing in the storage makes: what the target has under their names decides."""
+        found = self.ledger.patiently(
+            "look at the target",
+            lambda: not_begun(context.ports.sink, context.assembly, context.progress, context.options),
+        )
+        for name in found.absent:
+            context.round.lacks(name)
+        for name, error in found.filled.items():
+            if context.consumers[name].state.error is None:
+                context.stop(name, error)
+        if ready := [name for name in found.ready if context.consumers[name].state.error is None]:
+            # Before its first rows: a load that breaks off leaves some there.
+            places = {name: TableProgress(context.progress.table(name).applied_ts) for name in ready}
+            self.ledger.record(ProgressChange(tables=dict(places)))
 
     def _of_others(self) -> OwnedTables:
         return self.ledger.patiently("look at the target", self.ports.sink.of_others)

@@ -18,7 +18,7 @@ from consumer.model.progress import DdlId, DdlState, Progress, State
 from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
 from consumer.pipeline.files import bounds_of_ended, left_to_nobody
-from consumer.pipeline.gone import gone
+from consumer.pipeline.gone import gone, not_begun
 from consumer.pipeline.ledger import spared
 from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
 from consumer.pipeline.options import RoundOptions
@@ -183,6 +183,12 @@ class _Preview:
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):
             self._stop(name, error)
+        found = not_begun(self._sink, self.assembly, self.progress, self._options)
+        for name in found.absent:
+            self._round.lacks(name)
+        for name, error in found.filled.items():
+            if name not in self.errors:
+                self._stop(name, error)
         while True:
             before = self._round.changes
             yield from self._statements()

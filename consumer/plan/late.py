@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.errors import CameLate, ConsumerError, DdlRefused
+from consumer.errors import CameLate, ConsumerError, CorruptFile, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
@@ -35,9 +35,9 @@ class OfNobody(NamedTuple):
     """What the unread files of an `Ended` name hold. Of a file in none of these, rows may be due later."""
 
     due: Mapping[DataFile, int]
-    """Those with rows between its end and the checkpoint, of a table that no statement made; and the first commit-ts
-    that can be left to read behind these, 0 for none."""
-    error: CameLate | None
+    """Those with rows between its end and the checkpoint, of a table that no statement made, and damaged ones, that can
+    have such; and the first commit-ts that can be left to read behind these, 0 for none."""
+    error: ConsumerError | None
     """Of the first of these."""
     over: Sequence[DataFile]
     """Those with no row behind its end."""
@@ -59,9 +59,12 @@ def rows_of_nobody(
     due: dict[DataFile, int] = {}
     over: list[DataFile] = []
     above: dict[str, int] = {}
-    error: CameLate | None = None
+    error: ConsumerError | None = None
     for entry in ended.unread:
         file, found = entry.file, Bounds(0, 0, exact=False) if bounds is None else bounds.get(entry.file.path)
+        if isinstance(found, CorruptFile):
+            due[file], error = 0, error or found.about(str(name))
+            continue
         if not isinstance(found, Bounds):
             continue
         first, last = max(found.first, entry.next_ts), found.last

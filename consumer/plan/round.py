@@ -252,6 +252,10 @@ class Round:
         if self._queue.is_at_front(statement):
             self._queue.again([statement])
 
+    def lacks(self, table: TableName) -> None:
+        """The target does not have the table, and nothing makes it."""
+        self.live.discard(table)
+
     def hold(self, table: TableName) -> None:
         """No load of `table` is ready until it is released."""
         self._held.add(table)

@@ -114,6 +114,63 @@ def test_rows_behind_the_end_of_their_name_are_told_by_the_run_that_ends_it(
     assert "d.t" not in replica.tables
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("how", [how for how in ENDS if how != "view"])
+def test_a_table_that_no_statement_makes_begins_as_it_is_made_by_hand(
+    how: str, rounds: int, feed: Feed, replica: MemoryReplica
+) -> None:
+    """An event filter has left out CREATE TABLE: the next table of the name has a schema file without a statement."""
+    ended(feed, how)
+    if rounds == 2:
+        assert replica.once(25).exit_code == 0
+    feed.describe("d.t", 31)
+    feed.puts("d.t", 31, {34: (3, "c")})
+    for _ in range(2):
+        result = replica.once(40)
+        assert (result.exit_code, "d.t" in replica.tables, replica.place("d.t")) == (3, False, (20, "stopped"))
+        assert "it has rows of commit-ts 34, and no table has had the name since 20: " in result.tables[T].error
+        assert ["34" in stop.error for stop in app.plan(replica.settings(), Recorder()).stopped] == [True]
+    replica.holds("d.t")
+    assert replica.once(40).exit_code == 0
+    assert replica.tables["d.t"] == {3: "c"}
+    feed.puts("d.t", 31, {44: (4, "d")})
+    assert replica.once(50).exit_code == 0
+    assert replica.tables["d.t"] == {3: "c", 4: "d"}
+
+
+def test_the_rows_of_a_table_that_no_statement_makes_can_be_accepted_as_lost(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    ended(feed, "drop")
+    feed.describe("d.t", 31)
+    feed.puts("d.t", 31, {34: (3, "c")})
+    assert [replica.once(40, accept_gap_in=gap).exit_code for gap in ([], ["d.t"], [])] == [3, 0, 0]
+    assert not app.status(replica.settings(), Recorder()).unwell
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("query", ["", "ALTER TABLE `t` COMMENT = 'x'"])
+def test_a_table_that_no_statement_makes_is_not_mixed_with_one_whose_end_is_ignored(
+    query: str, rounds: int, feed: Feed, replica: MemoryReplica
+) -> None:
+    ignored = {"ddl": {"rules": [{"kinds": ["drop-table"], "action": "ignore"}]}}
+    ended(feed, "drop")
+    if rounds == 2:
+        assert replica.once(25, **ignored).exit_code == 0
+    feed.statement("d.t", 33, Action.MODIFY_TABLE_COMMENT if query else Action.NONE, query)
+    feed.puts("d.t", 33, {34: (3, "c")})
+    assert replica.once(40, **ignored).exit_code == (3 if rounds == 1 else 5)
+    feed.puts("d.t", 33, {44: (4, "d")})
+    result = replica.once(50, **ignored)
+    assert (result.exit_code, replica.tables) == (5, {"d.t": {1: "a"}})
+    assert "the target's table d.t holds rows, and they are not of the table that has the name now" in (
+        result.tables[T].error
+    )
+    replica.holds("d.t")
+    assert replica.once(50, **ignored).exit_code == 0
+    assert replica.tables == {"d.t": {3: "c", 4: "d"}}
+
+
 @pytest.mark.parametrize("how", ENDS)
 def test_rows_that_are_sent_again_behind_the_end_of_their_name_are_looked_at_once(
     how: str, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
@@ -160,6 +217,30 @@ def test_a_name_that_stopped_for_such_rows_goes_on_with_its_next_table(feed: Fee
     feed.puts("d.t", 50, {51: (3, "c")})
     assert replica.once(60).exit_code == 0
     assert replica.tables == {"d.t": {3: "c"}}
+
+
+def test_a_damaged_file_behind_the_end_of_a_name_stops_it(feed: Feed, replica: MemoryReplica) -> None:
+    """Nothing tells that its rows were sent again."""
+    ended(feed, "drop")
+    path = feed.puts("d.t", 20, {31: (2, "b")})
+    path.write_bytes(path.read_bytes()[:-40])
+    for _ in range(2):
+        result = replica.once(40)
+        assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
+        assert path.name in result.tables[T].error
+    assert [replica.once(40, accept_gap_in=gap).exit_code for gap in (["d.t"], [])] == [0, 0]
+
+
+def test_a_damaged_file_of_an_ended_name_that_is_above_the_checkpoint_may_be_in_the_making(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    ended(feed, "drop")
+    path = feed.puts("d.t", 20, {51: (2, "b"), 52: (3, "c")})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-40])
+    assert replica.once(40).exit_code == 0
+    path.write_bytes(whole)
+    assert replica.once(60).exit_code == 3
 
 
 def test_a_name_that_the_table_rules_leave_out_is_not_looked_at(feed: Feed, replica: MemoryReplica) -> None:
