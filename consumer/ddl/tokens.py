@@ -115,8 +115,8 @@ def starts(tokens: Tokens, *wanted: str, at: int = 0) -> bool:
 
 
 def closing(tokens: Tokens, at: int) -> int:
-    """The position of the parenthesis that closes the one at `at` (the end where none does)."""
-    return min(at + tokens[at].reach, len(tokens))
+    """The position of the parenthesis that closes the one at `at`; the end where none does, or none is there."""
+    return min(at + tokens[at].reach, len(tokens)) if at < len(tokens) else len(tokens)
 
 
 def top_level(tokens: Tokens) -> list[int]:
