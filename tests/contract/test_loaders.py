@@ -330,8 +330,15 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
         assert tuple(mended[f"c{at}"] for at in range(len(columns))) == rows[number]
 
 
+def copies() -> Storage:
+    """Two equal rows in one file, and in the next one a row that came and went."""
+    went = [("INSERT", {"id": "2", "name": "b"}), ("DELETE", {"id": "2", "name": "b"})]
+    twice = [("INSERT", {"id": "1", "name": "a"})] * 2
+    return Storage({"0/0": content(0, *twice, since=10), "0/1": content(0, *went, since=12)})
+
+
 def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loader) -> None:
-    files = Storage({"0/0": content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10), "0/1": b""})
+    files = copies()
     assert not compared(loader, check(files, ()), Held(((("1", "a"), ("1", "a")),)), files, 1).differences
     counted = compared(loader, check(files, ()), Held(((("1", "a"),), (("1", "b"),))), files, 1)
     assert {(row.kind, row.key, row.copies) for row in counted.shown} == {
@@ -348,7 +355,7 @@ def test_rows_to_mend_come_back_as_the_files_have_them(loader: Loader) -> None:
 
 
 def test_copies_to_mend_come_back_with_both_counts(loader: Loader) -> None:
-    files = Storage({"0/0": content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10), "0/1": b""})
+    files = copies()
     found: list[pa.Table] = []
     held = Held(((("1", "a"),), (("1", "b"),)))
     compared(loader, replace(check(files, ()), mending=True), held, files, 1, found=found.append)

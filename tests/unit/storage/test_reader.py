@@ -170,10 +170,11 @@ def test_a_checkpoint_of_a_location_above_is_named(tmp_path: Path, s3: Bucket) -
 
 
 def test_a_storage_that_is_not_there(tmp_path: Path, s3: Bucket) -> None:
-    for uri in (f"file://{tmp_path}/gone", s3.uri(bucket="gone", login=WRITER)):
+    places = [(f"file://{tmp_path}/gone", StorageUnavailable), (s3.uri(bucket="gone", login=WRITER), BadConfig)]
+    for uri, error in places:
         reader = _reader(uri)
         for look in (reader.checkpoint, lambda reader=reader: reader.listing(5)):
-            with pytest.raises(StorageUnavailable, match=r"gone.*: it is not there"):
+            with pytest.raises(error, match=r"gone.*: it is not there"):
                 look()
 
 
