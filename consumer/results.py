@@ -26,6 +26,7 @@ from consumer.model.check import Counted, TableCheck, VerifyResult
 from consumer.model.load import Dialect
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
+from consumer.model.readiness import Verdict
 from consumer.model.steps import TargetDdl
 from consumer.model.times import MAX_TSO, time_text, tso_to_ms
 
@@ -466,6 +467,8 @@ class InspectedTable(Model):
     first_date: str
     """Empty where there is no date level."""
     last_date: str
+    keyed: bool = True
+    """Whether its newest schema file marks a primary key."""
     first_ts: Count | None = None
     """With --time-range: the first commit-ts of its rows."""
     last_ts: Count | None = None
@@ -523,6 +526,24 @@ class InspectResult(Result):
         return time_text(self.checkpoint_ts) if self.checkpoint_ts else None
 
 
+class CheckedLine(Model):
+    """One thing that was looked at."""
+
+    about: str
+    """In a word: storage, changefeed, time zone, tables, target, server, variables, rights, plan, retention, java,
+    spark, disk."""
+    verdict: Verdict
+    text: str
+    fix: OrNull = ""
+    """What to do where the verdict is not ok."""
+
+
+class CheckResult(Result):
+    """check"""
+
+    lines: tuple[CheckedLine, ...]
+
+
 class SkipDdlResult(Result):
     """skip-ddl"""
 
@@ -554,6 +575,7 @@ RESULTS = (
     VerifyReport,
     RetryResult,
     InspectResult,
+    CheckResult,
     SkipDdlResult,
     ForgetResult,
     SeveralResult,

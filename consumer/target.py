@@ -20,6 +20,7 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt, TableLoad
 from consumer.model.names import TableName, same_names
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 
 ArrowTable = Any
@@ -227,6 +228,10 @@ class TablePort(Protocol):
         """Look at the target tables in one call. Answers in the order of the requests. TableMissing for a missing
         table: it is never created from rows. Columns that only the target has become `LoadTarget.own`; SchemaDrift if
         their values would get lost."""
+
+    def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
+        """What the target and its user have and lack to hold tables in `databases`, into which change files of
+        `size` bytes are to be loaded. Changes nothing. Raises as `progress`."""
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         """Those of `tables` that exist in the target and hold rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from consumer.app.check import check
 from consumer.app.commands import backfill, forget, once, plan, resync, run, skip_ddl
 from consumer.app.inspect import inspect
 from consumer.app.load_export import load_export
@@ -15,6 +16,7 @@ from consumer.app.verify import verify
 __all__ = [
     "AGAIN_AFTER",
     "backfill",
+    "check",
     "forget",
     "inspect",
     "load_export",

@@ -82,6 +82,7 @@ def _table(assembly: Assembly, name: TableName) -> InspectedTable:
         dispatchers=len({folder.dispatcher for folder in folders if folder.dispatcher}),
         first_date=dates[0] if dates else "",
         last_date=dates[-1] if dates else "",
+        keyed=not history or not history[-1].columns or any(column.is_pk for column in history[-1].columns),
     )
 
 

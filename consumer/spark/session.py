@@ -180,7 +180,7 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
             f"Spark does not start: {reason}",
             hint="set TMPDIR to a folder whose path Java can read: of ASCII letters, or in UTF-8",
         )
-    if java := _lacking_java():
+    if java := lacking_java():
         return BadConfig(f"Spark does not start: {java}", hint="install Java 17, or name its folder in JAVA_HOME")
     if "Too many open files" in reason or 0 <= getrlimit(RLIMIT_NOFILE)[1] < _OPEN_FILES:
         return BadConfig(f"Spark does not start: {reason or error}", hint=MORE_FILES)
@@ -198,7 +198,7 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
     )
 
 
-def _lacking_java() -> str | None:
+def lacking_java() -> str | None:
     """What is wrong where Spark's scripts find no Java: what they say of it themselves is about their code."""
     if own_java() is not None:
         return None

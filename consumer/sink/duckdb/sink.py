@@ -16,6 +16,7 @@ from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFai
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
@@ -277,6 +278,19 @@ class DuckDbSink:
             drop_table(connection, table)
             self._store(connection, epoch, change)
         return change
+
+    def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
+        path, folder = self._settings.path, os.path.dirname(self._settings.path)
+        with self._database.reader():
+            pass  # raises where it is no DuckDB file
+        if os.access(path if os.path.exists(path) else folder, os.W_OK) and os.access(folder, os.W_OK):
+            yield Readiness("target", "ok", f"DuckDB {duckdb.__version__}, and {path} can be written")
+            yield room(folder, size)
+        else:
+            text = f"{path} or its folder cannot be written by this user"
+            yield Readiness(
+                "target", "fail", text, "give the user the right to, or name another file (--downstream-uri)"
+            )
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         with self._write() as (connection, _):

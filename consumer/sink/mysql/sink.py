@@ -13,6 +13,7 @@ from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.common import completed_row
 from consumer.sink.mysql.progress.epochs import GENERATION, LOADS, check_proofs, raise_epoch, raise_lane
@@ -239,6 +240,11 @@ class MySqlSink:
         """Others use the server beside this one."""
         if self._waiting is not None:
             self._waiting.end_loads()
+
+    def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
+        from consumer.sink.mysql.server.readiness import readiness
+
+        yield from self._driver.read(lambda cursor: list(readiness(cursor, databases)))
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look(cursor: pymysql.cursors.Cursor) -> Sequence[TableName]:

@@ -12,6 +12,7 @@ from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
 from consumer.model.progress import ENDED, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
+from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink.common import table_missing
@@ -166,6 +167,9 @@ class MemorySink:
         self._check()
         self._store.tables.pop(table, None)
         return self._save(change)
+
+    def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
+        yield Readiness("target", "ok", "memory")
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         return [name for name in tables if name in self._store.tables and self._store.tables[name].rows]

@@ -15,7 +15,7 @@ import consumer
 from consumer.cli.main import main
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.names import TableName
-from consumer.results import InspectResult, PlanResult, RetryResult, RunResult, StatusResult
+from consumer.results import CheckResult, InspectResult, PlanResult, RetryResult, RunResult, StatusResult
 
 UPSTREAM = "file:///data/cdc?protocol=canal-json"
 
@@ -51,6 +51,9 @@ class FakeApp:
 
     def inspect(self, settings: Any, observer: Any, time_range: bool) -> InspectResult:
         return self.answer("inspect", settings, observer, time_range)
+
+    def check(self, settings: Any, observer: Any) -> CheckResult:
+        return self.answer("check", settings, observer)
 
     def plan(self, settings: Any, observer: Any) -> PlanResult:
         return self.answer("plan", settings, observer)

@@ -18,6 +18,8 @@ from consumer.model.names import TableName
 from consumer.model.steps import TargetDdl
 from consumer.results import (
     AcceptedLoss,
+    CheckedLine,
+    CheckResult,
     ForgetResult,
     InspectResult,
     PlannedStep,
@@ -59,6 +61,7 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "skip-ddl": SkipDdlResult(table=ORDERS, version=7, skipped="recorded"),
         "forget": ForgetResult(forgotten="removed"),
         "verify": VerifyResult((), 0.0),
+        "check": CheckResult(lines=(CheckedLine(about="java", verdict="ok", text="17"),)),
         "retry": RetryResult(tables=(), seconds=0.0),
         "inspect": InspectResult(checkpoint_ts=T1, toml="[sink]", command="storage-consumer once"),
     }

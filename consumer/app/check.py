@@ -1,0 +1,248 @@
+"""`check`: everything that can be known before a row is moved. It asks what `inspect`, `plan` and `status` find, the
+target what it lacks, and looks at this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict
+
+from consumer.app.commands import plan
+from consumer.app.inspect import inspect
+from consumer.app.parts import sink_of
+from consumer.app.status import status
+from consumer.codec import PROTOCOLS
+from consumer.config.clocks import resolved_zone
+from consumer.config.settings import Settings
+from consumer.errors import ConsumerError, NeedsPerson
+from consumer.layout.paths import date_level
+from consumer.model.events import NowDoing
+from consumer.model.names import TableName
+from consumer.model.readiness import Readiness, room
+from consumer.model.texts import count_text, duration_text, size_text
+from consumer.model.times import time_text, tso_to_ms
+from consumer.ports import Observer
+from consumer.results import CheckedLine, CheckResult, Detected, InspectResult, PlanResult, StatusResult
+from consumer.spark.archive import own_java
+from consumer.spark.session import lacking_java
+
+_SHOWN = 5
+_STANDS = 3600
+"""After so many seconds a checkpoint is worth a word."""
+_SOON = 2
+"""So few days before TiCDC deletes unread files are worth one."""
+_OLDEST_JAVA = 17
+
+
+def check(settings: Settings, observer: Observer) -> CheckResult:
+    """What a first or a next run would meet. Changes nothing, starts no Spark."""
+    lines = list(dict.fromkeys(_lines(settings, observer)))
+    failed = any(line.verdict == "fail" for line in lines)
+    return CheckResult(
+        lines=tuple(CheckedLine(**asdict(line)) for line in lines), exit_code=NeedsPerson.exit_code if failed else 0
+    )
+
+
+def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
+    found: list[InspectResult] = []
+    yield from _tried("storage", lambda: _storage(inspect(settings, observer), found))
+    storage = found[0] if found and found[0].tables else None
+    if storage is not None:
+        yield from _changefeed(settings, storage.changefeed, storage.command.partition(" && ")[0])
+        yield from _tables(storage)
+    yield from _tried("time zone", lambda: _zone(settings))
+    wanted = () if storage is None else storage.tables
+    size = sum(table.bytes for table in wanted)
+    observer.tell(NowDoing("asks the target"))
+    target = list(_tried("target", lambda: _target(settings, [table.table for table in wanted], size)))
+    yield from target
+    reached = all(line.verdict != "fail" for line in target)
+    if storage is not None and reached:
+        before = list(_tried("progress", lambda: _progress(settings, storage, status(settings, observer))))
+        yield from before
+        known = {*storage.findings, *(line.text for line in before)}
+        yield from _tried("plan", lambda: _plan(plan(settings, observer), known))
+    yield from _tried("java", _java)
+    yield from _tried("spark", lambda: _spark(settings))
+    yield room(tempfile.gettempdir(), size)
+
+
+def _tried(about: str, look: Callable[[], Iterable[Readiness]]) -> Iterator[Readiness]:
+    """What `look` finds; the error that ends it is a finding too."""
+    try:
+        yield from look()
+    except ConsumerError as error:
+        yield Readiness(about, "fail", error.sentence(), error.hint)
+
+
+def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[Readiness]:
+    found.append(inspected)
+    if inspected.checkpoint_ts is not None:
+        age = (time.time() * 1000 - tso_to_ms(inspected.checkpoint_ts)) / 1000
+        text = f"checkpoint {time_text(inspected.checkpoint_ts)}, {duration_text(max(age, 0))} old"
+        if age > _STANDS:
+            yield Readiness("storage", "warn", text, "look whether the changefeed runs: tiup cdc cli changefeed list")
+        else:
+            yield Readiness("storage", "ok", text)
+    if not inspected.tables:
+        yield Readiness("storage", "fail", "; ".join(inspected.findings), "check --upstream-uri and --tables")
+        return
+    files, size = sum(t.files for t in inspected.tables), sum(t.bytes for t in inspected.tables)
+    yield Readiness(
+        "storage",
+        "ok",
+        f"{inspected.upstream} can be listed and read: {count_text(len(inspected.tables), 'table')},"
+        f" {count_text(files, 'data file')}, {size_text(size)}",
+    )
+    for finding in inspected.findings:
+        if finding.startswith("the settings say"):
+            continue  # `_changefeed` tells it with all others
+        yield Readiness("storage", "warn", finding, "docs/storages.md and docs/limits.md say what comes of it")
+
+
+def _changefeed(settings: Settings, detected: Detected, writes_file: str) -> Iterator[Readiness]:
+    """The options of the settings against those that the files show. `writes_file` is the command that writes the
+    changefeed's file."""
+    if detected.dialect is None:
+        yield Readiness("changefeed", "warn", "there are no rows yet that would show its options")
+        return
+    shown, given = detected.dialect, settings.dialect
+    pairs: list[tuple[str, object, object]] = [("protocol", given.protocol, shown.protocol)]
+    if given.protocol == shown.protocol:
+        pairs.append(("terminator", given.terminator, shown.terminator))
+        names = [option.key for option in PROTOCOLS[shown.protocol].own_options]
+        pairs += [(name, _of(given.options, name), _of(shown.options, name)) for name in names]
+    if settings.date_separator is not None:
+        pairs.append(("date-separator", settings.date_separator, detected.date_separator))
+    if detected.file_index_digit is not None:
+        pairs.append(("file-index-digit", settings.file_index_width, detected.file_index_digit))
+    differ = [pair for pair in pairs if pair[1] != pair[2] and pair[0] not in detected.unproven]
+    for name, ours, theirs in differ:
+        text = f"{name} is {ours!r} in the settings, and the files show {theirs!r}"
+        fix = f"write the changefeed's file, and give it with --config changefeed.toml:\n{writes_file}"
+        yield Readiness("changefeed", "fail", text, fix)
+    if not differ:
+        text = f"{shown.protocol}; the settings are those that {count_text(detected.sampled, 'file')} show"
+        yield Readiness("changefeed", "ok", text)
+    if detected.with_commit_ts is False:
+        key = PROTOCOLS[shown.protocol].commit_ts_key
+        text = "rows do not say when they were committed: several guarantees need that (docs/csv.md)"
+        yield Readiness("changefeed", "warn", text, f"set {key} = true in the changefeed, with a new prefix")
+
+
+def _of(options: object, name: str) -> object:
+    return getattr(options, name.replace("-", "_"), None)
+
+
+def _tables(storage: InspectResult) -> Iterator[Readiness]:
+    keyless = [str(table.table) for table in storage.tables if table.exists and not table.keyed]
+    if keyless:
+        yield Readiness(
+            "tables",
+            "warn",
+            f"{count_text(len(keyless), 'table')} without a primary key: {_few(keyless)}; each is exact, or stops with"
+            " a reason",
+            "see docs/limits.md; CSV needs output-old-value = true for them",
+        )
+    else:
+        yield Readiness("tables", "ok", "every table has a primary key")
+
+
+def _zone(settings: Settings) -> Iterator[Readiness]:
+    zone = resolved_zone(settings.tz)
+    if settings.tz == "System":
+        text = f"--tz is not given: the changefeed's time zone is taken to be this machine's, {zone}"
+        yield Readiness("time zone", "warn", text, f"give the changefeed's: --tz {zone}, if it is that")
+    else:
+        yield Readiness("time zone", "ok", f"the changefeed's is {zone}")
+
+
+def _target(settings: Settings, tables: Sequence[TableName], size: int) -> Iterator[Readiness]:
+    databases = {settings.naming.target(name).database for name in tables}
+    with closing(sink_of(settings)) as sink:
+        yield from sink.readiness(databases, size)
+
+
+def _progress(settings: Settings, storage: InspectResult, found: StatusResult) -> Iterator[Readiness]:
+    if found.target_upstream is None:
+        yield Readiness("progress", "ok", f"nothing is applied yet under the name {settings.name!r}")
+    elif found.target_upstream == storage.upstream:
+        yield Readiness("progress", "ok", f"applied up to {time_text(found.applied_ts)}")
+    refused = found.target_upstream not in (None, storage.upstream) or found.time_zone not in (
+        "",
+        resolved_zone(settings.tz),
+    )
+    for number, note in enumerate(found.notes):
+        if refused and number == 0:
+            yield Readiness("progress", "fail", note, "give the --name, --tz and --upstream-uri that filled the target")
+        else:
+            yield Readiness("progress", "warn", note)
+    yield from _retention(settings, storage, found)
+
+
+def _retention(settings: Settings, storage: InspectResult, found: StatusResult) -> Iterator[Readiness]:
+    """How near TiCDC's clean-up is to files that are not read."""
+    unread = found.unread
+    fix = "run before that, or set file-expiration-days higher in the changefeed"
+    if unread is not None and unread.days_left is not None:
+        text = f"{unread.days_left} days until TiCDC deletes unread files of {unread.oldest_date}"
+        if unread.days_left <= 0:
+            yield Readiness("retention", "fail", f"TiCDC may have deleted unread files of {unread.oldest_date}", fix)
+        else:
+            yield Readiness("retention", "warn" if unread.days_left <= _SOON else "ok", text, fix)
+    elif settings.file_expiration_days is None and storage.changefeed.date_separator == "day":
+        dates = sorted(t.first_date for t in storage.tables if t.first_date and date_level(t.first_date) == "day")
+        oldest = f"; the oldest folder is of {dates[0]}" if dates else ""
+        text = f"file-expiration-days is not known{oldest}"
+        yield Readiness("retention", "warn", text, "give the changefeed's own file with --config (docs/storages.md)")
+    else:
+        yield Readiness("retention", "ok", "no unread file is near TiCDC's clean-up")
+
+
+def _plan(found: PlanResult, known: set[str]) -> Iterator[Readiness]:
+    for row in found.stopped:
+        yield Readiness("plan", "fail", f"{row.table} would stop: {row.error}", row.hint)
+    for step in found.steps:
+        if step.target is not None and step.target.error:
+            text = f"the target would refuse a statement of {step.table} ({step.to_ts}): {step.target.error}"
+            yield Readiness("plan", "fail", text, "docs/ddl.md has the ways past a statement")
+    for note in found.notes:
+        if note not in known:
+            yield Readiness("plan", "warn", note)
+    loads = [step for step in found.steps if step.kind == "load"]
+    statements = sum(step.kind == "ddl" for step in found.steps)
+    size = size_text(sum(step.bytes for step in loads))
+    text = f"{count_text(statements, 'statement')} and {count_text(len(loads), 'load')} of {size} to come"
+    yield Readiness("plan", "ok", text)
+
+
+def _java() -> Iterator[Readiness]:
+    java, lacking = own_java(), lacking_java()
+    if java is None or lacking:
+        yield Readiness("java", "fail", lacking or "", "install Java 17, or name its folder in JAVA_HOME")
+        return
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    version = said.partition('version "')[2].partition('"')[0]
+    number = int(version.split(".")[0]) if version.split(".")[0].isdecimal() else 0
+    if number < _OLDEST_JAVA:
+        text = f"{java} is of version {version or 'unknown'}, and Spark needs {_OLDEST_JAVA} or newer"
+        yield Readiness("java", "fail", text, "install Java 17, or name its folder in JAVA_HOME")
+    else:
+        yield Readiness("java", "ok", f"{version} ({java})")
+
+
+def _spark(settings: Settings) -> Iterator[Readiness]:
+    import pyspark
+
+    if settings.spark.local:
+        yield Readiness("spark", "ok", f"{pyspark.__version__}, on this machine ({settings.master})")
+    else:
+        text = f"{pyspark.__version__}; whether {settings.master} answers is seen at the first load"
+        yield Readiness("spark", "ok", text)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", .." if len(names) > _SHOWN else "")

@@ -1,0 +1,30 @@
+"""What `check` tells of one thing: whether a run can go well with it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import Literal
+
+from consumer.model.texts import size_text
+
+Verdict = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """`about` is what was looked at, in a word; `fix` is what to do where the verdict is not ok."""
+
+    about: str
+    verdict: Verdict
+    text: str
+    fix: str = ""
+
+
+def room(folder: str, size: int) -> Readiness:
+    """Whether the disk of `folder` has room for about as much as change files of `size` bytes hold."""
+    free = shutil.disk_usage(folder).free
+    text = f"{size_text(free)} free at {folder}, {size_text(size)} of change files to load"
+    if free > size:
+        return Readiness("disk", "ok", text)
+    return Readiness("disk", "warn", text, "make room there, or load in smaller rounds (round-bytes, docs/settings.md)")
