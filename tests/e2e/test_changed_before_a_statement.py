@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,7 +57,8 @@ def test_its_rows_do_not_come_behind_the_statement(
     assert storage.csv is not None
     storage.file(csv_rows.record("I", ["5", "1", "a", "4"][: len(columns)], columns, storage.csv), version=20)
     assert storage.once(target, 30, on_bad_row="stop").exit_code == 0
-    os.utime(storage.feed.folder / file)
+    path = storage.feed.folder / file
+    path.write_bytes(path.read_bytes().replace(b'"a"', b'"b"'))
     for checkpoint in (40, 50):
         storage.once(target, checkpoint, on_bad_row="stop")
         assert ids(target) == left

@@ -125,7 +125,7 @@ def slices(draw: Callable[..., Any], content: bytes) -> list[FileSlice]:
 def test_slices_decode_to_their_lines(data: st.DataObject) -> None:
     target = data.draw(targets())
     terminator = data.draw(st.sampled_from(TERMINATORS))
-    content, lines = join(data.draw(st.lists(rows(target), max_size=12)), terminator)
+    content, lines = join(data.draw(st.lists(rows(target), min_size=1, max_size=12)), terminator)
     block_bytes = data.draw(st.sampled_from([64, 100, 333, 1000, 1 << 20]))
     for piece in data.draw(slices(content)):
         decoder = SliceDecoder(MemoryReader(content), piece, target, dialect(terminator), block_bytes=block_bytes)

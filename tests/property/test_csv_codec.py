@@ -144,7 +144,7 @@ def histories(draw: Callable[..., Any], target: LoadTarget, dialect: Dialect) ->
     layout = target.columns
     lines: list[bytes] = []
     records: list[bytes] = []
-    for ts in draw(st.lists(st.integers(1, 2**62), max_size=8)):
+    for ts in draw(st.lists(st.integers(1, 2**62), min_size=1, max_size=8)):
         new, old = draw(images(target, dialect)), draw(images(target, dialect))
         kind = draw(st.sampled_from(["INSERT", "UPDATE", "DELETE"]))
         if kind == "UPDATE" and csv.output_old_value:
