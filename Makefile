@@ -5,7 +5,7 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test proof check bench lock
+.PHONY: help setup tools demo test proof check bench docs lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,6 +38,9 @@ check: tools ## Lint, formatting, types
 
 bench: tools ## Measure throughput on a MariaDB of its own
 	$(BIN)/python -m tests.bench.run
+
+docs: setup ## Build the site of README and docs into build/site
+	@bash scripts/docs.sh
 
 lock: ## Resolve the dependencies anew and write the two lock files
 	@bash scripts/lock.sh

@@ -29,7 +29,8 @@ def test_the_settings_table_is_the_generated_one() -> None:
 
 
 def test_every_command_is_described_and_no_other() -> None:
-    section = README[README.index("## Commands") : README.index("| Exit code")]
+    page = PAGES["docs/commands.md"]
+    section = page[page.index("## Commands") : page.index("| Exit code")]
     described = re.findall(r"^\| `([a-z-]+)", section, re.MULTILINE)
     assert sorted(described) == sorted(command.name for command in COMMANDS)
 
@@ -61,7 +62,7 @@ def test_every_exit_code_is_explained() -> None:
     def codes(kind: type[ConsumerError]) -> set[int]:
         return {kind.exit_code}.union(*(codes(child) for child in kind.__subclasses__()))
 
-    explained = {int(code) for code in re.findall(r"^\| (\d) \|", README, re.MULTILINE)}
+    explained = {int(code) for code in re.findall(r"^\| (\d) \|", PAGES["docs/commands.md"], re.MULTILINE)}
     assert explained == codes(ConsumerError) | {0}
 
 
@@ -85,7 +86,7 @@ def test_tests_of_threats_exist() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\((?!https://)([^)\s]+)\)", text)]
     assert len(links) > 100
     assert [(page, link) for page, link in links if not _leads_somewhere(page, link)] == []
 
@@ -112,3 +113,12 @@ def _places(text: str) -> set[str]:
     """The anchors that headings make."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_read_in_a_sitting() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_the_site_has_every_page() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"- (?:\w+: )?([\w/-]+\.md)$", site, re.MULTILINE)) == sorted(PAGES)

@@ -1,4 +1,4 @@
-"""The rights that README says a user of the target needs: they are enough."""
+"""The rights that docs/servers.md says a user of the target needs: they are enough."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.servers import MariaDb
 from tests.support.feed import ID, VALUE
 from tests.support.shop import Shop
 
-README = Path(__file__).parents[2] / "README.md"
+SERVERS = Path(__file__).parents[2] / "docs" / "servers.md"
 
 
-def test_the_grants_in_the_readme_are_enough(shop: Shop, fresh_mariadb: MariaDb) -> None:
-    grants = re.findall(r"^GRANT .*;$", README.read_text(), re.MULTILINE)
+def test_the_grants_in_the_docs_are_enough(shop: Shop, fresh_mariadb: MariaDb) -> None:
+    grants = re.findall(r"^GRANT .*;$", SERVERS.read_text(), re.MULTILINE)
     fresh_mariadb.execute("CREATE USER replica IDENTIFIED BY 'password'")
     fresh_mariadb.execute(*(grant.replace("ON shop.*", "ON d.*") for grant in grants))
     fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.old (id INT PRIMARY KEY, v INT UNIQUE)")

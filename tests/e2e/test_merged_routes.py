@@ -623,9 +623,9 @@ def test_a_target_in_memory_does_the_same(tmp_path: Path) -> None:
     assert replica.sink._store.tables[TableName("shop", "t")].rows == [second]
 
 
-def test_the_rights_of_the_readme_are_enough(fresh_mariadb: MariaDb, tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    grants = [text for text in readme.splitlines() if text.startswith("GRANT ")]
+def test_the_rights_of_the_docs_are_enough(fresh_mariadb: MariaDb, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "servers.md").read_text(encoding="utf-8")
+    grants = [text for text in page.splitlines() if text.startswith("GRANT ")]
     assert len(grants) == 2
     fresh_mariadb.execute("CREATE USER replica IDENTIFIED BY 'password'", *grants)
     replica = Merged(Feed(tmp_path / "cdc"), fresh_mariadb.url("replica", "password"), fresh_mariadb.execute)

@@ -42,6 +42,7 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
 
 def test_every_command_prints_what_the_schema_says(cli: CommandLine) -> None:
     checked(cli.run("status", "--json"), "StatusResult")
+    checked(cli.run("check", "--json"), "CheckResult")
     planned = checked(cli.run("plan", "--json"), "PlanResult")
     assert {step["kind"] for step in planned["steps"]} == {"ddl", "load"}
     done = checked(cli.run("once", "--json"), "RunResult")

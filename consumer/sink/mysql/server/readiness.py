@@ -18,7 +18,7 @@ TESTED: Mapping[FlavorName, tuple[int, ...]] = {"mariadb": (10, 11), "mysql": (8
 _ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _OF_PROGRESS = (*_ROWS, "CREATE", "CREATE TEMPORARY TABLES", "DROP", "ALTER", "CREATE VIEW")
 _OF_TABLES = (*_ROWS, "CREATE", "DROP", "ALTER", "INDEX", "LOCK TABLES", "REFERENCES", "CREATE VIEW")
-"""Those that README grants. test_grants.py shows that they are enough."""
+"""Those that docs/servers.md grants. test_grants.py shows that they are enough."""
 _SMALL_PACKET = 16 << 20
 _GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?:TABLE )?(?P<where>\*\.\*|(?:`(?:[^`]|``)*`|\w+)\.\*) TO ")
 _ROLE = re.compile(r"GRANT (?!.* ON ).* TO ")
