@@ -16,6 +16,7 @@ from tests.support.command_line import DEMO, DEMO_TABLES, duckdb_tables
 PROGRAM = Path(sys.executable).with_name("storage-consumer")
 STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("inspect", 0, "", ()),
+    ("check", 0, "", ()),
     ("plan", 0, "", ()),
     ("backfill", 0, "", ("--master", "local[2]")),
     ("once", 0, "", ()),
@@ -25,6 +26,7 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("skip-ddl", 2, "pending", ("--table", "du.t", "--version", "7")),
     ("retry", 0, "", ("--table", "du.t")),
     ("replay", 0, "", ("--master", "local[2]")),
+    ("load-export", 4, "metadata", ("no-such-export",)),
     ("run", 0, "", ("--flush-interval", "100ms")),
     ("forget", 0, "", ("--name", "default", "--yes")),
 )
@@ -41,7 +43,7 @@ def test_one_after_the_other(tmp_path: Path) -> None:
         left, result, err = _left([command, *upstream, *replica, "--json", *flags])
         assert left == code, (command, result, err)
         assert says in f"{result.get('error')} {result.get('hint')}", (command, result)
-        if command not in ("inspect", "plan"):
+        if command not in ("inspect", "check", "plan"):
             assert duckdb_tables(target) == DEMO_TABLES, command
 
 
