@@ -33,6 +33,7 @@ from consumer.plan.date_order import check_dates
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
+from consumer.plan.survey import check_selected
 from consumer.plan.windows import reached
 from consumer.results import TableResult
 
@@ -246,6 +247,7 @@ class ConsumerManager:
             ledger.record(copied)
         ledger.empty_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
+        check_selected(assembly, ledger.progress)
         if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             for note in start_notes(change):

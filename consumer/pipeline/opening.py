@@ -20,7 +20,7 @@ from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.routing import check_begun
 from consumer.plan.starting import check_exchanged, starting
-from consumer.plan.survey import check_decided, check_keys_told, check_protocol, check_selected
+from consumer.plan.survey import check_decided, check_keys_told, check_protocol
 from consumer.plan.unread import rewritten_files
 from consumer.ports import RangeReader, StorageReader
 
@@ -104,7 +104,6 @@ def _checked(listing: Listing, progress: Progress, options: RoundOptions, whole:
     found = Assembly.of(listing, progress, rules.wanted, _policy_of(rules), files.retention, whole, rules.naming)
     check_protocol(files.dialect.protocol, found)
     check_decided(files.undecided, found)
-    check_selected(found, progress)
     if not files.accept_key_loss:
         check_keys_told(files.dialect, found)
     check_begun(rules.naming, found, progress)

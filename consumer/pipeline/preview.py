@@ -33,6 +33,7 @@ from consumer.plan.ddl_step import ddl_step
 from consumer.plan.notes import notes
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
+from consumer.plan.survey import check_selected
 from consumer.ports import StorageReader
 from consumer.results import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.target import LoadRequest, Sink
@@ -50,6 +51,7 @@ def preview(
     """
     progress = progress.after(copied_files(reader, listing, progress, {}))
     assembly = assembly_of(reader, listing, progress, options)
+    check_selected(assembly, progress)
     begun: list[Note] = []
     for opening in (begins_tables, opens_round):
         if (change := opening(assembly, progress, options.rules)) is not None:

@@ -296,8 +296,8 @@ class StatementRunner:
 
     def _refused(self, statement: Statement, error: ConsumerError) -> None:
         """A refused statement stops every table it touches: none of them may go past it. A view has no rows: it is left
-        out, and stops none."""
-        if statement.may_fail:
+        out, and stops none, unless its name is another consumer's."""
+        if statement.may_fail and self._context.others.refusal(statement) is None:
             self._skip(statement, error.message)
             return
         self._context.round.refused(statement, error)

@@ -134,7 +134,9 @@ def test_the_exit_code_is_the_worst_and_hints_name_the_pair(banks: Banks) -> Non
     (banks.us.folder / "metadata").unlink()
     left = banks.run("once", "--max-wait", "0")
     assert left.code == 3
-    assert "--only eu" in next(line for line in left.err.splitlines() if "storage-consumer resync" in line)
+    assert "--only eu" in next(
+        line for line in left.err.splitlines() if "storage-consumer once --accept-gap-in" in line
+    )
     banks.eu.checkpoint(30)
     banks.us.checkpoint(30)
     for damaged in banks.eu.folder.glob("bank/a/10/CDC*2.json"):

@@ -84,7 +84,7 @@ def test_results_name_upstreams_table_and_the_targets(shop: Shop) -> None:
     left = shop.once(20, *route)
     assert left.code == 3
     assert shop.run("status", *route, "--json").json["tables"]["d.it's"]["target_table"] == "e.it's"
-    assert "resync --table" in left.err
+    assert "--accept-gap-in" in left.err
     assert "--route '`d`.* -> e.*'" in left.err
 
 
