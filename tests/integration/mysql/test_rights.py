@@ -1,4 +1,4 @@
-"""A user that lacks one of the rights that README lists is told which, by each kind of server."""
+"""A user that lacks one of the rights that docs/servers.md lists is told which, by each kind of server."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.servers import SqlServer
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
+DOC = (Path(__file__).parents[3] / "docs/servers.md").read_text()
 LISTED = {
     (where, right)
-    for rights, where in re.findall(r"^GRANT (.*) ON (\w+)\.\* TO", README, re.MULTILINE)
+    for rights, where in re.findall(r"^GRANT (.*) ON (\w+)\.\* TO", DOC, re.MULTILINE)
     for right in rights.split(", ")
 }
 NEEDS = {
