@@ -22,14 +22,13 @@ from consumer.layout.paths import date_level
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.readiness import Readiness, room
-from consumer.model.texts import count_text, duration_text, size_text
+from consumer.model.texts import count_text, duration_text, size_text, some_of
 from consumer.model.times import time_text, tso_to_ms
 from consumer.ports import Observer
 from consumer.results import CheckedLine, CheckResult, Detected, InspectResult, PlanResult, StatusResult
 from consumer.spark.archive import own_java
 from consumer.spark.session import lacking_java
 
-_SHOWN = 5
 _STANDS = 3600
 """After so many seconds a checkpoint is worth a word."""
 _SOON = 2
@@ -143,8 +142,8 @@ def _tables(storage: InspectResult) -> Iterator[Readiness]:
         yield Readiness(
             "tables",
             "warn",
-            f"{count_text(len(keyless), 'table')} without a primary key: {_few(keyless)}; each is exact, or stops with"
-            " a reason",
+            f"{count_text(len(keyless), 'table')} without a primary key: {some_of(keyless)}; each is exact, or stops"
+            " with a reason",
             "see docs/limits.md; CSV needs output-old-value = true for them",
         )
     else:
@@ -220,16 +219,16 @@ def _plan(found: PlanResult, known: set[str]) -> Iterator[Readiness]:
 
 
 def _java() -> Iterator[Readiness]:
-    java, lacking = own_java(), lacking_java()
-    if java is None or lacking:
-        yield Readiness("java", "fail", lacking or "", "install Java 17, or name its folder in JAVA_HOME")
+    java, fix = own_java(), "install Java 17, or name its folder in JAVA_HOME"
+    if java is None:
+        yield Readiness("java", "fail", lacking_java() or "", fix)
         return
     said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     version = said.partition('version "')[2].partition('"')[0]
     number = int(version.split(".")[0]) if version.split(".")[0].isdecimal() else 0
     if number < _OLDEST_JAVA:
         text = f"{java} is of version {version or 'unknown'}, and Spark needs {_OLDEST_JAVA} or newer"
-        yield Readiness("java", "fail", text, "install Java 17, or name its folder in JAVA_HOME")
+        yield Readiness("java", "fail", text, fix)
     else:
         yield Readiness("java", "ok", f"{version} ({java})")
 
@@ -242,7 +241,3 @@ def _spark(settings: Settings) -> Iterator[Readiness]:
     else:
         text = f"{pyspark.__version__}; whether {settings.master} answers is seen at the first load"
         yield Readiness("spark", "ok", text)
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", .." if len(names) > _SHOWN else "")

@@ -15,7 +15,7 @@ from consumer.app.parts import (
     READS_CHECKPOINT,
     checkpoint_of,
     listed,
-    loader_of,
+    loader_for,
     manager_of,
     one_round,
     open_ports,
@@ -67,15 +67,8 @@ def load_export(
     CheckpointBehind for one that is above the storage's checkpoint, CannotBeExact for one that is below its first row.
     """
     work = _Work(settings, observer, export_settings(uri), some)
-    spark = loader or loader_of(settings)
-    try:
+    with loader_for(settings, loader) as spark:
         return work.done(spark)
-    except KeyboardInterrupt:
-        spark.abandon()
-        raise
-    finally:
-        if loader is None:
-            spark.close()
 
 
 class _Work:

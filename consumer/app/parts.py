@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -44,20 +44,26 @@ def open_ports(
     """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
     of its own. `reader`: it reads another storage than the settings'."""
     reader = reader or _reader_of(settings)
-    sink = sink_of(settings)
-    letters = None
-    if settings.dead_letters is not None:
-        letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-    spark = loader or loader_of(settings)
+    with closing(sink_of(settings)) as sink:
+        letters = None
+        if settings.dead_letters is not None:
+            letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
+        with loader_for(settings, loader) as spark:
+            yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
+
+
+@contextmanager
+def loader_for(settings: Settings, shared: Loader | None) -> Iterator[Loader]:
+    """`shared`, which stays open, or one that ends here. A signal abandons what it is at."""
+    spark = shared or loader_of(settings)
     try:
-        yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
+        yield spark
     except KeyboardInterrupt:
         spark.abandon()
         raise
     finally:
-        if loader is None:
+        if shared is None:
             spark.close()
-        sink.close()
 
 
 def _reader_of(settings: Settings) -> StorageReader:

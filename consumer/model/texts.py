@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def one_line(text: str) -> str:
     """`text` with its line breaks and runs of blanks as single blanks."""
@@ -35,6 +37,11 @@ def size_text(size: float) -> str:
         amount /= 1024
         units.pop(0)
     return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+def some_of(names: Sequence[object], most: int = 5) -> str:
+    """The first `most` of `names`, and `` ..`` if there are more."""
+    return ", ".join(map(str, names[:most])) + (", .." if len(names) > most else "")
 
 
 def count_text(count: int, one: str, many: str = "") -> str:

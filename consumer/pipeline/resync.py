@@ -16,6 +16,7 @@ from consumer.model.files import Bounds, Folder, SchemaFile
 from consumer.model.hints import accept_option, resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
+from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
@@ -80,12 +81,7 @@ def give_up(
     Raises BadConfig for one that was no table of that name then, or is none now, CheckpointBehind while `metadata` is
     below what was applied, CannotBeExact where what came behind the moment cannot be done to this table alone.
     """
-    if options.rules.naming.merges(table):
-        raise CannotBeExact(
-            f"a route merges it with others in {options.rules.naming.target(table)}, which would be emptied",
-            hint="fill the target anew under another --name, with a route to another table",
-            table=str(table),
-        )
+    _check_own_table(table, options.rules.naming)
     _check_moment(table, assembly, progress)
     incarnation = assembly.history.alive.get(table)
     if incarnation is None or assembly.history.at(table, moment) is not incarnation:
@@ -163,12 +159,7 @@ def _made_anew(
     """The table and the statement that makes it; `there` are the target's tables. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
     check_name(table, assembly)
-    if options.rules.naming.merges(table):
-        raise CannotBeExact(
-            f"a route merges it with others in {options.rules.naming.target(table)}, which would be emptied",
-            hint="fill the target anew under another --name, with a route to another table",
-            table=str(table),
-        )
+    _check_own_table(table, options.rules.naming)
     _check_moment(table, assembly, progress)
     incarnation = there.get(table) or assembly.history.alive.get(table)
     if incarnation is None:
@@ -184,6 +175,16 @@ def _made_anew(
     if referred is not None:
         _check_foreign_keys(table, incarnation, assembly, options, referred)
     return incarnation, birth
+
+
+def _check_own_table(table: TableName, naming: Naming) -> None:
+    """Raises CannotBeExact for one whose rows are beside those of others in the target."""
+    if naming.merges(table):
+        raise CannotBeExact(
+            f"a route merges it with others in {naming.target(table)}, which would be emptied",
+            hint="fill the target anew under another --name, with a route to another table",
+            table=str(table),
+        )
 
 
 def _referred(sink: Sink) -> _Referred | None:

@@ -19,11 +19,10 @@ from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
+from consumer.model.texts import some_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.results import Detected, InspectedTable
-
-_SHOWN = 5
 
 CLASSIC, NEW = "classic", "new"
 OLD_NAME = "/schema.json"
@@ -154,9 +153,8 @@ def check_selected(assembly: Assembly, progress: Progress) -> None:
     names = sorted(name for name in assembly.catalog.by_table if name.table)
     if not names or not progress.is_new or any(map(assembly.wanted, names)):
         return
-    shown = ", ".join(map(str, names[:_SHOWN])) + (", .." if len(names) > _SHOWN else "")
     raise BadConfig(
-        f"--tables lets no table of the storage through; it has {shown}",
+        f"--tables lets no table of the storage through; it has {some_of(names)}",
         hint="rules are about upstream's names, as shop.* or shop.orders; `inspect` lists the tables",
     )
 
