@@ -9,8 +9,8 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -249,10 +249,10 @@ def test_a_name_to_forget_is_of_one_target(banks: Banks) -> None:
 
 
 class Beside:
-    """`run` of all consumers of a file on threads, until `ends`."""
+    """`run` of all consumers of a file on threads, until `ends` or `close`."""
 
     def __init__(self, config: Path, **flags: object) -> None:
-        found = load({"flush_interval": "50ms", **flags}, {}, str(config))
+        found = load({"flush_interval": "200ms", **flags}, {}, str(config))
         self.consumers = {name: (settings, Recorder()) for name, settings in found.several.items()}
         self.stop, self.errors = threading.Event(), list[tuple[str, Exception]]()
         self.ended: dict[str, several.Ended] = {}
@@ -265,21 +265,39 @@ class Beside:
         )
 
     def ends(self) -> dict[str, several.Ended]:
-        self.stop.set()
-        self._thread.join(20)
+        self.close()
         assert not self._thread.is_alive()
         return self.ended
 
+    def close(self) -> None:
+        self.stop.set()
+        self._thread.join(60)
+
     def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not holds():
             assert time.monotonic() < deadline, self.errors
             assert self._thread.is_alive(), self.errors
-            time.sleep(0.05)
+            time.sleep(0.01)
 
 
-def test_run_of_two_upstreams_into_one_file(banks: Banks) -> None:
-    beside = Beside(banks.config)
+Begin = Callable[..., Beside]
+
+
+@pytest.fixture
+def begin(banks: Banks) -> Iterator[Begin]:
+    with ExitStack() as ends:
+
+        def begin(**flags: object) -> Beside:
+            beside = Beside(banks.config, **flags)
+            ends.callback(beside.close)
+            return beside
+
+        yield begin
+
+
+def test_run_of_two_upstreams_into_one_file(banks: Banks, begin: Begin) -> None:
+    beside = begin()
     beside.until(lambda: banks.file.exists() and seen(banks) == {"eu.a": [(1, 1)], "us.a": [(1, 2)]})
     for moment in range(3):
         banks.us.puts("bank.a", 10, {40 + moment: (1, str(moment))})
@@ -302,13 +320,13 @@ def seen(banks: Banks) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_run_goes_on_beside_one_that_fails_and_begins_it_again(
-    banks: Banks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    banks: Banks, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(several, "AGAIN_AFTER", 0.3)
     text = TARGETS.format(folder=banks.folder)
     (banks.folder / "log.duckdb").write_text("not a database", encoding="utf-8")
     banks.config.write_text(text, encoding="utf-8")
-    beside = Beside(banks.config, upstream_uri=f"file://{banks.folder}/eu?protocol=canal-json", tz="UTC")
+    beside = begin(upstream_uri=f"file://{banks.folder}/eu?protocol=canal-json", tz="UTC")
     beside.until(lambda: len(beside.errors) > 1)
     banks.eu.puts("bank.a", 10, {40: (1, "11")})
     banks.eu.checkpoint(50)
@@ -327,8 +345,8 @@ def seen_in(banks: Banks, file: str) -> dict[str, list[tuple[Any, ...]]]:
         return {}
 
 
-def test_run_waits_for_another_command_that_has_the_file_between_turns(banks: Banks) -> None:
-    beside = Beside(banks.config)
+def test_run_waits_for_another_command_that_has_the_file_between_turns(banks: Banks, begin: Begin) -> None:
+    beside = begin()
     beside.until(lambda: banks.file.exists() and seen(banks) == {"eu.a": [(1, 1)], "us.a": [(1, 2)]})
     other = FileLock(f"{banks.file}.staging", "file")
 
