@@ -268,8 +268,8 @@ def _check_order(context: RoundContext) -> None:
         if consumer.state.error is None and name in context.assembly.history.alive:
             unread, files = [entry.file for entry in consumer.state.unread], consumer.files
             error = context.assembly.check_places(name, files, context.progress)
-            if error is None and not context.options.files.date_order:
-                error = check_dates(name, unread, files, context.progress.folders)
+            if error is None:
+                error = check_dates(name, unread, files, context.progress.folders, context.options.files.date_order)
             if error is not None:
                 context.stop(name, error)
 

@@ -87,7 +87,7 @@ def _looked_at_whole(reader: StorageReader, listing: Listing, progress: Progress
         doubts, left_out = found.doubts(progress), found.left_out(progress)
         names = reader.named(doubts.asked) if doubts.asked else {}
         numbers = {folder: named.number for folder, named in names.items()}
-        anew = found.written_anew(doubts, numbers, progress, options.files.dialect.timeless)
+        anew = found.written_anew(doubts, numbers, progress, options.files.dialect.timeless, reader.bounds)
         if whole.issuperset(anew.whole) and left_out <= shown:
             return found.recording(anew, names)
         whole.update(anew.whole)

@@ -31,6 +31,7 @@ class TableConsumer:
         self.files = assembly.files.get(name, ()) if assembly.wanted(name) else ()
         self._indexes, self._goes_on = assembly.listing.indexes, assembly.goes_on
         self._timeless = options.files.dialect.timeless
+        self._ungated = assembly.checkpoint == MAX_TSO
         unread = unread_files(self.files, progress.folders, self._timeless, assembly.whole)
         position = progress.table(name).applied_ts
         # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
@@ -97,7 +98,8 @@ class TableConsumer:
     ) -> dict[Folder, FolderProgress]:
         """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `above` are
         paths of files of which all rows are."""
-        timed = () if self._timeless else stats
+        # Without a checkpoint the table is no further than before, whatever was read.
+        timed = () if self._timeless or self._ungated else stats
         above = {*above, *(stat.path for stat in timed if stat.rows)}.difference(s.path for s in timed if s.dropped)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}

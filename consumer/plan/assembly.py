@@ -18,9 +18,9 @@ from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
-from consumer.model.times import tso_to_time
+from consumer.model.times import MAX_TSO, tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
-from consumer.plan.gaps import find_gaps, find_lost_rests
+from consumer.plan.gaps import find_gaps, find_lost_rests, gone_upto, hole_below, last_row
 from consumer.plan.late import Ended, OfNobody, Stretches, left_over, overdue_statements, rows_of_nobody, seen_rows
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.rewrites import (
@@ -40,6 +40,8 @@ from consumer.plan.unread import TableState, unread_files
 
 Accepts = Callable[[TableName], bool]
 """Whether missing files of a table are accepted."""
+BoundsOf = Callable[[Collection[DataFile]], Mapping[str, object]]
+"""The first and the last commit-ts of files, by path, or why they cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ class Assembly:
     def _look_for_errors(self, progress: Progress, accept_gap: Accepts) -> Iterator[tuple[TableName, ConsumerError]]:
         for name in filter(self.wanted, self.tables):
             error = self._broken(name, progress) or self._schemaless(name, progress) or self.overdue.get(name)
+            error = error or self._lost(name, progress)
             if error is None and name in self.timeline.live and not accept_gap(name):
                 applied_ts = progress.table(name).applied_ts
                 error = self._gap(name, progress, applied_ts, applied_ts)
@@ -180,11 +183,49 @@ class Assembly:
         )
 
     def written_anew(
-        self, doubts: Doubts, names: Mapping[Folder, int], progress: Progress, timeless: bool
+        self, doubts: Doubts, names: Mapping[Folder, int], progress: Progress, timeless: bool, bounds: BoundsOf
     ) -> WrittenAnew:
         """What `progress` does not know of folders that it has read. `names` are the numbers that the index files in
         doubt name."""
-        return written_anew(doubts, names, self._alive(), self.listing, progress, timeless)
+        found = written_anew(doubts, names, self._alive(), self.listing, progress, timeless)
+        if timeless or self.checkpoint != MAX_TSO:
+            return found
+        return replace(found, whole={*found.whole, *self._folded_again(progress, found.whole, bounds)})
+
+    def _folded_again(self, progress: Progress, whole: Collection[Folder], bounds: BoundsOf) -> Iterator[Folder]:
+        """Without a checkpoint no table moves on with its rows: the folders of those with a file to read that may have
+        older rows than were read. All rows behind the table's last statement are folded again."""
+        for name in filter(self.wanted, self.timeline.live):
+            folders, position = self.folders_of((name,), progress), progress.table(name).applied_ts
+            last = max((place.last_ts for place in folders.values()), default=0)
+            files = self.files.get(name, ()) if last > position else ()
+            unread = unread_files(files, progress.folders, whole=whole)
+            ends = bounds([entry.file for entry in unread]).values() if unread else ()
+            if any(not isinstance(end, Bounds) or (end.first <= last and not end.ends_by(position)) for end in ends):
+                yield from folders
+
+    def _lost(self, name: TableName, progress: Progress) -> CannotBeExact | None:
+        """Why the rows of a table cannot be folded again: not all that were read are there."""
+        every, position = self.folders_of((name,), progress), progress.table(name).applied_ts
+        if self.checkpoint != MAX_TSO or every.keys().isdisjoint(self.whole):
+            return None
+        folders = {folder: place for folder, place in every.items() if last_row(folder, place) > position}
+        files = [file for file in self.files.get(name, ()) if file.folder in folders]
+        hole = hole_below(files, folders)
+        if not hole and gone_upto(files, folders, MAX_TSO, lambda _: {}) < max(position, 1):
+            return None
+        return CannotBeExact(
+            "a file has older rows than were read. Without `metadata` all files are read again then, and"
+            f" {hole or 'one'} that was read is gone",
+            hint="put the files back that were read, or leave the table out with --tables",
+            table=str(name),
+        )
+
+    def folders_of(self, names: Collection[TableName], progress: Progress) -> dict[Folder, FolderProgress]:
+        """The folders of a table, by all of its `names`, of which something was read."""
+        roots = {file.root for name in names for file in self.catalog.by_table.get(name, ())}
+        read = (folder for root in roots for folder in self.read.get(root, ()) if folder in progress.folders)
+        return {folder: progress.folders[folder] for folder in read if self.catalog.owner(folder) in names}
 
     def _alive(self) -> list[DataFile]:
         """The files of the tables that exist."""

@@ -33,16 +33,22 @@ def place(file: DataFile) -> tuple[object, ...]:
 
 
 def check_dates(
-    table: TableName, unread: Iterable[DataFile], listed: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
+    table: TableName,
+    unread: Iterable[DataFile],
+    listed: Iterable[DataFile],
+    folders: Mapping[Folder, FolderProgress],
+    order: str = "",
 ) -> CannotBeExact | None:
-    """Why the order of the `unread` files of a table is unknown, None if it is known; `listed` are all of its files."""
+    """Why the order of the `unread` files of a table is unknown, None if it is known; `listed` are all of its files,
+    `order` is what the operator says orders them. What is older than files that were applied is late in any order."""
     waiting = {file.path for file in unread}
     by_series = groupby(sorted(listed, key=_by_date), key=_series)
     for _, group in by_series:
         every = list(group)
         files = [file for file in every if file.folder.date]
-        mixed = _mixed([file for file in every if file.path in waiting])
-        for error in (mixed, _turned(files, waiting), _came_late(files, waiting, folders)):
+        mixed = None if order else _mixed([file for file in every if file.path in waiting])
+        turned = None if order else _turned(files, waiting)
+        for error in (mixed, turned, _came_late(files, waiting, folders, order)):
             if error is not None:
                 error.table = str(table)
                 return error
@@ -98,14 +104,15 @@ def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
 
 
 def _came_late(
-    files: list[DataFile], waiting: set[str], folders: Mapping[Folder, FolderProgress]
+    files: list[DataFile], waiting: set[str], folders: Mapping[Folder, FolderProgress], order: str
 ) -> CannotBeExact | None:
     """A file to be read of a date before one that was read, unless its time says that it was written later."""
     read = [file for file in files if file.path not in waiting and file.folder in folders]
     newest = max(read, key=lambda file: (file.folder.date, file.index), default=None)
     for file in files if newest is not None else ():
         old = file.path in waiting and file.folder.date < newest.folder.date  # type: ignore[union-attr]
-        if old and not (_fits(file) and file.modified > newest.modified):  # type: ignore[union-attr]
+        tells = order == "time" or (not order and _fits(file))
+        if old and not (tells and file.modified > newest.modified):  # type: ignore[union-attr]
             date = newest.folder.date  # type: ignore[union-attr]
             return CannotBeExact(
                 f"it was not there when files of {date} were applied, and rows without a commit-ts do not say whether"

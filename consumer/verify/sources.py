@@ -219,10 +219,7 @@ class TableFiles:
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:
         """Those of which something was read."""
-        catalog, names, known = self.assembly.catalog, self.statements.table.names, self.statements.progress.folders
-        roots = {file.root for name in names for file in catalog.by_table.get(name, ())}
-        read = [folder for root in roots for folder in self.assembly.read.get(root, ())]
-        return {folder: known[folder] for folder in read if catalog.owner(folder) in names}
+        return self.assembly.folders_of(self.statements.table.names, self.statements.progress)
 
     @cached_property
     def _all(self) -> Sequence[DataFile]:

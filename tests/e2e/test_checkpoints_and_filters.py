@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from consumer.errors import DdlRefused
@@ -47,6 +49,46 @@ def test_without_metadata_everything_is_applied_and_the_place_stays(feed: Feed, 
     replica.once(30)
     assert replica.tables == {"d.t": {3: "z"}}
     assert replica.sink.progress().applied_ts == 30
+
+
+DATES = ("2026-03-01", "2026-03-02", "2026-03-03")
+
+
+@pytest.mark.parametrize("how", ["touched", "late", "gone"])
+def test_without_metadata_older_rows_are_folded_with_all_that_were_read(
+    how: str, feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 10)
+    first = feed.puts("d.t", 10, {21: (1, "old"), 22: (2, "kept")}, date=DATES[1])
+    second = feed.puts("d.t", 10, {31: (1, "new")}, date=DATES[2])
+    assert replica.once(checkpoint_ts="max").exit_code == 0
+    if how == "late":
+        feed.puts("d.t", 10, {11: (1, "older"), 12: (3, "kept")}, date=DATES[0])
+    else:
+        os.utime(first, ns=(0, 0))
+    if how == "gone":
+        feed.puts("d.t", 10, {41: (4, "newer")}, date=DATES[2])
+        second.unlink()
+        stopped = replica.once(checkpoint_ts="max")
+        assert states(stopped) == {"d.t": "stopped"}
+        assert "put the files back" in stopped.tables[TableName("d", "t")].hint
+        feed.puts("d.t", 10, {31: (1, "new")}, number=1, date=DATES[2])
+    for _ in range(2):
+        assert replica.once(checkpoint_ts="max").exit_code == 0
+    more = {"touched": {}, "late": {3: "kept"}, "gone": {4: "newer"}}[how]
+    assert replica.tables == {"d.t": {1: "new", 2: "kept", **more}}
+
+
+def test_without_metadata_rows_that_are_newer_than_all_others_are_read_alone(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {21: (1, "x")}, date=DATES[0])
+    replica.once(checkpoint_ts="max")
+    feed.puts("d.t", 10, {31: (2, "y")}, date=DATES[1])
+    result = replica.once(checkpoint_ts="max")
+    assert result.tables[TableName("d", "t")].changes == 1
+    assert replica.tables == {"d.t": {1: "x", 2: "y"}}
 
 
 # The filter

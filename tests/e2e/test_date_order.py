@@ -101,18 +101,21 @@ def test_a_clean_up_that_is_half_way_brings_no_older_row_back(order: str, change
         assert changefeed.value == "10"
 
 
-@pytest.mark.parametrize("modified", [(4, 19), (20, 1)])
+@pytest.mark.parametrize(
+    ("order", "modified"), [("", (4, 19)), ("", (20, 1)), ("date", (4, 19)), ("date", (4, 21)), ("time", (4, 19))]
+)
 def test_a_file_of_an_earlier_date_that_came_late_stops_its_table(
-    modified: tuple[int, int], changefeed: Changefeed
+    order: str, modified: tuple[int, int], changefeed: Changefeed
 ) -> None:
     changefeed.write(TODAY, 1, 10, 4, 20)
-    assert changefeed.once(10).exit_code == 0
+    assert changefeed.once(10, order).exit_code == 0
     changefeed.write(YESTERDAY, 1, 20, *modified)
-    result = changefeed.once(20)
+    result = changefeed.once(20, order)
     assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
     assert changefeed.value == "10"
     assert "load the table again with resync" in next(iter(result.tables.values())).hint
-    settings = changefeed.replica.settings(upstream_uri=f"file://{changefeed.feed.folder}?protocol=csv")
+    uri = f"file://{changefeed.feed.folder}?protocol=csv"
+    settings = changefeed.replica.settings(upstream_uri=uri, date_order=order or "date")
     assert app.resync(settings, Recorder(), TableName("d", "t"), InlineLoader()).exit_code == 0
     assert changefeed.value == "10", "the row of the later date came later"
 
