@@ -53,6 +53,15 @@ def check_text(file: SchemaFile, action: Action) -> None:
     file.once(_CheckedAs(action))
 
 
+def is_as_told(file: SchemaFile, action: Action) -> bool:
+    """Whether `check_text` lets the text of `file` pass."""
+    try:
+        check_text(file, action)
+    except DdlRefused:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class _CheckedAs:
     """A check that a file passes once."""

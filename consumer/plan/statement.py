@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
+from consumer.ddl.text_check import is_as_told
 from consumer.history.session import Session
 from consumer.model.actions import (
     CREATE_ACTIONS,
@@ -104,8 +105,9 @@ class Statement:
 
     @property
     def may_fail(self) -> bool:
-        """Whether all goes on without it where it cannot be executed: a view has no rows, and is left out."""
-        return self.known.is_view and self.policy is not DdlPolicy.FAIL
+        """Whether all goes on without it where it cannot be executed: a view has no rows, and is left out. A text that
+        is not what its file says proves no view."""
+        return self.known.is_view and self.policy is not DdlPolicy.FAIL and is_as_told(self.file, self.action)
 
     @property
     def executed(self) -> bool:

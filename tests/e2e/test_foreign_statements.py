@@ -16,6 +16,7 @@ FOREIGN = [
     (Action.ADD_COLUMN, "GRANT ALL ON *.* TO evil IDENTIFIED BY 'x'"),
     (Action.CREATE_TABLE, "CREATE USER evil"),
     (Action.CREATE_VIEW, "CREATE USER evil"),
+    (Action.CREATE_VIEW, "CREATE VIEW victim.w AS SELECT * FROM victim.v"),
     (Action.ADD_COLUMN, "SET GLOBAL max_connections = 77"),
     (Action.DROP_TABLE, "DROP DATABASE victim"),
     (Action.ADD_COLUMN, "DROP TABLE victim.v"),
