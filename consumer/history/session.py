@@ -35,14 +35,17 @@ class Session:
 
 def session_of(file: SchemaFile, live: LiveTables) -> Session:
     """That of the statement of `file`, where the `live` tables are those before it. A database can be meant if it has
-    all tables that the statement names alone: a table that is copied or renamed with the columns that the file tells,
-    one that is referred to with the columns that are named. Copies of tables that began alike are the same."""
+    all tables that the statement names alone: a table that is copied with the columns that the file tells, one that is
+    referred to with the columns that are named. Copies of tables that began alike are the same. A table that is renamed
+    has the columns that the file tells, or had some of them, or more: an event filter can have left out statements."""
     unsure = untold(changes_of(file).names, file.name)
     if not unsure:
         return Session((file.database,))
     having: dict[str, frozenset[str]] = {}
     for reference in unsure:
         found = {name.database for name in live.called(reference.table) if _can_be(reference, file, name, live[name])}
+        if reference.role == "old" and found:
+            found |= {name.database for name in live.called(reference.table) if _can_have_been(live[name], file, name)}
         if reference.role == "foreign" and same_name(reference.table) == same_name(file.table):
             found.add(file.database)  # a key of the new table to itself
         having[reference.table] = having.get(reference.table, frozenset(found)) & found
@@ -63,6 +66,11 @@ def _can_be(reference: TableReference, file: SchemaFile, name: TableName, table:
             columns = same_names(token.name for token in tokens[: closing(tokens, 0)] if token.is_name)
             return columns <= same_names(column.name for column in table.columns)
     return True
+
+
+def _can_have_been(table: Incarnation, file: SchemaFile, name: TableName) -> bool:
+    had, has = (same_names(column.name for column in columns) for columns in (table.columns, file.columns))
+    return (had <= has or has <= had) and name.folded != file.name.folded
 
 
 def _told(table: Incarnation) -> list[tuple[str, bool, str]] | None:

@@ -65,9 +65,13 @@ def test_old_name(query: str, live: list[str], old: str | None) -> None:
     assert found == (names(old)[0] if old else None)
 
 
-def test_columns_tell_which_table_was_renamed() -> None:
+def test_columns_tell_which_table_was_renamed_where_no_statement_can_be_left_out_that_would_make_others_alike() -> None:
     renamed = file("RENAME TABLE `a` TO `x3`.`n`", "x3.n", ID_V)
-    assert find_old_name(renamed, there({TableName("x1", "a"): ID, TableName("x2", "a"): ID_V})) == TableName("x2", "a")
+    other = (Column("w", "INT"),)
+    for columns, databases in (((*ID, *other), "x2"), (ID, "x1 x2"), ((*ID_V, *other), "x1 x2")):
+        tables = there({TableName("x1", "a"): columns, TableName("x2", "a"): ID_V, TableName("x3", "n"): ID})
+        assert session_of(renamed, tables).databases == tuple(databases.split())
+        assert find_old_name(renamed, tables) == (TableName("x2", "a") if databases == "x2" else None)
     assert find_old_name(renamed, there({TableName("x1", "a"): ID})) is None
 
 
