@@ -382,7 +382,8 @@ class Progress:
                 name = TableName(ddl.database, ddl.table)
                 found |= {name} if dropped.get(name, ddl.version) == ddl.version else set()
             elif not ddl.table and self.was_ignored(ddl, Action.DROP_SCHEMA):
-                found |= {n for n, end in dropped.items() if n.database == ddl.database and end == ddl.version}
+                own = (name for name in self.tables if name.database == ddl.database)
+                found |= {name for name in own if dropped.get(name, ddl.version) == ddl.version}
         return found
 
     def after(self, change: ProgressChange) -> Progress:

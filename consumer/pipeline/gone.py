@@ -118,7 +118,8 @@ def not_begun(sink: Sink, assembly: Assembly, progress: Progress, options: Round
     there = {name: naming.target(name) for name in found}
     absent = sink.missing(set(there.values())) if there else ()
     own = {target for name, target in there.items() if target not in absent and not naming.merges(name)}
-    filled = sink.has_rows(sorted(own)) if own else ()
+    # A merged table has rows of others, and only CREATE TABLE statements tell that the columns fit together.
+    filled = {*(sink.has_rows(sorted(own)) if own else ()), *(set(there.values()) - own).difference(absent)}
     return NotBegun(
         [name for name in found if there[name] in absent],
         {name: _holds_others(name, since, naming) for name, since in found.items() if there[name] in filled},
@@ -127,9 +128,16 @@ def not_begun(sink: Sink, assembly: Assembly, progress: Progress, options: Round
 
 
 def _holds_others(name: TableName, since: int, naming: Naming) -> ConsumerError:
+    made = f"was made after {since}, and its CREATE TABLE did not reach the storage"
+    if naming.merges(name):
+        return DdlRefused(
+            f"a route merges it into {naming.shown(name)}, and the table that has the name now {made}",
+            hint="leave the table out with --tables",
+            table=str(name),
+        )
     return DdlRefused(
         f"the target's table {naming.shown(name)} holds rows, and they are not of the table that has the name now: that"
-        f" one was made after {since}, and its CREATE TABLE did not reach the storage",
+        f" one {made}",
         hint="move the target's table away, make an empty one as it is upstream, and run again; or leave the table out"
         " with --tables",
         table=str(name),

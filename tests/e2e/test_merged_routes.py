@@ -13,6 +13,7 @@ from consumer import app
 from consumer.app import parts
 from consumer.errors import BadConfig, CannotBeExact
 from consumer.model.actions import Action
+from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink import sink_for
@@ -377,6 +378,25 @@ def test_rows_that_an_ignored_drop_left_are_not_taken_for_those_of_a_new_table(m
     replica.query(hint.partition("run again: ")[2])
     assert replica.once(30 * MS).exit_code == 0
     assert replica.rows() == [("s1.t", "8", "8"), *FIRST[2:]]
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("how", ["drop", "drop database"])
+def test_rows_that_an_ignored_drop_left_stay_where_a_new_table_stops(how: str, told: bool, make: Make) -> None:
+    """`told`: its CREATE TABLE is in the storage; else an event filter of the changefeed left it out."""
+    replica = make()
+    replica.feed.end("s1.t", 21 * MS, how)
+    replica.feed.database("s1", 22 * MS)
+    ignore = {"rules": [{"kinds": ["drop-table", "drop-database"], "action": "ignore"}]}
+    assert replica.once(25 * MS, ddl=ignore).exit_code == 0
+    (replica.feed.create if told else replica.feed.describe)("s1.t", 33 * MS)
+    replica.feed.file("s1.t", 33 * MS, line("s1.t", 34, "INSERT", 1, "8"))
+    for _ in range(2):
+        result = replica.once(40 * MS, ddl=ignore)
+        assert (states(result)["s1.t"], replica.rows()) == ("stopped", FIRST)
+    settings = replica.settings(ddl=ignore)
+    app.verify(settings, Recorder(), loader=InlineLoader(), repairing=Repairing(write=True))
+    assert replica.rows() == FIRST
 
 
 def test_a_table_that_does_not_fit_can_be_left_out(make: Make) -> None:
