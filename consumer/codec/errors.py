@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.files import DataFile
@@ -52,10 +52,12 @@ class Place:
     table: str
     computed: tuple[str, ...] = ()
     """The columns that the target computes when it is read."""
+    left_out: tuple[str, ...] = ()
+    """Columns of a table with a key that selectors can leave out of the rows."""
 
-    @staticmethod
-    def of(piece: FileSlice, target: LoadTarget) -> Place:
-        return Place(piece.path, str(target.table), target.computed)
+    @classmethod
+    def of(cls, piece: FileSlice, target: LoadTarget) -> Self:
+        return cls(piece.path, str(target.table), target.computed, target.load.left_out if target.key else ())
 
     def at(self, line: int | None) -> dict[str, Any]:
         """The coordinates of an error that shows no value of the row."""
@@ -70,7 +72,9 @@ class Place:
         return RowsVary(message, absent=columns, hint=_SELECTORS, **self.at(line))
 
     def key_lacking(self, columns: list[str], line: int) -> SchemaDrift:
-        """A row without `columns` that nothing can stand in for."""
+        """A row without `columns` that nothing can stand in for, if they are not such that selectors leave out."""
+        if set(columns) <= set(self.left_out):
+            return self.lacking(columns, line)
         message = f"the row has no column {', '.join(columns)}, without which the row cannot be identified"
         return SchemaDrift(message, hint=_SELECTORS, **self.at(line))
 

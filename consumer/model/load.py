@@ -72,6 +72,9 @@ class TableLoad:
     purpose: Purpose = Purpose.LOAD_IN_PARTS
     absent: tuple[str, ...] = ()
     """Columns of upstream that no row of the load may have, as other rows lack them."""
+    left_out: tuple[str, ...] = ()
+    """Columns that the changefeed's selectors leave out, by a TiCDC that follows these on storage. Older ones write
+    whole rows."""
     shaping: Shaping | None = None
     """The rules about its changes."""
     quarantine: Quarantine | None = None

@@ -56,14 +56,17 @@ class TableVersionConsumer:
         mode."""
         self.check_schemas()
         columns, shape = self._described
-        if any(column.is_pk for column in columns) and (left_out := self._left_out(columns)):
-            columns, absent = tuple(replace(column, is_pk=False) for column in columns), (*left_out, *absent)
+        selected = set(self.rules.selected(self.load.table, columns))
+        left_out = tuple(column.name for column in columns if column not in selected)
+        if any(column.is_pk and column.name in absent for column in columns):
+            columns = tuple(replace(column, is_pk=False) for column in columns)  # another unique key tells rows apart
         load = TableLoad(
             self.load.table,
             self._routed,
             self.rules.naming.mode(self.load.table),
             purpose or (Purpose.LOAD_AT_ONCE if self.load.bytes <= AT_ONCE_BYTES else Purpose.LOAD_IN_PARTS),
             absent,
+            left_out,
             self.rules.shaping_of(self.load.table),
             quarantine,
         )
@@ -81,13 +84,6 @@ class TableVersionConsumer:
             labels,
             shape.plain,
         )
-
-    def _left_out(self, columns: Sequence[Column]) -> tuple[str, ...]:
-        """The columns that TiCDC does not write, if one of the primary key is among them: then another unique key that
-        it writes tells rows apart."""
-        selected = set(self.rules.selected(self.load.table, columns))
-        left_out = [column for column in columns if column not in selected]
-        return tuple(column.name for column in left_out) if any(column.is_pk for column in left_out) else ()
 
     @property
     def _described(self) -> tuple[tuple[Column, ...], Shape]:
@@ -182,8 +178,7 @@ class TableVersionConsumer:
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
         source = target if mode_load is None else mode_load.source
-        written = [replace(s, columns=self.rules.selected(self.load.table, s.columns)) for s in schemas]
-        layouts = protocol.layouts(written, self.catalog.declared, source, self.dialect)
+        layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         return LoadTask(
             number,
             target,

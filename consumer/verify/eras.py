@@ -198,6 +198,7 @@ class TableHistory:
                 mode=self.mode,
                 purpose=Purpose.COMPARE,
                 absent=absent,
+                left_out=target.load.left_out,
                 shaping=self.options.rules.shaping_of(self.name),
                 quarantine=self._quarantined,
             ),

@@ -250,7 +250,7 @@ def write_targets(
     absent = [
         tuple(name for name, known in zip(names, task.groups[number], strict=True) if not known) for number in numbers
     ]
-    request = version.request(purpose=Purpose.MEND, quarantine=quarantine)
+    request = version.request(task.target.load.absent, Purpose.MEND, quarantine)
     there = same_names(column.name for column in request.columns)
     others = tuple(column for column in task.target.columns if same_name(column.name) not in there)
     every = replace(request, columns=(*request.columns, *others))

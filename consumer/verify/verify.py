@@ -178,17 +178,19 @@ class Verifier:
             )
         return self._run(history, answer, incomplete)
 
-    def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
-        """What the target says of the tables, asked in one call."""
-        requests = [self._request(history) for history in histories]
+    def _targets(
+        self, histories: Sequence[TableHistory], absent: tuple[str, ...] = ()
+    ) -> Sequence[LoadTarget | ConsumerError]:
+        """What the target says of the tables, asked in one call. Their rows lack the columns `absent`."""
+        requests = [self._request(history, absent) for history in histories]
         asked = [request for request in requests if isinstance(request, LoadRequest)]
         answers = iter(self.ports.sink.prepare(asked) if asked else ())
         found = ((next(answers), one) if isinstance(one, LoadRequest) else (one, None) for one in requests)
         return [self._whole(history, *pair) for history, pair in zip(histories, found, strict=True)]
 
-    def _request(self, history: TableHistory) -> LoadRequest | ConsumerError:
+    def _request(self, history: TableHistory, absent: tuple[str, ...]) -> LoadRequest | ConsumerError:
         try:
-            return self._version(history).request(purpose=Purpose.COMPARE)
+            return self._version(history).request(absent, Purpose.COMPARE)
         except TableError as error:
             return error
 
@@ -255,6 +257,11 @@ class Verifier:
             except RowsVary as error:
                 if not _learn(absent, error, len(task.eras)):
                     raise
+                if any(target.columns[position].name in error.absent for position in target.key):
+                    (answer,) = self._targets([history], absent[0])
+                    if isinstance(answer, ConsumerError):
+                        raise answer from error
+                    target = answer
 
     def _counted(self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing) -> Counted:
         files = {piece.path for era in task.eras for piece in era.task.slices}

@@ -163,7 +163,7 @@ class ChangeBuilder:
         carried = lines.row(row)["data"][0]
         if name in carried:
             return self._place.key_null(name, lines.number(row))
-        if delete:
+        if delete and name not in self._place.left_out:
             key = [self._target.columns[n].name for n in self._target.key]
             return self._place.key_missing(key, list(carried), lines.number(row))
         return self._place.key_lacking([name], lines.number(row))

@@ -50,7 +50,7 @@ class CsvFile:
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
     ) -> None:
         """Reads the header, where there is one. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
-        self.place = CsvPlace(piece.path, str(target.table), target.computed)
+        self.place = CsvPlace.of(piece, target)
         self._form = form = self._form_of(dialect)
         if not target.key:
             if form.commit_ts is None:
@@ -103,7 +103,7 @@ class CsvFile:
 
     def _layout(self, cells: Cells) -> RowLayout:
         if self._header is None:
-            return RowLayout.of(self._columns, self._target)
+            return RowLayout.of(self._columns, self._target, np.diff(cells.first) - self._form.values)
         count = int(cells.first[1]) - self._form.values
         layout = RowLayout.named(self._header.names, self._columns, self._target, count)
         strange = layout.strange(self._target)

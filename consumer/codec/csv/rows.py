@@ -35,8 +35,14 @@ class RowLayout:
     columns: dict[str, Column]
 
     @staticmethod
-    def of(layout: Layout, target: LoadTarget) -> RowLayout:
-        return _layout([column.name for column in layout], layout, target)
+    def of(layout: Layout, target: LoadTarget, cells: Ints) -> RowLayout:
+        """For rows of `cells` columns each. They lack those that selectors leave out where that is their number, and
+        none of them is whole."""
+        names = [column.name for column in layout]
+        selected = [name for name in names if name not in target.load.left_out]
+        if len(selected) < len(names) and not np.any(cells == len(names)) and np.any(cells == len(selected)):
+            names = selected
+        return _layout(names, layout, target)
 
     @staticmethod
     def named(header: Sequence[str], layout: Layout, target: LoadTarget, cells: int) -> RowLayout:
