@@ -40,7 +40,7 @@ class Group:
     programs: tuple[tuple[str, ...], ...] = ()
     """Modules to run, with their flags, behind the tests. Flags of `make proof` come after these."""
     tools: tuple[str, ...] = ()
-    """What is installed first: ``mysql``, ``azurite``."""
+    """What is installed first: ``mysql``, ``azurite``, ``chromium``."""
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -82,6 +82,12 @@ GROUPS = {
             "e2e/test_terminal.py",
             "e2e/test_waiting.py",
         ),
+    ),
+    "page": Group(
+        "the page of `run --http` in headless Chromium, with thousands of tables",
+        1,
+        paths=("e2e/test_page.py",),
+        tools=("chromium",),
     ),
     "corpus": Group(
         "the recorded changefeeds through Spark on every target, whole and step by step, and in every table mode",

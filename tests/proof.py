@@ -13,6 +13,8 @@ from tests.groups import GROUPS, Group
 
 TOOLS = {
     "mysql": "bash scripts/mysql.sh",
+    "chromium": "command -v chromium chromium-browser google-chrome >/dev/null || { as=; [ $(id -u) = 0 ] || as=sudo;"
+    " $as apt-get install -y -q chromium >/dev/null; } || true",
     "azurite": "command -v npm >/dev/null && [ ! -d build/azurite ] && npm install --silent --no-fund --no-audit"
     " --prefix build/azurite azurite || true",
 }

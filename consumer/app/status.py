@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
 
 from consumer.app.parts import open_ports, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
-from consumer.model.bad_rows import first_of
 from consumer.model.events import NowDoing
-from consumer.model.names import TableName
-from consumer.model.naming import naming_from
-from consumer.model.progress import DdlState, Progress, State
+from consumer.model.progress import Progress, State
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
@@ -21,9 +17,10 @@ from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import day_dates
 from consumer.plan.routing import check_begun
+from consumer.plan.statuses import table_statuses
 from consumer.plan.unread import unread_files
 from consumer.ports import Observer
-from consumer.results import AcceptedLoss, StatusResult, TableStatus, Unread
+from consumer.results import StatusResult, TableStatus, Unread
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
@@ -39,7 +36,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
             checkpoint_ts=None,
-            tables=tuple(_table_statuses(progress, set())),
+            tables=tuple(table_statuses(progress, set())),
             notes=(*other, *_other_names(settings.name, list(consumers))),
             tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
@@ -65,7 +62,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
     anew = offered(ports.sink, stopped, assembly, progress, options)
     gone = all_gone(ports.sink, assembly, progress, options)
-    tables = [row for row in _table_statuses(progress, anew) if row.table not in gone]
+    tables = [row for row in table_statuses(progress, anew) if row.table not in gone]
     tables += [
         TableStatus(
             table=name,
@@ -80,33 +77,6 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
     rows = tuple(sorted(tables, key=lambda row: row.table))
     known = {"unread": _unread(options, assembly, progress), "tables": rows}
     return found.model_copy(update={**known, "tables_ok": max(0, found.tables_ok - len(gone))})
-
-
-def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator[TableStatus]:
-    """`anew` are the stopped tables that the storage can make again."""
-    refused = {
-        TableName(ddl.database, ddl.table): ddl.version
-        for ddl, record in progress.ddls.items()
-        if record.state is DdlState.REFUSED
-    }
-    naming = naming_from(progress.routes)
-    for name in sorted({*progress.tables, *progress.lacking, *progress.accepted}):
-        table, bad = progress.table(name), progress.bad_rows.get(name, {})
-        version = refused.get(name, 0) if table.state is State.STOPPED else 0
-        first = first_of(bad.values()) if bad else ""
-        yield TableStatus(
-            table=name,
-            watermark=table.applied_ts,
-            state=table.state.value,
-            error=table.reason,
-            hint=table.hint,
-            version=version,
-            resync=name in anew,
-            quarantined=len(bad),
-            bad_row=first,
-            accepted=AcceptedLoss.of(progress.losses.get(name, {}).values()),
-            target_table=naming.other(name),
-        )
 
 
 def _other_names(name: str, names: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from consumer.cli.signals import Stop, stopping
@@ -20,11 +20,12 @@ from consumer.cli.text import masked_note, out, print_run, readers_may_leave, sa
 from consumer.config.load import Loaded, load
 from consumer.config.secrets import redact, scrubber
 from consumer.config.settings import Settings
-from consumer.config.spelling import flag_of, follows
+from consumer.config.spelling import flag_of, follows, key_of
 from consumer.errors import BadConfig, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import completed
 from consumer.model.process import lacking, words_of
+from consumer.observe.live import Identity, Live
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
@@ -135,11 +136,16 @@ def execute(
         calls = _calls(loaded, head, flags, config, stop, endless)
         failure = replace(failure, options="" if several else calls[0].options)
         code = DONE if endless else Interrupted.exit_code
-        with stopping(stop, code, endless=endless), _profiling(settings):
+        with (
+            stopping(stop, code, endless=endless, hangs_up=not _rotates(settings, endless)),
+            _profiling(settings),
+            _serving(settings, calls, endless),
+        ):
+            failure = replace(failure, measured=partial(_measured, settings, calls))
             try:
                 for note in loaded.notes:
                     calls[0].observer.tell(note)
-                return of_all(calls, body) if several and of_all else body(calls[0])
+                return failure.measured(of_all(calls, body) if several and of_all else body(calls[0]))
             finally:
                 for call in calls:
                     if endless and stop.by:
@@ -195,12 +201,48 @@ def _interrupted(failure: _Failure, came: KeyboardInterrupt, endless: bool, seco
     return failure.left(seconds) if endless else failure.report(Interrupted.by(came), seconds)
 
 
+def _rotates(settings: Settings, endless: bool) -> bool:
+    """Whether SIGHUP is what logrotate sends by custom, once it has moved the log file."""
+    return endless and settings.log_file is not None
+
+
 def _profiling(settings: Settings) -> AbstractContextManager[object]:
     if not settings.enable_profiling:
         return nullcontext()
-    from consumer.observe.profiling import serving
+    from consumer.observe.http import serving
+    from consumer.observe.profiling import ADDRESS, SITE
 
-    return serving()
+    return serving(SITE, ADDRESS, "enable-profiling")
+
+
+def _serving(settings: Settings, calls: Sequence[Invocation], endless: bool) -> AbstractContextManager[object]:
+    if settings.http is None or not endless:
+        return nullcontext()
+    from consumer.observe.http import serving
+    from consumer.observe.page import site
+
+    return serving(site(_lives(calls), settings.ready_lag, settings.http_token), settings.http, "http")
+
+
+def _lives(calls: Sequence[Invocation]) -> list[Live]:
+    return [call.observer.live for call in calls if call.observer.live is not None]
+
+
+def _measured(settings: Settings, calls: Sequence[Invocation], exit_code: int) -> int:
+    """`exit_code`, once the metrics of the command that ends with it are where the settings say."""
+    if settings.metrics_file and (lives := _lives(calls)):
+        from consumer.observe.metrics import write
+
+        for live in lives:
+            live.ended(exit_code)
+        try:
+            write(lives, settings.metrics_file)
+        except OSError as problem:
+            say(
+                f"storage-consumer: metrics-file: {settings.scrub(f'{settings.metrics_file} cannot be written')}"
+                f" ({words_of(problem)})"
+            )
+    return exit_code
 
 
 def _observer(
@@ -214,7 +256,19 @@ def _observer(
     log = Log(LogSettings(shown, settings.log_format, settings.log_file, scrub or settings.scrub, consumer))
     places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
     summed_up = settings.log_file is None and settings.log_format == "text" and not endless
-    return CommandObserver(log, with_bar, places, options, summed_up)
+    live = Live(_identity(settings, options)) if settings.http or settings.metrics_file else None
+    return CommandObserver(log, with_bar, places, options, summed_up, live=live)
+
+
+def _identity(settings: Settings, options: str) -> Identity:
+    """Who it is, and the settings that are not as they are by default."""
+    shown = [
+        (key_of(field), settings.scrub(str(value)))
+        for field, value in settings.__repr_args__()
+        if field and value != type(settings).model_fields[field].get_default()
+    ]
+    upstream, target = redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri))
+    return Identity(settings.name, upstream, target, options, shown)
 
 
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:
@@ -230,7 +284,8 @@ def options_of(flags: Mapping[str, Any], config: str | None) -> str:
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """How an error is reported: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
-    `about` stands before the sentence; `printed` gets the result; `options` are the flags of commands in hints."""
+    `about` stands before the sentence; `printed` gets the result; `options` are the flags of commands in hints.
+    `measured` leaves the metrics of a command that ends with an exit code."""
 
     verbose: bool = False
     json: bool = False
@@ -239,20 +294,21 @@ class _Failure:
     about: str = ""
     printed: Callable[[Result], None] = print_json
     options: str = ""
+    measured: Callable[[int], int] = int
 
     def report(self, error: ConsumerError, seconds: float) -> int:
         hint = completed(error.hint, self.options)
         self._say(error, error.sentence(), hint)
         failed = Failure(error=self.scrub(error.sentence()), hint=self.scrub(hint) or None, seconds=seconds)
         self._tell(failed, error.exit_code)
-        return error.exit_code
+        return self.measured(error.exit_code)
 
     def report_bug(self, bug: BaseException, seconds: float) -> int:
         sentence = f"this is a bug in the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
         self._tell(Failure(error=self.scrub(sentence), hint=hint or None, seconds=seconds), BUG)
-        return BUG
+        return self.measured(BUG)
 
     def left(self, seconds: float) -> int:
         """`run` had to stop while a step was in hand, and left it."""

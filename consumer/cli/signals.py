@@ -29,11 +29,11 @@ class Stop(threading.Event):
 
 
 @contextmanager
-def stopping(stop: Stop, exit_code: int, *, endless: bool) -> Iterator[None]:
+def stopping(stop: Stop, exit_code: int, *, endless: bool, hangs_up: bool = True) -> Iterator[None]:
     """Within it a signal raises KeyboardInterrupt with its name (not an Exception, so no retry swallows it). With
     `endless` it sets `stop` first, and raises when the step in hand takes longer than ABANDON_AFTER. A second signal
     raises at once. When closing hangs as well, the process ends with `exit_code`.
-    A signal that came early counts as one that comes now.
+    A signal that came early counts as one that comes now. Without `hangs_up` SIGHUP has no effect.
     """
 
     def abandon(_number: int, _frame: FrameType | None) -> None:
@@ -62,10 +62,12 @@ def stopping(stop: Stop, exit_code: int, *, endless: bool) -> Iterator[None]:
     told_before, sys.unraisablehook = sys.unraisablehook, once_more
     before = {number: signal.getsignal(number) for number in (*ENDING, signal.SIGALRM)}
     for number in ENDING:
-        if number != signal.SIGHUP or before[number] != signal.SIG_IGN:  # nohup: it is to outlive its terminal
+        if number != signal.SIGHUP:
             signal.signal(number, finish)
+        elif before[number] != signal.SIG_IGN:  # nohup: it is to outlive its terminal
+            signal.signal(number, finish if hangs_up else lambda *_: None)
     try:
-        if came := early.came():
+        if (came := early.came()) and (hangs_up or came != signal.SIGHUP):
             os.kill(os.getpid(), came)
         yield
     finally:

@@ -19,6 +19,7 @@ from consumer.config.sentences import first_error, nearest
 from consumer.config.settings import Settings, TargetSettings
 from consumer.config.several import OF_THE_COMMAND, SEVERAL, OneOfSeveral, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
+from consumer.config.values import is_local
 from consumer.errors import BadConfig
 from consumer.model.events import Note, NoteKind
 
@@ -129,6 +130,11 @@ def _settings(
                 f"--start-ts says that the target has the tables already, and '{route}' merges tables: which rows of"
                 " which table are there would not be known",
                 hint="fill the target from the storage, or leave that route out",
+            )
+        if settings.http is not None and not settings.http_token and not is_local(settings.http[0]):
+            raise BadConfig(
+                f"{spelt['http']}: other machines reach {settings.http[0]}, and no http-token is set",
+                hint=f"set {env_of('http_token')}, or http-token in the file; or serve on 127.0.0.1",
             )
         if settings.quarantines and settings.dead_letters is None:
             raise BadConfig(

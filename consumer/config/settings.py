@@ -336,7 +336,33 @@ class Settings(_OfProtocols):
         "text", "`text` or `json`.", metavar="text|json", part="process"
     )
     log_file: str | None = setting(
-        None, "Write the log to this file instead of stderr.", metavar="FILE", part="process"
+        None,
+        "Write the log to this file instead of stderr. It is opened again when logrotate has moved it; `run` takes no"
+        " SIGHUP for an end then.",
+        metavar="FILE",
+        part="process",
+    )
+    http: Annotated[tuple[str, int] | None, BeforeValidator(values.address)] = setting(
+        None,
+        "Where `run` serves metrics, its state and a page about it, as `127.0.0.1:9464` (docs/monitoring.md). If other"
+        " machines reach the address, `http-token` is needed.",
+        metavar="HOST:PORT",
+        part="waiting",
+    )
+    http_token: Annotated[str, BeforeValidator(values.token)] = setting(
+        "",
+        "What clients of `--http` must show, or where it is: `env:NAME` or `file:PATH`. `/healthz` and `/readyz` need"
+        " none.",
+        flag=False,
+    )
+    ready_lag: Annotated[float, BeforeValidator(values.duration)] = setting(
+        "10m", "How far the slowest table may be behind while `/readyz` of `--http` says that all is well.", flag=False
+    )
+    metrics_file: str | None = setting(
+        None,
+        "Where a command that applies leaves its metrics at its end: a file, as node_exporter's textfile collector"
+        " reads them, or the URL of a push gateway (docs/monitoring.md).",
+        metavar="FILE|URL",
     )
     enable_profiling: Switch = setting(
         False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.", part="process"
@@ -371,12 +397,13 @@ class Settings(_OfProtocols):
             self.downstream_uri,
             self.dead_letters or "",
             *self.peers.values(),
-            secrets=[*secret_values(self.spark_conf), *(rule.key.decode() for rule in self.masks)],
+            secrets=[*secret_values(self.spark_conf), *(rule.key.decode() for rule in self.masks), self.http_token],
         )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         hidden = tuple((key, MASK if secret_values(((key, value),)) else value) for key, value in self.spark_conf)
-        return [(name, hidden if name == "spark_conf" else value) for name, value in super().__repr_args__()]
+        shown: dict[str | None, Any] = {"spark_conf": hidden, "http_token": MASK if self.http_token else ""}
+        return [(name, shown.get(name, value)) for name, value in super().__repr_args__()]
 
     @property
     def table_filter(self) -> TableFilter:

@@ -3,12 +3,15 @@ allowed; the loader puts the name of the setting before it."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from datetime import datetime
 
+from pydantic import ValidationInfo
+
 from consumer.codec import PROTOCOLS
-from consumer.config.secrets import Uri
+from consumer.config.secrets import REFERENCES, Uri, read_secret
 from consumer.config.sentences import one_of
 from consumer.config.table_filter import TableFilter
 from consumer.errors import BadConfig
@@ -73,6 +76,37 @@ def duration(value: object) -> float:
 def wait(value: object) -> float:
     """Go duration text -> seconds; 0 is one too."""
     return 0.0 if str(value) in ("0", "0s", "0.0") else duration(value)
+
+
+def address(value: object) -> tuple[str, int] | None:
+    """``HOST:PORT``, of IPv6 ``[HOST]:PORT``; None stays."""
+    if value is None:
+        return None
+    host, colon, port = str(value).rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise ValueError(f"'{value}' is not of the form HOST:PORT, as 127.0.0.1:9464")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches an address of `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+_SHORTEST_TOKEN = 16
+
+
+def token(value: object, info: ValidationInfo) -> str:
+    """A secret, or where it is; "" for none."""
+    text = str(value)
+    if re.match(REFERENCES, text):
+        text = read_secret(text, "http-token", info.context or {})
+    if text and len(text) < _SHORTEST_TOKEN:
+        raise ValueError(f"has less than {_SHORTEST_TOKEN} characters, so it could be guessed")
+    return text
 
 
 def _piece(piece: str) -> float:

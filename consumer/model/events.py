@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
 from consumer.errors import ConsumerError
 from consumer.model.load import LoadPart
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow
+from consumer.model.progress import AuditRow, Progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,12 +74,20 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """`tables` have `files` of `bytes` to be read."""
+    """`tables` have `files` of `bytes` to be read, of those that upstream has by `names`."""
 
     checkpoint: int
     tables: int
     files: int
     bytes: int
+    names: Collection[TableName] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """`progress` is what the target has recorded from now on."""
+
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,7 @@ Event = (
     | NowDoing
     | Idle
     | RoundStarted
+    | Recorded
     | RoundFinished
     | WorkStarted
     | WorkMoved

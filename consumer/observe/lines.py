@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+
 from consumer.errors import ConsumerError
 from consumer.model.events import (
     Ended,
@@ -17,7 +20,12 @@ from consumer.model.events import (
 )
 from consumer.model.hints import completed
 from consumer.model.names import TableName, behind_name
+from consumer.model.texts import duration_text
+from consumer.model.times import tso_to_ms
 from consumer.observe.logs import Log
+
+MANY = 20
+"""Where a round reads more tables than these, the lines of single loads are only for debugging."""
 
 
 class Lines:
@@ -28,16 +36,17 @@ class Lines:
         self._log, self._options, self._summed_up = log, options, summed_up
         self.reasons: dict[TableName, str] = {}
         """Why tables are stopped; the summary need not repeat it."""
+        self._tables, self._done = 0, Counter[str]()
 
     def tell(self, event: Event) -> None:
         match event:
             case RoundStarted(checkpoint, tables, files, size):
+                self._tables, self._done = tables, Counter()
                 # A round with nothing to read is every second one of `run`: not worth loading what writes the line.
                 write = self._log.info if files else self._log.debug
                 write("round started", commit_ts=checkpoint, tables=tables, files=files, bytes=size)
-            case RoundFinished(checkpoint, seconds, stopped, waiting):
-                counts = {"stopped": stopped, "waiting": waiting}
-                self._log.debug("round finished", commit_ts=checkpoint, **counts, seconds=round(seconds, 3))
+            case RoundFinished():
+                self._round_finished(event)
             case WorkStarted(work):
                 self._load_started(work)
             case StepFinished():
@@ -52,10 +61,23 @@ class Lines:
             case Ended(signal):
                 self._log.info("ended by a signal", signal=signal)
 
+    def _round_finished(self, event: RoundFinished) -> None:
+        done, seconds = self._done, event.seconds
+        counts = {"tables": self._tables, **done, "stopped": event.stopped, "waiting": event.waiting}
+        if done["rows"]:
+            counts["rows_per_second"] = round(done["rows"] / max(seconds, 0.001))
+        lag = max(0.0, time.time() - tso_to_ms(event.checkpoint) / 1000)
+        write = self._log.info if done and self._tables > MANY else self._log.debug
+        fields = {name: count for name, count in counts.items() if count}
+        write("round finished", commit_ts=event.checkpoint, **fields, lag=duration_text(lag), seconds=round(seconds, 3))
+
     def _load_started(self, work: Work) -> None:
         if not work.statement:
             name = {"table": str(work.tables[0])} if len(work.tables) == 1 else {"tables": len(work.tables)}
-            self._log.info("load started", **name, files=work.files, bytes=work.bytes)
+            self._of_table("load started", **name, files=work.files, bytes=work.bytes)
+
+    def _of_table(self, line: str, **fields: object) -> None:
+        (self._log.debug if self._tables > MANY else self._log.info)(line, **fields)
 
     def _step_finished(self, event: StepFinished) -> None:
         row = event.row
@@ -66,7 +88,11 @@ class Lines:
             fields |= {"version": row.to_ts, "statement": row.statement}
         elif row.to_ts:
             fields["commit_ts"] = row.to_ts
-        self._log.info(f"{row.step} finished", table=str(row.table), **fields, seconds=round(event.seconds, 3))
+        self._done.update(
+            {"statements": 1} if row.statement else {"changes": row.changes, "rows": row.rows, "bytes": event.bytes}
+        )
+        write = self._log.info if row.statement else self._of_table
+        write(f"{row.step} finished", table=str(row.table), **fields, seconds=round(event.seconds, 3))
 
     def _failed(self, error: Exception, seconds: float) -> None:
         sentence, hint = f"this is a bug in the consumer: {type(error).__name__}: {error}", ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
@@ -51,7 +53,7 @@ class Log:
         self._settings, self._clock = settings, clock
         self.written = clock()
         """When the last line above debug was written."""
-        self._file = _open(settings.file) if settings.file else None
+        self._file = _LogFile(settings.file) if settings.file else None
         for name in _QUIET:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -77,29 +79,55 @@ class Log:
     def close(self) -> None:
         """Close the log file, if there is one."""
         if self._file:
-            with contextlib.suppress(OSError):  # lines that found no room are tried once more
-                self._file.close()
+            self._file.close()
 
 
 @dataclass(frozen=True)
 class _Lines:
     """Where lines go: a file, or the current stderr (a live progress bar replaces it)."""
 
-    file: TextIO | None
+    file: _LogFile | None
 
     def msg(self, line: str) -> None:
         # A full disk or a closed terminal must not stop the replication.
         with contextlib.suppress(OSError):
-            print(line, file=self.file or sys.stderr, flush=True)
+            print(line, file=self.file.current() if self.file else sys.stderr, flush=True)
 
     debug = info = warning = error = msg
 
 
-def _open(file: str) -> TextIO:
-    try:
-        return Path(file).open("a", encoding="utf-8", buffering=1)
-    except OSError as problem:
-        raise BadConfig(f"log-file: {file} cannot be written ({problem.strerror})") from problem
+class _LogFile:
+    """The file at a path, opened again once somebody has moved or removed it (logrotate). Raises BadConfig where it
+    cannot be opened at first."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._lock = Path(path), threading.Lock()
+        try:
+            self._file = self._open()
+        except OSError as problem:
+            raise BadConfig(f"log-file: {path} cannot be written ({problem.strerror})") from problem
+
+    def current(self) -> TextIO:
+        with self._lock:
+            if self._is_moved():
+                with contextlib.suppress(OSError):
+                    before, self._file = self._file, self._open()
+                    before.close()
+            return self._file
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # lines that found no room are tried once more
+            self._file.close()
+
+    def _open(self) -> TextIO:
+        return self._path.open("a", encoding="utf-8", buffering=1)
+
+    def _is_moved(self) -> bool:
+        try:
+            there, ours = self._path.stat(), os.fstat(self._file.fileno())
+        except OSError:
+            return True
+        return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
 
 
 @cache

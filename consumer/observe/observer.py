@@ -9,6 +9,7 @@ from consumer.model.events import Event, NowDoing, RoundStarted
 from consumer.model.names import TableName
 from consumer.observe.heartbeat import Activity, Heartbeat, Pulse
 from consumer.observe.lines import Lines
+from consumer.observe.live import Live
 from consumer.observe.logs import Log
 from consumer.observe.meter import Meter
 from consumer.observe.notes import Notes
@@ -18,8 +19,8 @@ from consumer.ports import Observer
 
 
 class CommandObserver:
-    """Implements ports.Observer. `with_bar`: a person watches a bar, and only warnings are logged. `options` and
-    `summed_up` are explained at `Lines`."""
+    """Implements ports.Observer. `with_bar`: a person watches a bar, and only warnings are logged. `live`: what metrics
+    and the page are made of, where somebody asked for them. `options` and `summed_up` are explained at `Lines`."""
 
     def __init__(
         self,
@@ -30,19 +31,24 @@ class CommandObserver:
         summed_up: bool = False,
         clock: Callable[[], float] = time.monotonic,
         pulse_seconds: float = 1.0,
+        live: Live | None = None,
     ) -> None:
-        self._log = log
+        self._log, self.live = log, live
         activity, meter = Activity(clock), Meter(clock)
         self._lines, self._notes = Lines(log, options, summed_up), Notes(log)
         self._bar = ProgressBar(activity, meter.reading, clock) if with_bar else None
         heartbeat = Heartbeat(log, activity, meter, clock)
         self.beat = heartbeat.beat if self._bar is None else self._bar.beat
-        self._pulse = Pulse(self.beat, pulse_seconds)
+        self._pulse = Pulse(self._beat, pulse_seconds)
         # In the order in which they write: trouble is over before the line of the step that ended it.
         trouble = Troubles(log, places or Places(), clock)
         self._all: list[Observer] = [activity, meter, heartbeat, trouble, self._lines, self._notes]
-        if self._bar is not None:
-            self._all.append(self._bar)
+        self._all += [listener for listener in (self._bar, live) if listener is not None]
+
+    def _beat(self) -> None:
+        self.beat()
+        if self.live is not None:
+            self.live.beat()
 
     @property
     def reasons(self) -> dict[TableName, str]:

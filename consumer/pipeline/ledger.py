@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from consumer.model.events import Recorded
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress
@@ -21,8 +22,8 @@ _RESYNC_DIED = "a resync of it began and did not end"
 
 
 class Ledger:
-    """`progress` is what the target last confirmed. Nobody else changes it. `seconds`: for how long a call to it is
-    tried. The target knows its tables as `naming` has them."""
+    """Nobody else changes the progress. `seconds`: for how long a call to it is tried. The target knows its tables as
+    `naming` has them."""
 
     def __init__(
         self, target: ProgressPort, observer: Observer, seconds: float, progress: Progress, naming: Naming = SAME
@@ -47,6 +48,16 @@ class Ledger:
             self.begin(self._start)
             self._confirmed = True
         return self.progress
+
+    @property
+    def progress(self) -> Progress:
+        """What the target last confirmed."""
+        return self._progress
+
+    @progress.setter
+    def progress(self, progress: Progress) -> None:
+        self._progress = progress
+        self._observer.tell(Recorded(progress))
 
     @contextmanager
     def round(self) -> Iterator[None]:

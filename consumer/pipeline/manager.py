@@ -205,7 +205,8 @@ class ConsumerManager:
         for file in self._lessons.bounds.keys() - set(unread):
             del self._lessons.bounds[file]
         busy, size = sum(bool(state.unread) for state in states.values()), sum(file.size for file in unread)
-        context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
+        names = [name for name in assembly.tables if name.table and options.rules.wanted(name)]
+        context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size, names))
         return context
 
     def _look_at_beginning(self, context: RoundContext) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,21 @@ def test_run_finishes_the_step_in_hand_and_is_done(
     shown = capsys.readouterr()
     assert json.loads(shown.out)["checkpoint_ts"] == 7
     assert shown.err.endswith(f" ended by a signal signal={number.name}\n")
+
+
+def test_run_with_a_log_file_takes_no_hang_up_for_an_end(app: FakeApp, tmp_path: Path) -> None:
+    """logrotate sends it once it has moved the file."""
+
+    def work(_observer: object, stop: threading.Event) -> RunResult:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.wait(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(5)
+        return RunResult()
+
+    app.action = work
+    assert exit_code("run", "--upstream-uri", UPSTREAM, "--log-file", str(tmp_path / "log")) == 0
+    assert "signal=SIGTERM" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
 def test_run_abandons_a_step_that_takes_too_long(

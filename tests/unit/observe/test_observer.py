@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from consumer.errors import BadConfig, CorruptFile, TargetBusy
-from consumer.model.events import Note, NoteKind, Retrying, RoundStarted, StepFinished, TableStopped
+from consumer.model.events import Note, NoteKind, Retrying, RoundFinished, RoundStarted, StepFinished, TableStopped
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.observe.logs import Log, LogSettings
@@ -86,3 +87,41 @@ def test_a_round_with_nothing_to_read_is_silent(tmp_path: Path) -> None:
         observer.tell(RoundStarted(9, 3, 0, 0))
         observer.close()
     assert len(log.read_text(encoding="utf-8").splitlines()) == 1
+
+
+@pytest.mark.parametrize(("tables", "one"), [(20, False), (21, True)])
+def test_a_round_of_many_tables_is_one_line(tmp_path: Path, tables: int, one: bool) -> None:
+    path = tmp_path / "log"
+    observer = CommandObserver(Log(LogSettings(format="json", file=str(path))))
+    observer.tell(RoundStarted(9 << 18, tables, tables, 400))
+    for number in range(tables):
+        observer.tell(StepFinished(AuditRow("load", TableName("a", str(number)), 1, 9, changes=5, puts=4), 0.5, 10))
+    observer.tell(RoundFinished(9 << 18, 2.0, 1, 0))
+    observer.close()
+    written = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(written) == 1 + (1 if one else tables)
+    if one:
+        line = written[-1]
+        wanted = {"event": "round finished", "tables": 21, "rows": 84, "changes": 105, "bytes": 210, "stopped": 1}
+        assert {key: line[key] for key in wanted} == wanted
+        assert (line["rows_per_second"], line["seconds"]) == (42, 2.0)
+
+
+def test_statements_have_lines_in_a_round_of_many_tables(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    observer = CommandObserver(Log(LogSettings(file=str(path))))
+    observer.tell(RoundStarted(9, 500, 500, 400))
+    observer.tell(StepFinished(AuditRow("ddl", ORDERS, 1, 7, statement="DROP TABLE orders"), 0.5))
+    observer.close()
+    assert "DROP TABLE orders" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("taken_away", [lambda path: path.rename(path.with_suffix(".1")), Path.unlink])
+def test_a_log_file_that_was_moved_is_opened_again(tmp_path: Path, taken_away: Callable[[Path], object]) -> None:
+    path = tmp_path / "log"
+    log = Log(LogSettings(file=str(path)))
+    log.info("first")
+    taken_away(path)
+    log.info("second")
+    log.close()
+    assert [line.split()[-1] for line in path.read_text(encoding="utf-8").splitlines()] == ["second"]

@@ -1,0 +1,240 @@
+"""What a consumer of this process is doing and where its tables are: what metrics and the page show."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from consumer.model.events import (
+    Event,
+    Failed,
+    Idle,
+    Note,
+    NowDoing,
+    Recorded,
+    Retrying,
+    RetryPassed,
+    RoundFinished,
+    RoundStarted,
+    StepFinished,
+    WorkEnded,
+)
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow, Progress
+from consumer.model.times import tso_to_ms
+from consumer.observe.meter import Meter, Reading
+from consumer.plan.statuses import table_statuses
+from consumer.results import StatusResult, TableStatus
+
+SAMPLE_SECONDS = 15.0
+"""Between two points of a chart."""
+_SAMPLES = 960
+"""How many points are kept: four hours."""
+_STATEMENTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a consumer is: URIs are without secrets. `options` are the flags of commands that are printed for it;
+    `settings` are those that differ from their defaults, as text."""
+
+    name: str
+    upstream: str
+    target: str
+    options: str = ""
+    settings: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A point of the charts: rows written until then, and how far the slowest of the tables that go on was behind, in
+    seconds; None where one had nothing yet."""
+
+    at: float
+    rows: int
+    lag: float | None
+
+
+@dataclass(slots=True)
+class Totals:
+    """Since the process began."""
+
+    puts: Counter[TableName] = field(default_factory=Counter)
+    """Rows written, by table."""
+    deletes: Counter[TableName] = field(default_factory=Counter)
+    changes: int = 0
+    """Row changes read from files."""
+    dropped_rows: int = 0
+    """Of these, changes at or below a watermark."""
+    bytes: int = 0
+    """Of change files that were read and written."""
+    files: int = 0
+    """Files of loads that ended."""
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Of finished steps, by the kind of step; steps go side by side."""
+    steps: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    warnings: int = 0
+    rounds: int = 0
+    round_seconds: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        return self.puts.total() + self.deletes.total()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at a consumer. `ended` is the exit code of a command that is over."""
+
+    identity: Identity
+    status: StatusResult
+    tables: Sequence[TableStatus]
+    """All that upstream has, or that are not in order, by name."""
+    totals: Totals
+    reading: Reading
+    doing: str
+    trouble: Sequence[str]
+    """What fails and is tried again, a sentence each."""
+    failed: str
+    """What ended it, where it is begun anew after a while."""
+    statements: Sequence[tuple[float, AuditRow, float]]
+    """The last ones: when, what, and the seconds that each took; the newest first."""
+    samples: Sequence[Sample]
+    round_finished: float | None
+    """When the last round ended, in seconds since 1970."""
+    ended: int | None
+
+    def lag(self, table: TableStatus) -> float | None:
+        """How far `table` is behind now, in seconds; None where it has nothing yet, or upstream has it no more."""
+        if not table.watermark or table.state in ("dropped", "excluded"):
+            return None
+        return max(0.0, (self.status.asked - tso_to_ms(table.watermark)) / 1000)
+
+
+class Live:
+    """An observer. It is told on any thread, and looked at on others."""
+
+    def __init__(self, identity: Identity, clock: Callable[[], float] = time.time) -> None:
+        self.identity, self._clock, self._lock = identity, clock, threading.Lock()
+        self._meter = Meter(time.monotonic)
+        self._progress: Progress | None = None
+        self._names: Collection[TableName] = ()
+        self._checkpoint: int | None = None
+        self._totals = Totals()
+        self._doing, self._failed = "starts", ""
+        self._trouble: dict[str, str] = {}
+        self._statements: deque[tuple[float, AuditRow, float]] = deque(maxlen=_STATEMENTS)
+        self._samples: deque[Sample] = deque(maxlen=_SAMPLES)
+        self._round_finished: float | None = None
+        self._ended: int | None = None
+
+    def tell(self, event: Event) -> None:
+        self._meter.tell(event)
+        with self._lock:
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        totals = self._totals
+        match event:
+            case Recorded(progress):
+                self._progress = progress
+            case RoundStarted(checkpoint=checkpoint, names=names):
+                self._checkpoint, self._names, self._failed = checkpoint, names, ""
+                self._doing = "applies a round"
+            case RoundFinished(seconds=seconds):
+                totals.rounds += 1
+                totals.round_seconds += seconds
+                self._round_finished = self._clock()
+            case NowDoing(what):
+                self._doing = what
+            case Idle():
+                self._doing = "waits for new files"
+            case StepFinished(row, seconds, size):
+                self._step(row, seconds, size)
+            case WorkEnded(work):
+                totals.files += work.files
+            case Retrying(what, error):
+                totals.retries += 1
+                self._trouble[error.table or what] = f"{what}: {error.sentence()}"
+            case RetryPassed(what):
+                self._trouble.pop(what, None)
+            case Note():
+                totals.warnings += 1
+            case Failed(error):
+                self._failed = str(error)
+
+    def _step(self, row: AuditRow, seconds: float, size: int) -> None:
+        totals = self._totals
+        if row.rows:
+            totals.puts[row.table] += row.puts
+            totals.deletes[row.table] += row.deletes
+        totals.changes += row.changes
+        totals.dropped_rows += row.dropped_rows
+        totals.bytes += size
+        totals.steps[row.step] += 1
+        totals.seconds[row.step] += seconds
+        self._trouble.pop(str(row.table), None)
+        if row.statement:
+            self._statements.appendleft((self._clock(), row, seconds))
+
+    def beat(self) -> None:
+        """Called from time to time: keeps a point of the charts when it is due."""
+        now = self._clock()
+        if self._samples and now - self._samples[-1].at < SAMPLE_SECONDS:
+            return
+        status = self.status()
+        places = [row.watermark for row in status.tables if row.state in ("ok", "waits")]
+        slowest = min([status.applied_ts, *places])
+        with self._lock:
+            lag = max(0.0, now - tso_to_ms(slowest) / 1000) if slowest else None
+            self._samples.append(Sample(now, self._totals.rows, lag))
+
+    def ended(self, exit_code: int) -> None:
+        """The command is over."""
+        with self._lock:
+            self._ended = exit_code
+
+    def status(self) -> StatusResult:
+        """What `status` prints, without what only the storage or another look at the target can say."""
+        with self._lock:
+            progress, names, checkpoint = self._progress or Progress(), self._names, self._checkpoint
+        rows = tuple(table_statuses(progress))
+        unwell = {row.table for row in rows if row.state != "ok" or row.is_held_up or row.accepted}
+        return StatusResult(
+            name=self.identity.name,
+            upstream=self.identity.upstream,
+            target_upstream=progress.upstream,
+            applied_ts=progress.applied_ts,
+            checkpoint_ts=checkpoint,
+            tables=rows,
+            tables_ok=sum(name not in unwell for name in names),
+            asked=int(self._clock() * 1000),
+            time_zone=progress.time_zone,
+        )
+
+    def view(self) -> View:
+        """One look at all of it."""
+        status, reading = self.status(), self._meter.reading()
+        own = {row.table: row for row in status.tables}
+        with self._lock:
+            alike = (name for name in self._names if name not in own)
+            rows = [TableStatus(table=name, watermark=status.applied_ts, state="ok") for name in alike]
+            totals = replace(self._totals, puts=self._totals.puts.copy(), deletes=self._totals.deletes.copy())
+            return View(
+                self.identity,
+                status,
+                sorted([*rows, *status.tables], key=lambda row: row.table),
+                totals,
+                reading,
+                self._doing,
+                tuple(self._trouble.values()),
+                self._failed,
+                tuple(self._statements),
+                tuple(self._samples),
+                self._round_finished,
+                self._ended,
+            )

@@ -1,0 +1,39 @@
+"""Where tables are, as the progress has them: what `status` prints, and what a run reports of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from consumer.model.bad_rows import first_of
+from consumer.model.names import TableName
+from consumer.model.naming import naming_from
+from consumer.model.progress import DdlState, Progress, State
+from consumer.results import AcceptedLoss, TableStatus
+
+
+def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iterator[TableStatus]:
+    """The tables that differ from the others in place or state. `anew` are the stopped ones that the storage can make
+    again."""
+    refused = {
+        TableName(ddl.database, ddl.table): ddl.version
+        for ddl, record in progress.ddls.items()
+        if record.state is DdlState.REFUSED
+    }
+    naming = naming_from(progress.routes)
+    for name in sorted({*progress.tables, *progress.lacking, *progress.accepted}):
+        table, bad = progress.table(name), progress.bad_rows.get(name, {})
+        version = refused.get(name, 0) if table.state is State.STOPPED else 0
+        first = first_of(bad.values()) if bad else ""
+        yield TableStatus(
+            table=name,
+            watermark=table.applied_ts,
+            state=table.state.value,
+            error=table.reason,
+            hint=table.hint,
+            version=version,
+            resync=name in anew,
+            quarantined=len(bad),
+            bad_row=first,
+            accepted=AcceptedLoss.of(progress.losses.get(name, {}).values()),
+            target_table=naming.other(name),
+        )

@@ -1,0 +1,143 @@
+"""`run --http` and `--metrics-file` through the command line: what is served is what `status` says afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.command_line import S_CREATED, T_CREATED, CommandLine, command_line
+
+_OF_THE_MOMENT = ("seconds", "asked", "unread", "lag_seconds", "checkpoint_age_seconds")
+"""What differs from one look to the next, or is only seen in the storage."""
+
+
+@pytest.fixture
+def consumer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def fetch(url: str) -> str:
+    try:
+        with urlopen(url, timeout=5) as answer:
+            text: str = answer.read().decode()
+            return text
+    except HTTPError as error:
+        return error.read().decode()
+
+
+def values(text: str) -> dict[str, float]:
+    """Each metric's value, the sum of those with labels."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = sample.name.removeprefix("storage_consumer_")
+            found[name] = found.get(name, 0.0) + sample.value
+    return found
+
+
+class Looking:
+    """While `run` goes on: waits until a round went through, takes what `look` returns, ends `run`."""
+
+    def __init__(self, url: str, look: Callable[[], Any]) -> None:
+        self._url, self._look, self.found = url, look, None
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Looking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(60)
+
+    def _watch(self) -> None:
+        deadline = time.monotonic() + 60
+        try:
+            while time.monotonic() < deadline:
+                with suppress(URLError, ConnectionError):
+                    if values(fetch(f"{self._url}/metrics")).get("rounds_total"):
+                        self.found = self._look()
+                        return
+                time.sleep(0.05)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_page_metrics_and_state_agree_with_status(consumer: CommandLine) -> None:
+    damaged = consumer.data_file("t", T_CREATED, 1)
+    damaged.write_bytes(b"{" + damaged.read_bytes())
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    paths = ("/", "/metrics", "/status.json", "/healthz", "/readyz")
+    with Looking(url, lambda: {path: fetch(url + path) for path in paths}) as looking:
+        consumer.run("run", "--http", f"127.0.0.1:{port}", "--flush-interval", "50ms")
+    served = looking.found
+    assert served is not None
+    status = consumer.run("status", "--json").json
+    shown = json.loads(served["/status.json"])
+    for body in (status, shown):
+        for key in _OF_THE_MOMENT:
+            body.pop(key, None)
+    assert status["tables"]["du.t"].pop("resync") is True  # only the storage can say so
+    assert shown["tables"]["du.t"].pop("resync") is False
+    assert shown == status
+    metrics = values(served["/metrics"])
+    assert (metrics["table_stopped"], metrics["tables"], metrics["rows_total"] > 0) == (1, 3, True)
+    assert metrics["applied_timestamp_seconds"] == pytest.approx(int(status["watermark_str"]) // 2**18 / 1000)
+    assert "1 stopped" in served["/"]
+    assert status["tables"]["du.t"]["error"].split("'")[0].split("<")[0] in served["/"].replace("&#39;", "'")
+    assert served["/healthz"] == "ok\n"
+    assert "behind" in served["/readyz"]  # the changefeed was recorded some time ago
+
+
+def test_once_leaves_its_metrics(consumer: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.prom"
+    left = consumer.run("once", "--json", "--metrics-file", str(file))
+    metrics = values(file.read_text(encoding="utf-8"))
+    tables = left.json["tables"].values()
+    assert (left.code, metrics["exit_code"]) == (0, 0)
+    assert metrics["rows_total"] == sum(table["rows"] for table in tables) > 0
+    assert metrics["changes_total"] == sum(table["changes"] for table in tables)
+    consumer.data_file("s", S_CREATED, 1).unlink()
+    consumer.storage.joinpath("metadata").unlink()
+    left = consumer.run("once", "--max-wait", "0", "--metrics-file", str(file))
+    assert (left.code, values(file.read_text(encoding="utf-8"))["exit_code"]) == (4, 4)
+
+
+def test_a_metrics_file_that_cannot_be_written_changes_no_exit_code(consumer: CommandLine, tmp_path: Path) -> None:
+    left = consumer.run("once", "--metrics-file", str(tmp_path / "nowhere" / "metrics.prom"))
+    assert left.code == 0
+    assert "metrics-file: " in left.err
+    assert "cannot be written" in left.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--http", "9464"), "is not of the form HOST:PORT"),
+        (("--http", "0.0.0.0:9464"), "no http-token is set"),
+        (("--http", "127.0.0.1:99999"), "is not of the form HOST:PORT"),
+    ],
+)
+def test_addresses_that_are_refused(consumer: CommandLine, flags: tuple[str, ...], message: str) -> None:
+    left = consumer.run("run", *flags)
+    assert (left.code, message in left.err) == (2, True)
