@@ -1,0 +1,142 @@
+"""The commands for Python programs: ``from consumer import api``. Names and results are stable; docs/python.md has
+examples.
+
+Settings are keywords, by the names of docs/settings.md with ``_`` for ``-``, as text or as Python values; what is not
+given comes from the environment and from `config`, as for the command line. Each function returns what its command
+prints with ``--json``, as a pydantic model (`consumer.results`), and raises `ConsumerError`, which has a `hint` and an
+`exit_code`. A table that stops is no error: it is in the result, whose `exit_code` is 3 then.
+
+Warnings and errors are logged to stderr; `log_level`, `log_format` and `log_file` are settings too.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from consumer import app
+from consumer.config.load import load
+from consumer.config.secrets import redact
+from consumer.config.settings import InspectSettings, Settings
+from consumer.errors import BadConfig, ConsumerError
+from consumer.model.check import Repairing
+from consumer.model.names import TableName
+from consumer.observe.logs import Log, LogSettings
+from consumer.observe.observer import CommandObserver
+from consumer.results import CheckResult, InspectResult, Result, RunResult, StatusResult, VerifyReport
+
+__all__ = [
+    "ConsumerError",
+    "TableName",
+    "backfill",
+    "check",
+    "inspect",
+    "once",
+    "replay",
+    "resync",
+    "run",
+    "status",
+    "verify",
+]
+
+R = TypeVar("R", bound=Result)
+
+
+def once(*, config: str | None = None, **settings: Any) -> RunResult:
+    """Apply everything up to the checkpoint that is in the storage now."""
+    with _called(config, settings) as (ours, observer):
+        return _ran(app.once(ours, observer), ours, observer)
+
+
+def backfill(*, config: str | None = None, **settings: Any) -> RunResult:
+    """Fill an empty target from the start of the storage. Raises BadConfig for a target with progress or rows."""
+    with _called(config, settings) as (ours, observer):
+        return _ran(app.backfill(ours, observer), ours, observer)
+
+
+def run(stop: threading.Event, *, config: str | None = None, **settings: Any) -> RunResult:
+    """Keep the target equal to the upstream until `stop` is set."""
+    with _called(config, settings) as (ours, observer):
+        return _ran(app.run(ours, observer, stop), ours, observer)
+
+
+def replay(
+    from_ts: int | str | None = None, to_ts: int | str | None = None, *, config: str | None = None, **settings: Any
+) -> RunResult:
+    """Apply exactly the changes with from_ts < commit-ts <= to_ts; TSOs, or times as text."""
+    first, last = (None if moment is None else str(moment) for moment in (from_ts, to_ts))
+    with _called(config, settings) as (ours, observer):
+        return _ran(app.replay(ours, observer, first, last), ours, observer)
+
+
+def resync(table: TableName, *, config: str | None = None, **settings: Any) -> RunResult:
+    """Empty one table of the target and load it again from the storage."""
+    with _called(config, settings) as (ours, observer):
+        return _ran(app.resync(ours, observer, table), ours, observer)
+
+
+def status(*, config: str | None = None, **settings: Any) -> StatusResult:
+    """How far the target is, how far behind, and which tables are stopped and why."""
+    with _called(config, settings) as (ours, observer):
+        return _of(ours, app.status(ours, observer))
+
+
+def verify(
+    tables: Collection[TableName] = (),
+    *,
+    show: int = 10,
+    repair: bool = False,
+    config: str | None = None,
+    **settings: Any,
+) -> VerifyReport:
+    """Compare the rows of the target with the storage: all tables, or `tables`. `show`: the most rows that differ to
+    return of each table. With `repair` these rows are written as the storage has them. `exit_code` is 5 where rows
+    differ."""
+    with _called(config, settings) as (ours, observer):
+        found = app.verify(ours, observer, tables, show, repairing=Repairing(repair)).scrubbed(ours.scrub)
+        report, error = _of(ours, VerifyReport.of(found)), found.verdict(strict=False)
+        return report if error is None else report.ended_by(error)
+
+
+def inspect(*, config: str | None = None, **settings: Any) -> InspectResult:
+    """What is in a storage, and which settings its changefeed has. Looks at no target."""
+    with _called(config, settings, InspectSettings) as (ours, observer):
+        return _of(ours, app.inspect(ours, observer))
+
+
+def check(*, config: str | None = None, **settings: Any) -> CheckResult:
+    """What a first run needs, a line each. `exit_code` is 5 if it would fail."""
+    with _called(config, settings) as (ours, observer):
+        return _of(ours, app.check(ours, observer))
+
+
+@contextmanager
+def _called(
+    config: str | None, given: dict[str, Any], kind: type[Settings] = Settings
+) -> Iterator[tuple[Settings, CommandObserver]]:
+    if unknown := next((name for name in given if name not in kind.model_fields), None):
+        raise BadConfig(f"{unknown} is not a setting", hint="docs/settings.md lists the settings, with - for _")
+    loaded = load(given, os.environ, config, kind)
+    if len(loaded.several) > 1:
+        raise BadConfig(f"there are several consumers: {', '.join(loaded.several)}", hint="choose one by only=")
+    ours = loaded.settings
+    level = ours.log_level if "log_level" in given else "warning"
+    log = Log(LogSettings(level, ours.log_format, ours.log_file, ours.scrub))
+    observer = CommandObserver(log)
+    try:
+        for note in loaded.notes:
+            observer.tell(note)
+        yield ours, observer
+    finally:
+        observer.close()
+
+
+def _ran(result: RunResult, settings: Settings, observer: CommandObserver) -> RunResult:
+    return _of(settings, result.model_copy(update={"notes": tuple(observer.notes)}))
+
+
+def _of(settings: Settings, result: R) -> R:
+    return result.model_copy(update={"name": settings.name, "upstream": redact(str(settings.upstream_uri))})
