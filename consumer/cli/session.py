@@ -27,6 +27,7 @@ from consumer.model.hints import completed
 from consumer.model.process import lacking, words_of
 from consumer.observe.live import Identity, Live
 from consumer.observe.logs import Log, LogSettings
+from consumer.observe.notify import Notifier
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
 from consumer.ports import Loader
@@ -257,7 +258,11 @@ def _observer(
     places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
     summed_up = settings.log_file is None and settings.log_format == "text" and not endless
     live = Live(_identity(settings, options)) if settings.http or settings.metrics_file else None
-    return CommandObserver(log, with_bar, places, options, summed_up, live=live)
+    notifier = None
+    if settings.notify:
+        whole = scrub or settings.scrub
+        notifier = Notifier(settings.notify, _identity(settings, options), settings.ready_lag, whole, log)
+    return CommandObserver(log, with_bar, places, options, summed_up, live=live, notifier=notifier)
 
 
 def _identity(settings: Settings, options: str) -> Identity:

@@ -356,13 +356,23 @@ class Settings(_OfProtocols):
         flag=False,
     )
     ready_lag: Annotated[float, BeforeValidator(values.duration)] = setting(
-        "10m", "How far the slowest table may be behind while `/readyz` of `--http` says that all is well.", flag=False
+        "10m",
+        "How far the slowest table may be behind while `/readyz` of `--http` says that all is well, and before"
+        " `--notify` tells of it.",
+        flag=False,
     )
     metrics_file: str | None = setting(
         None,
         "Where a command that applies leaves its metrics at its end: a file, as node_exporter's textfile collector"
         " reads them, or the URL of a push gateway (docs/monitoring.md).",
         metavar="FILE|URL",
+    )
+    notify: Annotated[tuple[str, ...], BeforeValidator(values.commands)] = setting(
+        (),
+        "Who is told of each change of state: a command, which gets JSON on stdin, or a URL, which gets it by POST"
+        " (docs/monitoring.md). Can be given several times.",
+        metavar="CMD|URL",
+        several=True,
     )
     enable_profiling: Switch = setting(
         False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.", part="process"

@@ -266,6 +266,11 @@ def pairs(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(_pair(entry) for entry in entries if entry.strip())
 
 
+def commands(value: object) -> tuple[str, ...]:
+    """Commands or URLs: one, or a list."""
+    return tuple(text for text in texts(value, "a command or a URL, or a list of them") if text.strip())
+
+
 def _pair(entry: str) -> tuple[str, str]:
     key, equals, text = entry.partition("=")
     if not equals or not key.strip():

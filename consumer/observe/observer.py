@@ -13,6 +13,7 @@ from consumer.observe.live import Live
 from consumer.observe.logs import Log
 from consumer.observe.meter import Meter
 from consumer.observe.notes import Notes
+from consumer.observe.notify import Notifier
 from consumer.observe.progress_bar import ProgressBar
 from consumer.observe.troubles import Places, Troubles
 from consumer.ports import Observer
@@ -32,8 +33,9 @@ class CommandObserver:
         clock: Callable[[], float] = time.monotonic,
         pulse_seconds: float = 1.0,
         live: Live | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
-        self._log, self.live = log, live
+        self._log, self.live, self._notifier = log, live, notifier
         activity, meter = Activity(clock), Meter(clock)
         self._lines, self._notes = Lines(log, options, summed_up), Notes(log)
         self._bar = ProgressBar(activity, meter.reading, clock) if with_bar else None
@@ -43,7 +45,7 @@ class CommandObserver:
         # In the order in which they write: trouble is over before the line of the step that ended it.
         trouble = Troubles(log, places or Places(), clock)
         self._all: list[Observer] = [activity, meter, heartbeat, trouble, self._lines, self._notes]
-        self._all += [listener for listener in (self._bar, live) if listener is not None]
+        self._all += [listener for listener in (self._bar, live, notifier) if listener is not None]
 
     def _beat(self) -> None:
         self.beat()
@@ -73,6 +75,8 @@ class CommandObserver:
             self._bar.stop()
 
     def close(self) -> None:
-        """Clear the bar, close the log."""
+        """Clear the bar, deliver notifications, close the log."""
         self.close_bar()
+        if self._notifier is not None:
+            self._notifier.close()
         self._log.close()
