@@ -1,0 +1,77 @@
+"""What examples/ holds fits this program: commands, flags, variables, probes; systemd itself checks the units."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from consumer import api
+from consumer.cli.program import COMMANDS
+from consumer.config.settings import Settings
+from consumer.config.spelling import env_of
+from consumer.observe.page import site
+from tests.support.flags import flags_of_settings, own_flags
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+KUBERNETES = list(yaml.safe_load_all((EXAMPLES / "kubernetes.yaml").read_text(encoding="utf-8")))
+UNIT = (EXAMPLES / "storage-consumer.service").read_text(encoding="utf-8")
+
+
+def containers() -> list[dict[str, Any]]:
+    found = []
+    for thing in KUBERNETES:
+        spec = thing["spec"].get("jobTemplate", thing)["spec"]
+        found += spec["template"]["spec"]["containers"]
+    return found
+
+
+def commands() -> list[list[str]]:
+    started = re.findall(r"^ExecStart=\S+ (.*)$", UNIT, re.MULTILINE)
+    return [*(container["args"] for container in containers()), *map(shlex.split, started)]
+
+
+def test_commands_and_their_flags_exist() -> None:
+    known = {command.name: flags_of_settings() | own_flags(command) for command in COMMANDS}
+    assert len(commands()) == 3
+    for name, *words in commands():
+        assert {word for word in words if word.startswith("--")} <= known[name]
+
+
+def test_variables_are_settings() -> None:
+    named = {
+        name for path in EXAMPLES.iterdir() for name in re.findall(r"STORAGE_CONSUMER_\w+", path.read_text("utf-8"))
+    }
+    assert len(named) > 3
+    assert named <= {env_of(field) for field in Settings.model_fields}
+
+
+def test_probes_ask_what_is_served_without_a_token() -> None:
+    served = site([], 1, "token")
+    probes = [value["httpGet"]["path"] for one in containers() for key, value in one.items() if key.endswith("Probe")]
+    assert len(probes) == 3
+    assert set(probes) <= served.open
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for path in EXAMPLES.glob("storage-consumer.*"):
+        text = path.read_text(encoding="utf-8").replace("/usr/local/bin/storage-consumer", "/bin/true")
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", *map(str, tmp_path.iterdir())], capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_functions_and_errors_that_the_dag_names_exist() -> None:
+    dag = (EXAMPLES / "airflow_dag.py").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bapi\.(\w+)", dag))
+    assert named == {"ConsumerError", "once", "verify"}
+    assert named <= set(api.__all__)
