@@ -31,13 +31,15 @@ ArrowTable = Any
 class TargetOptions:
     """Settings that apply to any target. `name` is the consumer name of the progress; `time_zone` the changefeed's, by
     name or offset; `worker_count` bounds the connections to a server. `staged`: rows are to be seen only once `commit`
-    has published them, all rows of a call in one transaction. A target ignores those that it does not need."""
+    has published them, all rows of a call in one transaction. `max_wait`: for how many seconds a step is tried again. A
+    target ignores those that it does not need."""
 
     name: str
     time_zone: str = "UTC"
     worker_count: int = 16
     allow_triggers: bool = False
     staged: bool = False
+    max_wait: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,9 @@ class WriteSession(Protocol):
 class Writer(Protocol):
     """Opens sessions on an executor. Small, picklable."""
 
-    def session(self) -> AbstractContextManager[WriteSession]: ...
+    def session(self, patience: float = 0.0) -> AbstractContextManager[WriteSession]:
+        """`patience`: for how many seconds it waits for what others hold in the target, where that takes more than a
+        moment; then it raises TargetBusy."""
 
 
 class RowPort(Protocol):

@@ -38,7 +38,7 @@ from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
-from consumer.pipeline.resync import check_name, start_over
+from consumer.pipeline.resync import check_name, check_readable, start_over
 from consumer.pipeline.waiting import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
@@ -203,6 +203,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         if (owned := others.owned([table]).get(table)) is not None:
             raise owned
         change = start_over(table, assembly, progress, options, ports.reader, sink)
+        observer.tell(NowDoing(f"reads the files of {table}, before it is emptied"))
+        check_readable(table, change, assembly, progress, options, ports)
         if (owned := others.take({table: None}).get(table)) is not None:
             raise owned
         manager.ledger.empty(table, change)

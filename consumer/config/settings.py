@@ -533,7 +533,8 @@ class Settings(_OfProtocols):
     def target_options(self) -> TargetOptions:
         """What they say to any target."""
         staged = self.consistency is not Consistency.ROW
-        return TargetOptions(self.name, resolved_zone(self.tz), self.worker_count, self.accept_trigger, staged)
+        zone = resolved_zone(self.tz)
+        return TargetOptions(self.name, zone, self.worker_count, self.accept_trigger, staged, self.max_wait)
 
     @property
     def spark(self) -> SparkSettings:

@@ -17,6 +17,7 @@ from consumer.errors import (
     RowsVary,
     StagingUnseen,
     TableError,
+    TargetBusy,
     TooManyBadRows,
 )
 from consumer.model.bad_rows import BadRow
@@ -29,7 +30,7 @@ from consumer.model.steps import LoadRows
 from consumer.model.times import now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.files import put_off
+from consumer.pipeline.files import put_off, wait_for_file
 from consumer.pipeline.snapshot import check_rows, too_large_for_target
 
 NO_COMMIT_TS = Note(
@@ -70,9 +71,9 @@ class LoadResults:
         but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
         done = [quarantine.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
         check_rows(self._context.options, done)
-        self._context.settled([outcome.table for outcome in done], seconds)
         timed = [(outcome, seconds) for outcome in done]
         if self._context.options.batches.consistency is Consistency.SNAPSHOT:
+            self._context.settled([outcome.table for outcome in done], seconds)
             self._held += timed
         else:
             self._publish(timed)
@@ -98,6 +99,7 @@ class LoadResults:
         done = self._commit([outcome for outcome, _ in timed])
         for outcome in done:
             taken = seconds[outcome.task.number]
+            context.settled([outcome.table], taken)
             load, consumer = self._open.pop(outcome.task.number), context.consumers[outcome.table]
             context.round.loaded(load, consumer.read(load, outcome))
             context.loaded.add(outcome.table)
@@ -168,9 +170,12 @@ class LoadResults:
             try:
                 context.tell(NowDoing("records what was loaded"))
                 began = now()
-                recorded = context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
+                recorded = context.ledger.patiently("commit", partial(self._committed, done, change))
                 for outcome in done:
                     context.blocked(outcome.table, (now() - began) / len(done))
+                if isinstance(recorded, TargetBusy):
+                    done = self._put_off(done, recorded)
+                    continue
             except TableError as error:
                 if isinstance(error, LoadFailed) and context.options.batches.consistency is Consistency.SNAPSHOT:
                     raise too_large_for_target(error) from error
@@ -190,6 +195,24 @@ class LoadResults:
             quarantine.tell(context, done)
             break
         return done
+
+    def _committed(self, done: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange | TargetBusy:
+        """What the sink has recorded; or the lock that a table waits for, where the others can go on without it."""
+        try:
+            return self._context.ports.sink.commit(done, change)
+        except TargetBusy as error:
+            apart = self._context.options.batches.consistency is not Consistency.SNAPSHOT
+            if apart and any(str(outcome.table) == error.table for outcome in done):
+                return error
+            raise
+
+    def _put_off(self, done: Sequence[LoadOutcome], error: TargetBusy) -> list[LoadOutcome]:
+        """All but the one that waits, which is loaded again."""
+        for outcome in done:
+            if str(outcome.table) == error.table:
+                self.forget(outcome.task)
+                wait_for_file(self._context, outcome.table, error)
+        return [outcome for outcome in done if str(outcome.table) != error.table]
 
     def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
         """Keep the rows that were quarantined; what to record of them by the tasks' numbers. Tables that have too many

@@ -4,31 +4,47 @@ before anything is dropped."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
+from consumer.ddl.declared import Definition
+from consumer.errors import (
+    BadConfig,
+    CannotBeExact,
+    CheckpointBehind,
+    ConsumerError,
+    CorruptFile,
+    GapFound,
+    Retryable,
+    SchemaDrift,
+)
 from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
 from consumer.model.hints import accept_option, resync_command
+from consumer.model.load import LoadTarget, LoadTask, TableLoad
 from consumer.model.losses import Loss
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
-from consumer.model.steps import ddl_id
+from consumer.model.steps import Window, ddl_id
 from consumer.model.times import tso_to_ms
+from consumer.pipeline.context import Ports
 from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
+from consumer.pipeline.table_consumer import TableConsumer
+from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.gaps import find_gaps, gone_upto
-from consumer.plan.unread import folder_without
+from consumer.plan.unread import Unread, folder_without
+from consumer.plan.windows import plan_load, plan_timeless_load
 from consumer.ports import StorageReader
+from consumer.results import TableResult
 from consumer.target import Sink
 
 _Referred = Callable[[], Mapping[TableName, Collection[str]]]
@@ -70,6 +86,75 @@ def start_over(
         loss = Loss("files of it that were read are gone, or were written anew", "", birth.version, gone)
         change = replace(change, losses={table: {loss.id: loss}})
     return change
+
+
+def check_readable(
+    table: TableName,
+    change: ProgressChange,
+    assembly: Assembly,
+    progress: Progress,
+    options: RoundOptions,
+    ports: Ports,
+) -> None:
+    """Raises what a load behind `change` would meet in the table's files, before the rows are gone that they are to
+    bring back. They are decoded as their own schema files have their columns."""
+    from consumer.changes.folding import Readable  # Arrow is loaded only where it is needed
+
+    if ports.letters is not None and options.rules.bad_row_action(table).quarantines:
+        return
+    progress = progress.after(change)
+    again = assembly_of(ports.reader, assembly.listing, progress, options)
+    unread = TableConsumer(table, again, progress, options, TableResult()).state.unread
+    window, later = Window(progress.table(table).applied_ts, again.checkpoint), set[str]()
+    while tasks := list(_tasks(table, window, [e for e in unread if e.file.path not in later], again, options)):
+        try:
+            for _ in ports.loader.read(Readable(tasks, ports.reader.range_reader())):
+                pass
+            return
+        except CorruptFile as error:
+            file = next((entry.file for entry in unread if entry.file.path == error.path), None)
+            if file is not None and (ports.reader.first_ts(file) or 0) > again.checkpoint:
+                later.add(file.path)  # it is being written
+                continue
+            raise CorruptFile(
+                f"{error.message}; the table was not emptied",
+                hint=f"restore the file and resync again; if nobody can, remove it and load the table without its rows:"
+                f" {resync_command(table)} {accept_option(table)}",
+                table=str(table),
+                path=error.path,
+                line=error.line,
+                holds_rows=error.holds_rows,
+            ) from None
+        except (SchemaDrift, CannotBeExact):
+            return  # what the target makes of its columns and keys, the load alone can say
+
+
+def _tasks(
+    table: TableName, window: Window, unread: Sequence[Unread], assembly: Assembly, options: RoundOptions
+) -> Iterator[LoadTask]:
+    """One for the files of each schema file."""
+    dialect, catalog, order = options.files.dialect, assembly.catalog, options.files.date_order
+    load = (
+        plan_timeless_load(table, window, unread, (), order)
+        if dialect.timeless
+        else plan_load(table, window, unread, {}, (), 1 << 62, order)
+    )
+    schemas = {file.path: file for p in load.files if (file := catalog.schema(p.file.folder)) is not None}
+    for schema in schemas.values():
+        own = replace(load, files=tuple(p for p in load.files if catalog.schema(p.file.folder) == schema))
+        declared = catalog.declared(schema)
+        columns = tuple(
+            replace(column, elements=column.elements or known.elements)
+            for column in schema.columns
+            if not column.hidden and not (known := declared.get(same_name(column.name), Definition())).virtual
+        )
+        names = [column.name for column in columns]
+        primary = [column.name for column in columns if column.is_pk]
+        key = next(iter([primary] if primary else catalog.shape(schema).unique_keys(columns)), ())
+        virtual = tuple(sorted(name for name, known in declared.items() if known.virtual))
+        about = TableLoad(table, shaping=options.rules.shaping_of(table))
+        target = LoadTarget(about, columns, tuple(names), tuple(map(names.index, key)), virtual=virtual)
+        yield TableVersionConsumer(own, catalog, dialect, options.rules).task(0, target, None)
 
 
 def give_up(

@@ -62,7 +62,11 @@ class StatementRunner:
                 if (other := context.others.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
                     self._ignore(statement, other)
                 else:
-                    steps.append((statement, self._step(statement)))
+                    step = self._step(statement)
+                    if at_a_time and step.id in context.progress.ddls:
+                        self._start([(statement, step)], at_a_time)  # begun before: it may wait for a lock
+                        continue
+                    steps.append((statement, step))
                     steps += () if at_a_time else self._run_behind(statement)
                     if len(steps) == size:
                         self._start(steps, at_a_time)

@@ -164,7 +164,8 @@ class Deferred:
         deferral.names, deferral.error, deferral.again = tuple(names), error, again
         deferral.tries += 1
         left = deferral.since + self._seconds - moment
-        deferral.due = moment + max(_SHORTEST_PAUSE, pause(deferral.tries)) if error.may_pass and left > 0 else None
+        wait = min(max(_SHORTEST_PAUSE, pause(deferral.tries)), max(left, 0.0))
+        deferral.due = moment + wait if error.may_pass and left > 0 else None
         return None if deferral.due is None else left
 
     def settled(self, names: Sequence[TableName]) -> None:

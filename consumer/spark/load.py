@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, JobBroken, NoExecutors
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
+from consumer.model.patience import WRITE_SECONDS
 from consumer.ports import Made, Moved, RangeReader, Work, unheard
 from consumer.spark.failures import error_of_job, first_error
 from consumer.spark.settings import SparkSettings
@@ -180,7 +181,9 @@ class SparkLoader:
             return
         (task,) = tasks
         shares, buckets, most = shared_out(groups_of(task), self._cores()), self._buckets(task), self._partitions(task)
-        load = Loading(task, shares, buckets, writer, reader, tell, exchange)
+        # Not to begin anew for a lock of some seconds; the writers that wait one after the other share that time.
+        patience = WRITE_SECONDS / -(-most // self._cores())
+        load = Loading(task, shares, buckets, writer, reader, tell, exchange, patience)
         if exchange is SHUFFLED or len(shares) * buckets > MOST_PARTS:
             results = shuffled(spark, load, most, buckets)
         else:

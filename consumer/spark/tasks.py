@@ -47,6 +47,8 @@ class Loading:
     reader: RangeReader
     moved: Moved = unheard
     exchange: Exchange = SHUFFLED
+    patience: float = 0.0
+    """Of each of its writers."""
 
     @property
     def sources(self) -> int:
@@ -57,7 +59,7 @@ class Loading:
 
     def results(self, rows: Iterator[tuple[int, pa.Buffer]], buckets: int) -> Iterator[bytes]:
         size = (self.task.bytes - self.task.bytes // 2) // max(buckets, 1)
-        return write_buckets(rows, self.task, self.writer, self.moved, size, self.exchange)
+        return write_buckets(rows, self.task, self.writer, self.moved, size, self.exchange, self.patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ def write_buckets(
     moved: Moved = unheard,
     size: int = 0,
     exchange: Exchange = SHUFFLED,
+    patience: float = 0.0,
 ) -> Iterator[bytes]:
     """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete.
 
@@ -159,7 +162,7 @@ def write_buckets(
     nothing is written.
     """
     try:
-        with writer.session() as session:
+        with writer.session(patience) as session:
             for bucket, group in groupby(rows, key=lambda row: row[0]):
                 if bucket < 0:
                     yield from (bytes(body) for _, body in group)

@@ -21,6 +21,7 @@ from consumer.model.bad_rows import BadRow, Quarantine, refused_row
 from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Purpose, Receipt
 from consumer.model.names import same_name, same_names
+from consumer.model.patience import WRITE_SECONDS
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.rules import hidden
 from consumer.model.steps import Window
@@ -166,7 +167,7 @@ class Repair:
     def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> list[BadRow] | None:
         writer = self.sink.writer()
         try:
-            with writer.session() as session:
+            with writer.session(WRITE_SECONDS) as session:
                 receipts = {group: _written(session, rows, group, target) for group, target in targets.items()}
         finally:
             self.sink.end(writer)

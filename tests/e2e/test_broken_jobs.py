@@ -84,8 +84,8 @@ class _Poison:
     def __getattr__(self, name: str) -> object:
         return getattr(self._writer, name)
 
-    def session(self):  # type: ignore[no-untyped-def]
-        context = self._writer.session()
+    def session(self, patience=0.0):  # type: ignore[no-untyped-def]
+        context = self._writer.session(patience)
         session = context.__enter__()
         write = session.write
 

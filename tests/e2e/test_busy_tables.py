@@ -11,12 +11,10 @@ import pymysql
 import pytest
 
 from consumer import app
-from consumer.model import patience
 from consumer.model.actions import Action
-from consumer.model.events import Event, StepFinished
+from consumer.model.events import Event, Retrying, StepFinished
 from consumer.model.names import TableName
 from consumer.results import RunResult
-from consumer.sink.mysql.server import connection
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -26,9 +24,7 @@ _LOCKED = "SELECT * FROM d.t"
 
 
 @pytest.fixture
-def server(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
-    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 1)
-    monkeypatch.setattr(patience, "WRITE_SECONDS", 0.1)
+def server(fresh_mariadb: MariaDb) -> MariaDb:
     return fresh_mariadb
 
 
@@ -108,17 +104,66 @@ def test_a_lock_that_is_let_go_in_time_is_no_error(
     assert server.execute("SELECT v FROM d.t") == [(7,)]
 
 
+class Timed(Recorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: dict[tuple[str, str], float] = {}
+        self.told = 0.0
+
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, StepFinished):
+            self.at[event.row.step, str(event.row.table)] = time.monotonic()
+        if isinstance(event, Retrying):
+            self.told = self.told or time.monotonic()
+
+
+LOCKS = {
+    "a row": ("SELECT * FROM d.t WHERE id = 1 FOR UPDATE", "row", ""),
+    "a row, to be seen with its table": ("SELECT * FROM d.t WHERE id = 1 FOR UPDATE", "table", ""),
+    "a table": ("LOCK TABLES d.t READ", "row", ""),
+    "a table, to be seen as a whole": ("LOCK TABLES d.t READ", "table", ""),
+    "a table that is changed": ("LOCK TABLES d.t READ", "row", "ALTER TABLE `t` ADD INDEX `i`(`v`)"),
+    "a table that is read": (_LOCKED, "row", "ALTER TABLE `t` ADD INDEX `i`(`v`)"),
+    "a table that is kept from readers": ("LOCK TABLES d.t WRITE", "row", "ALTER TABLE `t` ADD INDEX `i`(`v`)"),
+}
+"""What somebody does, the level of consistency, and upstream's statement that comes first."""
+
+
+@pytest.mark.parametrize(("lock", "level", "statement"), LOCKS.values(), ids=list(LOCKS))
+def test_max_wait_is_all_that_a_lock_takes(
+    server: MariaDb, replica: Replica, other: pymysql.Connection, lock: str, level: str, statement: str
+) -> None:
+    other.cursor().execute(lock)
+    if statement:
+        replica.feed.statement("d.t", 20, Action.ADD_INDEX, statement)
+    replica.feed.puts("d.t", 20 if statement else 2, {30: (1, "7")})
+    replica.feed.puts("d.u", 3, {31: (3, "3")})
+    replica.feed.checkpoint(35)
+    seen, began = Timed(), time.monotonic()
+    result = app.once(replica.settings(consistency=level, max_wait="3s"), seen, InlineLoader())
+    assert 3 <= time.monotonic() - began < 6
+    assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
+    assert "d.t" in seen.retries[0]
+    assert "Lock wait timeout" in seen.retries[0]
+    assert seen.told - began < 2.9
+    assert seen.at["load", "d.u"] - began < 2.9
+    other.rollback()
+    other.cursor().execute("UNLOCK TABLES")
+    assert replica.once(consistency=level).exit_code == 0
+    assert server.execute("SELECT v FROM d.t") == [(7,)]
+
+
 @pytest.mark.parametrize("level", ["row", "table"])
 def test_a_target_that_is_slow_to_answer_shows_its_time(
-    server: MariaDb, replica: Replica, other: pymysql.Connection, level: str, monkeypatch: pytest.MonkeyPatch
+    server: MariaDb, replica: Replica, other: pymysql.Connection, level: str
 ) -> None:
-    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 10)
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
-    threading.Timer(2, other.rollback).start()
+    threading.Timer(1.5, other.rollback).start()
     result = replica.once(35, tz="UTC", consistency=level)
-    assert (result.exit_code, replica.seen.retries) == (0, [])
-    _blocked(result, 1.5)
+    assert result.exit_code == 0
+    _blocked(result, 1.0)
     assert replica.once(36, tz="UTC", consistency=level).target_seconds < 0.5
 
 
@@ -129,21 +174,7 @@ def _blocked(result: RunResult, seconds: float) -> None:
     assert max(waited.values(), default=0.0) < 0.9
 
 
-class Timed(Recorder):
-    def __init__(self) -> None:
-        super().__init__()
-        self.at: dict[tuple[str, str], float] = {}
-
-    def tell(self, event: Event) -> None:
-        super().tell(event)
-        if isinstance(event, StepFinished):
-            self.at[event.row.step, str(event.row.table)] = time.monotonic()
-
-
-def test_rows_go_on_beside_a_slow_statement(
-    server: MariaDb, replica: Replica, other: pymysql.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 20)
+def test_rows_go_on_beside_a_slow_statement(server: MariaDb, replica: Replica, other: pymysql.Connection) -> None:
     other.cursor().execute(_LOCKED)
     replica.feed.statement("d.t", 20, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
     replica.feed.puts("d.u", 3, {21: (2, "2")})
@@ -152,7 +183,7 @@ def test_rows_go_on_beside_a_slow_statement(
     replica.feed.checkpoint(35)
     seen = Timed()
     threading.Timer(4, other.rollback).start()
-    result = app.once(replica.settings(tz="UTC", max_wait="1s"), seen, InlineLoader())
+    result = app.once(replica.settings(tz="UTC", max_wait="30s"), seen, InlineLoader())
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (2,), (3,)]
     assert seen.at["load", "d.u"] < seen.at["ddl", "d.t"]

@@ -10,14 +10,14 @@ import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, CorruptFile, SchemaMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.results import RunResult
 from consumer.sink.mysql.progress.store import store
 from tests.servers import MariaDb
-from tests.support.build import VALUE
+from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash
 from tests.support.feed import CREATE, Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -125,7 +125,7 @@ def test_the_table_that_the_target_has_is_made_anew_while_its_rename_is_pending(
     feed.create("d.t", 25)
     feed.puts("d.t", 25, {26: (5, "second life")})
     assert states(replica.once(40)) == {"d.t": "stopped", "d.u": "waits"}
-    assert states(resync(replica)) == {"d.t": "stopped", "d.u": "waits"}
+    refused(replica, CorruptFile, "the table was not emptied")
     damaged.write_bytes(feed._line("d.t", 12, 3, "x"))
     assert resync(replica).exit_code == 0
     assert replica.tables == {"d.t": {5: "second life"}, "d.u": {1: "x", 2: "x", 3: "x"}}
@@ -362,3 +362,37 @@ def test_a_target_without_foreign_keys_makes_both_tables_anew(table: str, tmp_pa
     assert resync(replica, TableName("d", table)).exit_code == 0
     with duckdb.connect(str(file), read_only=True) as connection:
         assert connection.execute(f"SELECT id, v FROM d.{table}").fetchall() == [(1, 1)]
+
+
+DAMAGES = {
+    "cut off": (b'"}]', b""),
+    "of another": (b'"d"', b'"e"'),
+}
+
+
+@pytest.mark.parametrize(("there", "instead"), DAMAGES.values(), ids=list(DAMAGES))
+def test_a_table_is_emptied_only_if_all_of_its_files_can_be_read(
+    there: bytes, instead: bytes, feed: Feed, replica: MemoryReplica
+) -> None:
+    """A file that was read once can have been harmed since."""
+    feed.create("d.t", 10)
+    file = feed.puts("d.t", 10, {11: (1, "1")})
+    feed.statement("d.t", 12, Action.ADD_COLUMN, "ALTER TABLE `t` ADD `w` INT", (ID, VALUE, Column("w", "INT")))
+    assert replica.once(20).exit_code == 0
+    good, rows = file.read_bytes(), replica.tables["d.t"]
+    assert there in good
+    file.write_bytes(good.replace(there, instead))
+    hint = refused(replica, CorruptFile, "the table was not emptied")
+    assert "resync --table d.t --accept-gap-in d.t" in hint
+    file.write_bytes(good)
+    assert resync(replica).exit_code == 0
+    assert replica.tables["d.t"] == rows
+
+
+def test_a_file_that_is_being_written_keeps_no_table_from_a_resync(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    assert replica.once(20).exit_code == 0
+    whole = feed.puts("d.t", 10, {21: (2, "2"), 22: (3, "3")})
+    whole.write_bytes(whole.read_bytes()[:-9])
+    assert resync(replica).exit_code == 0

@@ -30,7 +30,7 @@ class SimulatedWriter:
     """The mark of what the driver had written last when the load began."""
 
     @contextmanager
-    def session(self) -> Iterator[SimulatedSession]:
+    def session(self, patience: float = 0.0) -> Iterator[SimulatedSession]:
         yield SimulatedSession(self)
 
     def __reduce__(self) -> tuple[Any, ...]:

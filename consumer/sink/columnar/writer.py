@@ -137,7 +137,7 @@ class ParquetWriter:
     folder: str
 
     @contextmanager
-    def session(self) -> Iterator[ParquetSession]:
+    def session(self, patience: float = 0.0) -> Iterator[ParquetSession]:
         yield ParquetSession(self.folder)
 
 

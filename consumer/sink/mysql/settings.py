@@ -49,6 +49,8 @@ class MySqlSettings:
     """Rows wait in files, and are written by the transaction that records them."""
     staging: str = ""
     """The folder for these files, where all workers see it; "": where temporary files go."""
+    max_wait: float = 60.0
+    """For how many seconds a step is tried again."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_LIMIT:
@@ -60,6 +62,11 @@ class MySqlSettings:
         hidden = ("password", "password_command")
         shown = (f"{f.name}={('***' if f.name in hidden else getattr(self, f.name))!r}" for f in fields(self))
         return f"MySqlSettings({', '.join(shown)})"
+
+    @property
+    def longest_lock_wait(self) -> float:
+        """For how long one try may wait for what others hold: a part of all that it may take."""
+        return self.max_wait / 4
 
     @property
     def address(self) -> str:

@@ -49,7 +49,7 @@ def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
     settings = MySqlSettings.from_uri(uri, name=options.name, time_zone=options.time_zone)
     bounded = settings.worker_count if "worker-count=" in uri else options.worker_count
     triggers = settings.allow_triggers or options.allow_triggers
-    staged = replace(settings, staged=options.staged)
+    staged = replace(settings, staged=options.staged, max_wait=options.max_wait)
     return MySqlSink(replace(staged, worker_count=bounded, allow_triggers=triggers))
 
 

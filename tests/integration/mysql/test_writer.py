@@ -20,7 +20,6 @@ from consumer.model.load import LoadTarget, Receipt, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.progress.epochs import raise_epoch
 from consumer.sink.mysql.rows.writer import MySqlWriter
-from consumer.sink.mysql.server import connection
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of, write
@@ -206,13 +205,11 @@ def test_a_target_that_stays_away_is_given_up(fresh_mariadb: MariaDb, monkeypatc
     assert 1 <= time.monotonic() - began < 30
 
 
-def test_a_lock_that_is_never_free_is_given_up(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "WRITE_SECONDS", 1.0)
-    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 1)
+def test_a_lock_that_is_never_free_is_given_up(fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, [_ID], "id INT PRIMARY KEY")
     fresh_mariadb.execute("INSERT INTO db.t VALUES (1)")
     with _locked(fresh_mariadb, "SELECT * FROM db.t FOR UPDATE"):
-        job = _start(lambda: write(fresh_mariadb, target, changes(target, puts=[("1",)])))
+        job = _start(lambda: write(fresh_mariadb, target, changes(target, puts=[("1",)]), patience=1.5))
         with pytest.raises(TargetBusy):
             job.result(timeout=60)
 

@@ -94,8 +94,8 @@ def counted(target: LoadTarget, rows: Sequence[tuple[int, Sequence[Any]]]) -> pa
     return pa.table({"n": numbers, **_values(target, [values for _, values in rows])})
 
 
-def write(server: MariaDb, target: LoadTarget, table: pa.Table) -> Receipt:
-    with MySqlWriter(settings_of(server), EPOCH).session() as session:
+def write(server: MariaDb, target: LoadTarget, table: pa.Table, patience: float = 15.0) -> Receipt:
+    with MySqlWriter(settings_of(server), EPOCH).session(patience) as session:
         return session.write(target, table)
 
 

@@ -23,14 +23,14 @@ class Failing:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def session(self) -> object:
+    def session(self, patience: float = 0.0) -> object:
         raise self._error
 
 
 class Dying:
     """A writer that ends its worker."""
 
-    def session(self) -> object:
+    def session(self, patience: float = 0.0) -> object:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 

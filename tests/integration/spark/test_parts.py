@@ -27,7 +27,7 @@ class Counting:
         self._gate = gate
 
     @contextmanager
-    def session(self) -> Iterator[Counting]:
+    def session(self, patience: float = 0.0) -> Iterator[Counting]:
         deadline = time.monotonic() + 60
         while not self._gate.exists() and time.monotonic() < deadline:
             time.sleep(0.05)

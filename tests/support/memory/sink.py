@@ -271,7 +271,7 @@ class MemoryWriter:
     number: int
 
     @contextmanager
-    def session(self) -> Iterator[MemorySession]:
+    def session(self, patience: float = 0.0) -> Iterator[MemorySession]:
         yield MemorySession(_STORES[self.label], self.epoch, self.number)
 
 

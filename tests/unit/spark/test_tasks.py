@@ -32,7 +32,7 @@ class Recorder:
     calls: list[list[tuple[bool, str]]] = field(default_factory=list)
 
     @contextmanager
-    def session(self) -> Iterator[Recorder]:
+    def session(self, patience: float = 0.0) -> Iterator[Recorder]:
         yield self
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:

@@ -161,22 +161,15 @@ class Publisher:
         found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, 1) if paths]
         self.publications = sorted(found, key=lambda one: one.outcome.table)
         self._by_statements: set[int] = set()
-        self._lock_wait = 0
         self._none_by_load_data = False
 
     def prepare(self, cursor: pymysql.cursors.Cursor) -> None:
-        """Before the transaction. The driver waits long for writers that it locks out, but rows may be locked by a
-        reader."""
-        cursor.execute("SELECT @@SESSION.innodb_lock_wait_timeout")
-        (self._lock_wait,) = cursor.fetchone()
-        cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (server.LOCK_WAIT_SECONDS,))
+        """Before the transaction."""
         for one in self.publications:
             one.prepare(cursor)
 
     def clear(self, cursor: pymysql.cursors.Cursor) -> None:
         """Behind it."""
-        with suppress(pymysql.MySQLError):  # another session waits as it should
-            cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (self._lock_wait,))
         for one in self.publications:
             one.clear(cursor)
 
@@ -193,8 +186,15 @@ class Publisher:
     def write(self, cursor: pymysql.cursors.Cursor, epoch: int) -> list[tuple[LoadOutcome, int]]:
         """In the transaction at hand: each outcome, with how many of its rows took the target's defaults. Raises
         NotLoaded, and what `Publication.write` does."""
-        cursor.execute("SELECT @@max_allowed_packet")
-        packet = int(cursor.fetchone()[0])
+        cursor.execute("SELECT @@max_allowed_packet, @@innodb_lock_wait_timeout, @@lock_wait_timeout")
+        packet, *waits = cursor.fetchone()
+        # The driver waits long for writers that it locks out; but here all tables would wait for a reader of one.
+        server.wait_for_locks(cursor, server.SHORT_LOCK_WAIT_SECONDS, server.SHORT_LOCK_WAIT_SECONDS)
+        found = self._written(cursor, epoch, packet)
+        server.wait_for_locks(cursor, *waits)
+        return found
+
+    def _written(self, cursor: pymysql.cursors.Cursor, epoch: int, packet: int) -> list[tuple[LoadOutcome, int]]:
         found = []
         for one in self.publications:
             loads = not self._none_by_load_data and one.number not in self._by_statements

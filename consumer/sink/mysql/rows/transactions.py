@@ -7,28 +7,27 @@ from typing import TypeVar
 
 import pymysql
 
-from consumer.errors import TargetBusy
+from consumer.errors import Retryable
 from consumer.model import patience
+from consumer.model.times import now
 from consumer.sink.mysql.progress.epochs import check_epoch, leave_proof, new_proof
 from consumer.sink.mysql.server import connection as server
 from consumer.sink.mysql.server.connection import connect, greeted, wait_for_locks
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.errors import LOCK_WAIT_TIMEOUT, errno_behind, translate
 from consumer.sink.mysql.settings import MySqlSettings
 
-_SHORT_WAIT_SECONDS = 1
-"""The least that all servers take."""
 T = TypeVar("T")
 
 
 class Transactions:
     """Opens its connection with the first transaction, and again after it was lost. Not for several threads."""
 
-    def __init__(self, settings: MySqlSettings, epoch: int, lane: int, driver: int) -> None:
+    def __init__(self, settings: MySqlSettings, epoch: int, lane: int, driver: int, patience: float = 0.0) -> None:
         self._settings, self._epochs = settings, (epoch, lane, driver)
+        self._patience = min(patience, settings.longest_lock_wait)
         self._proofs: list[int] = []
         self._connection: pymysql.Connection | None = None
         self._lock_wait = 0
-        self._gave_up = False
         self.max_allowed_packet = 0
 
     def run(
@@ -41,21 +40,27 @@ class Transactions:
         """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
         transaction begins. Both must bear being repeated from their start.
 
-        Who is not `patient` waits shortly for locks, and does not try again. So does every transaction once a lock was
-        waited for in vain: of many tables that are locked only the first holds up those behind it for long.
+        What others hold is waited for shortly, and then, where the session has patience, for so long; all transactions
+        behind one that waited in vain wait shortly. Who is not `patient` does not try again.
 
         Raises LeaseHeld at once when the epoch is over, ProgressMoved where the target went back behind it, TargetBusy
         and TargetUnavailable after some seconds, and what `work` raises; then nothing of it has taken effect, but for a
         commit whose answer was lost.
         """
-        proof = new_proof()
-        patient = patient and not self._gave_up
-        wait, seconds = (server.LOCK_WAIT_SECONDS, patience.WRITE_SECONDS) if patient else (_SHORT_WAIT_SECONDS, 0)
-        try:
-            result = patience.patiently(lambda: self._once(table, work, before, proof, wait), seconds)
-        except TargetBusy:
-            self._gave_up |= patient
-            raise
+        proof, since, wait = new_proof(), now(), server.SHORT_LOCK_WAIT_SECONDS
+
+        def met(error: Retryable, _: float) -> None:
+            nonlocal wait
+            left = self._patience - (now() - since)
+            if errno_behind(error) != LOCK_WAIT_TIMEOUT:
+                return
+            if left <= 0:
+                self._patience = 0.0
+                raise error
+            wait = max(wait, min(server.LOCK_WAIT_SECONDS, int(left)))
+
+        seconds = min(patience.WRITE_SECONDS, self._settings.max_wait) if patient else 0
+        result = patience.patiently(lambda: self._once(table, work, before, proof, wait), seconds, met)
         self._proofs.append(proof)
         return result
 
@@ -82,7 +87,7 @@ class Transactions:
             connection = self._open()
             with connection.cursor() as cursor:
                 if wait != self._lock_wait and not _is_tidb(connection):
-                    wait_for_locks(cursor, wait)
+                    wait_for_locks(cursor, wait, wait)
                     self._lock_wait = wait
                 before(cursor)
                 check_epoch(cursor, self._settings.name, *self._epochs)
@@ -100,7 +105,7 @@ class Transactions:
     def _open(self) -> pymysql.Connection:
         if self._connection is None:
             connection = connect(self._settings, "dml", loads=True)
-            self._connection, self._lock_wait = connection, server.LOCK_WAIT_SECONDS
+            self._connection, self._lock_wait = connection, server.LOCK_WAIT_SECONDS  # a session's own
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@max_allowed_packet")
                 self.max_allowed_packet = int(cursor.fetchone()[0])

@@ -59,8 +59,8 @@ class MySqlWriter:
     driver: int = 0
     folder: str = ""
 
-    def session(self) -> closing[MySqlSession]:
-        return closing(MySqlSession(self))
+    def session(self, patience: float = 0.0) -> closing[MySqlSession]:
+        return closing(MySqlSession(self, patience))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class MySqlSession:
     SchemaDrift, TableMissing, CorruptFile, CannotBeExact.
     """
 
-    def __init__(self, writer: MySqlWriter) -> None:
+    def __init__(self, writer: MySqlWriter, patience: float = 0.0) -> None:
         self._settings, self._epoch, self._folder = writer.settings, writer.epoch, writer.folder
-        self._transactions = Transactions(writer.settings, writer.epoch, writer.lane, writer.driver)
+        self._transactions = Transactions(writer.settings, writer.epoch, writer.lane, writer.driver, patience)
         self._local_infile = True
         self._looked: set[TableName] = set()
 

@@ -36,6 +36,8 @@ SESSION_MARK = "@storage_consumer_session"
 _LOOK_MILLISECONDS = 60_000
 LOCK_WAIT_SECONDS = 10
 """Seconds to wait for a row or table that others hold. A waiting statement blocks the target's readers behind it."""
+SHORT_LOCK_WAIT_SECONDS = 1
+"""The first time: then it is told, and others go on. The least that all servers take."""
 _ALL_STATEMENTS = 15
 """Of a Galera node: whichever kind a statement is of, it sees what was committed on any node before it began. The next
 connection may be one to another node, which applies a little later."""
@@ -149,6 +151,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
             f"{settings.address} is a server of {flavor.name}, and only TiDB has marks for changes (write-source)",
             hint="leave write-source out of --downstream-uri",
         )
+    lock_wait = SHORT_LOCK_WAIT_SECONDS if purpose == "ddl" else LOCK_WAIT_SECONDS
     values: dict[str, Any] = {
         "sql_mode": _SQL_MODES[purpose],
         "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
@@ -156,7 +159,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         "unique_checks": 1,
         "sql_select_limit": _NO_LIMIT,  # a cut answer looks like a whole one
         "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
-        "innodb_lock_wait_timeout": LOCK_WAIT_SECONDS,
+        "innodb_lock_wait_timeout": lock_wait,
         "net_read_timeout": SILENCE_SECONDS,
         "net_write_timeout": SILENCE_SECONDS,
         # A statement's own connection goes before the transaction that guards it (see lease.py).
@@ -170,7 +173,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         if settings.write_source:
             values["tidb_cdc_write_source"] = settings.write_source
     else:
-        values |= {"lock_wait_timeout": LOCK_WAIT_SECONDS, "sql_safe_updates": 0, "sql_big_selects": 1}
+        values |= {"lock_wait_timeout": lock_wait, "sql_safe_updates": 0, "sql_big_selects": 1}
         values["sql_quote_show_create"] = 1  # definitions of two sessions are compared
         values["completion_type"] = "NO_CHAIN"  # no COMMIT ends the connection or begins a transaction
         values["default_storage_engine"] = values["default_tmp_storage_engine"] = "InnoDB"  # with transactions
@@ -192,9 +195,9 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
     return [f"SESSION {name} = {literal(value) if isinstance(value, str) else value}" for name, value in values.items()]
 
 
-def wait_for_locks(cursor: pymysql.cursors.Cursor, seconds: int) -> None:
-    """How long the session waits for rows and tables that others hold, from here on. Not for TiDB."""
-    cursor.execute("SET SESSION innodb_lock_wait_timeout = %s, SESSION lock_wait_timeout = %s", (seconds, seconds))
+def wait_for_locks(cursor: pymysql.cursors.Cursor, rows: int, tables: int) -> None:
+    """For how many seconds the session waits for rows and tables that others hold, from here on. Not for TiDB."""
+    cursor.execute("SET SESSION innodb_lock_wait_timeout = %s, SESSION lock_wait_timeout = %s", (rows, tables))
 
 
 def file_session(flavor: str) -> str:

@@ -99,7 +99,7 @@ NOT_TOLD = frozenset({1064, 1193, 1227})
 NOT_A_NAME = frozenset({1267, 1270, 1271, 1300, 3854, 3988})
 """The server's own names are in a character set that cannot spell this one."""
 
-NO_TABLE, BROKEN_VIEW, NO_COLUMN = 1146, 1356, 1054
+NO_TABLE, BROKEN_VIEW, NO_COLUMN, LOCK_WAIT_TIMEOUT = 1146, 1356, 1054, 1205
 _HINTS: dict[type[ConsumerError], str] = {
     TargetUnavailable: "try again once the target answers; nothing is lost",
     TargetBusy: "try again; nothing is lost",
@@ -145,6 +145,12 @@ def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = 
 def errno(error: pymysql.MySQLError) -> int:
     """The error number; 0 (pymysql's own for "not connected") where there is none."""
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
+
+
+def errno_behind(error: ConsumerError) -> int:
+    """The number of the server's error that `error` was raised from."""
+    cause = error.__cause__
+    return errno(cause) if isinstance(cause, pymysql.MySQLError) else 0
 
 
 def _is_full(error: pymysql.MySQLError) -> bool:

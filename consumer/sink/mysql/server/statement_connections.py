@@ -17,7 +17,8 @@ import pymysql
 
 from consumer.errors import TargetBusy
 from consumer.sink.mysql.progress.lease import lock_name
-from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect
+from consumer.sink.mysql.server import connection as server
+from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect, greeted
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 
@@ -65,6 +66,17 @@ class StatementConnections:
             idle, self._idle = self._idle, []
         for _, connection in idle:
             self._close(connection)
+
+    @contextmanager
+    def waiting_longer(self, cursor: pymysql.cursors.Cursor) -> Iterator[None]:
+        """For locks that others hold: what has failed for one would go on failing where it is often taken."""
+        longer = int(min(server.LOCK_WAIT_SECONDS, self._settings.longest_lock_wait))
+        if longer <= server.SHORT_LOCK_WAIT_SECONDS or greeted(cursor.connection).name == "tidb":
+            yield
+            return
+        server.wait_for_locks(cursor, longer, longer)
+        yield
+        server.wait_for_locks(cursor, server.SHORT_LOCK_WAIT_SECONDS, server.SHORT_LOCK_WAIT_SECONDS)
 
     def wait_for_lost(self, cursor: pymysql.cursors.Cursor) -> None:
         """What was sent on connections that are lost, also by another process, comes no more. Raises TargetBusy."""

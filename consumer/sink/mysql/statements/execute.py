@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import pymysql
@@ -116,7 +116,8 @@ def _in_one_session(
                     if plan.resumed:
                         connections.wait_for_lost(cursor)
                     records.check(cursor, plan.step.id)
-                    note = "; ".join(filter(None, (plan.operations.note, _run(cursor, plan, flavor, records))))
+                    with connections.waiting_longer(cursor) if plan.resumed else nullcontext():
+                        note = "; ".join(filter(None, (plan.operations.note, _run(cursor, plan, flavor, records))))
                     ran.append(DdlOutcome(plan.step, note=note))
                     plan = _next(waiting)
             finally:
