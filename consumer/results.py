@@ -530,8 +530,8 @@ class CheckedLine(Model):
     """One thing that was looked at."""
 
     about: str
-    """In a word: storage, changefeed, time zone, tables, target, server, variables, rights, plan, retention, java,
-    spark, disk."""
+    """In a word: storage, changefeed, time zone, tables, target, server, variables, rights, plan, collations,
+    retention, java, spark, disk."""
     verdict: Verdict
     text: str
     fix: OrNull = ""

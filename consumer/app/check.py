@@ -211,11 +211,29 @@ def _plan(found: PlanResult, known: set[str]) -> Iterator[Readiness]:
     for note in found.notes:
         if note not in known:
             yield Readiness("plan", "warn", note)
+    yield from _collations(found)
     loads = [step for step in found.steps if step.kind == "load"]
     statements = sum(step.kind == "ddl" for step in found.steps)
     size = size_text(sum(step.bytes for step in loads))
     text = f"{count_text(statements, 'statement')} and {count_text(len(loads), 'load')} of {size} to come"
     yield Readiness("plan", "ok", text)
+
+
+def _collations(found: PlanResult) -> Iterator[Readiness]:
+    """Which of those that statements name the target does not have. Keys of tables that are there are looked at by the
+    plan."""
+    replaced: dict[str, list[str]] = {}
+    for step in found.steps:
+        for note in step.target.note.split("; ") if step.target is not None else ():
+            if note.startswith(("collation ", "character set ")):
+                replaced.setdefault(note, []).append(str(step.table))
+    for note, tables in replaced.items():
+        text = f"{note} ({some_of(sorted(set(tables)))})"
+        yield Readiness(
+            "collations", "warn", text, "keys stay apart as upstream; texts may sort otherwise (docs/ddl.md)"
+        )
+    if not replaced:
+        yield Readiness("collations", "ok", "the target has those of all statements to come, or compares bytes")
 
 
 def _java() -> Iterator[Readiness]:

@@ -21,6 +21,7 @@ from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
+from consumer.model.texts import some_of
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
@@ -212,7 +213,7 @@ def _older_tables(assembly: Assembly) -> list[str]:
 
 def _older(assembly: Assembly) -> Iterator[str]:
     if older := _older_tables(assembly):
-        shown = ", ".join(older[:_SHOWN]) + (", ..." if len(older) > _SHOWN else "")
+        shown = some_of(older, _SHOWN)
         yield (
             f"tables that are older than the changefeed, and that no statement in the storage makes ({len(older)}):"
             f" {shown}; the target must hold them before: load an export with `load-export`, and leave --start-ts out"

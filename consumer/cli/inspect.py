@@ -21,8 +21,8 @@ from consumer.results import Detected, InspectedTable, InspectResult
 
 _HEADINGS = ("table", "versions", "DDL", "files", "bytes", "partitions", "dispatchers", "dates", "")
 _TIMES = ("first row", "last row")
-_ALWAYS = 5
-"""So many columns are shown whatever they hold."""
+_FIRST, _ALWAYS = (0, 3, 4, 2, 8), 3
+"""The columns that are shown without -v, and how many of them whatever they hold."""
 _NUMBERS = range(1, 7)
 TimeRange = Annotated[
     bool,
@@ -42,8 +42,8 @@ Toml = Annotated[
     settings=InspectSettings,
 )
 def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False) -> int:
-    """Print what is in the storage: checkpoint, tables, the changefeed's options as the files show them, what is wrong,
-    and how to start. Needs no target and no other setting."""
+    """Print what is in the storage: checkpoint, tables, what is wrong, and how to start; with -v the changefeed's
+    options as the files show them too. Needs no target and no other setting."""
     from consumer import app
 
     result = app.inspect(call.settings, call.observer, time_range)
@@ -51,28 +51,31 @@ def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False)
         raise BadConfig(next(iter(result.findings), "there is nothing that TiCDC writes"))
     # As `once` ends there: a changefeed may still begin in this place.
     code = CheckpointMissing.exit_code if result.checkpoint_ts is None and not result.tables else 0
-    as_text = partial(print, result.toml) if toml else partial(print_inspected, result)
+    as_text = partial(print, result.toml) if toml else partial(print_inspected, result, call.settings.verbose)
     return call.show(result, as_text, code)
 
 
-def print_inspected(result: InspectResult) -> None:
-    """Totals, a line a table, the changefeed's options, what is wrong, how to start."""
+def print_inspected(result: InspectResult, verbose: bool) -> None:
+    """Totals, what is wrong, a line for each table, how to start. `verbose`: all that the files show."""
     files, size = sum(t.files for t in result.tables), sum(t.bytes for t in result.tables)
     out(f"upstream    {result.upstream}")
     shown = f"{time_text(result.checkpoint_ts)} ({result.checkpoint_ts})" if result.checkpoint_ts else "not known"
     out(f"checkpoint  {shown}")
     out(f"content     {count_text(len(result.tables), 'table')}, {count_text(files, 'data file')}, {size_text(size)}")
     for name, text in _options(result.changefeed):
-        out(f"{name:<12}{text}")
+        if verbose or name == "rows":
+            out(f"{name:<12}{text}")
     zone = "not in the files: --tz is the changefeed's time zone"
     out(f"time zone   {zone}, UTC below" if "--tz UTC" in result.command else f"time zone   {zone}")
-    if result.tables:
-        out()
-        _print_tables(result.tables)
     for finding in result.findings:
         out(f"finding: {finding}")
+    if result.tables:
+        out()
+        _print_tables(result.tables, verbose)
     if result.toml and result.tables:
-        out("", "# changefeed.toml", *result.toml.split("\n"), "", result.command)
+        if verbose:
+            out("", "# changefeed.toml", *result.toml.split("\n"))
+        out("", "to start:", result.command)
         for line in masked_note([result.command]):
             out(line)
 
@@ -102,9 +105,9 @@ def _shown(terminator: bytes) -> str:
     return repr(terminator).removeprefix("b").strip("'")
 
 
-def _print_tables(tables: tuple[InspectedTable, ...]) -> None:
-    """A line for each table; on a terminal their times stand apart, and what no table has takes no room, so that most
-    of them fit into 80 columns."""
+def _print_tables(tables: tuple[InspectedTable, ...], verbose: bool) -> None:
+    """A line for each table; what no table has takes no room. On a terminal their times stand apart, so that most lines
+    fit into 80 columns."""
     rows = []
     for table in tables:
         dates = " to ".join(dict.fromkeys(filter(None, (table.first_date, table.last_date))))
@@ -112,15 +115,16 @@ def _print_tables(tables: tuple[InspectedTable, ...]) -> None:
         row += [_count(table.partitions), _count(table.dispatchers), dates, "" if table.exists else "dropped"]
         rows.append(row)
     times = [[_time(table.first_ts), _time(table.last_ts)] for table in tables]
-    with_times = any(map(any, times))
-    if not sys.stdout.isatty():
-        all_of_it = [[*row, *time] for row, time in zip(rows, times, strict=True)] if with_times else rows
-        print_table([*_HEADINGS, *_TIMES * with_times], all_of_it, numbers=_NUMBERS)
-        return
-    used = [number for number, cells in enumerate(zip(*rows, strict=True)) if number < _ALWAYS or any(cells)]
+    used = [
+        n for n in (range(len(_HEADINGS)) if verbose else _FIRST) if n in _FIRST[:_ALWAYS] or any(r[n] for r in rows)
+    ]
     numbers = [place for place, number in enumerate(used) if number in _NUMBERS]
-    print_table([_HEADINGS[number] for number in used], [[row[number] for number in used] for row in rows], numbers)
-    if with_times:
+    headings, shown = [_HEADINGS[number] for number in used], [[row[number] for number in used] for row in rows]
+    with_times, apart = any(map(any, times)), sys.stdout.isatty()
+    if with_times and not apart:
+        headings, shown = [*headings, *_TIMES], [[*row, *time] for row, time in zip(shown, times, strict=True)]
+    print_table(headings, shown, numbers)
+    if with_times and apart:
         out()
         print_table(["table", *_TIMES], [[row[0], *time] for row, time in zip(rows, times, strict=True)])
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from textwrap import wrap
+from typing import Literal, TextIO
 
 from consumer.config.secrets import MASK
 from consumer.errors import BadConfig
@@ -20,6 +23,9 @@ from consumer.model.times import time_text
 from consumer.results import Result, RunResult, TableResult, TableStatus
 
 MOST_ROWS = 500
+_BETWEEN = "   "
+"""What stands between the columns of a table."""
+_COMMAND = "storage-consumer "
 _SHOWN = 0.1
 """Seconds that are worth a word."""
 _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
@@ -47,12 +53,27 @@ def readers_may_leave() -> Iterator[None]:
 def say(*lines: str) -> None:
     """Lines on stderr, where there is somebody to read them: whoever has left changes no exit code."""
     with suppress(OSError):
-        print(*map(visible, lines), sep="\n", file=sys.stderr, flush=True)
+        print(*_fitted(lines, sys.stderr), sep="\n", file=sys.stderr, flush=True)
 
 
 def out(*lines: str) -> None:
     """Lines on stdout, for a person."""
-    print(*map(visible, lines), sep="\n")
+    print(*_fitted(lines, sys.stdout), sep="\n")
+
+
+def _fitted(lines: Iterable[str], stream: TextIO) -> Iterator[str]:
+    """On a terminal, lines that are longer than it is wide are broken between words: it would break them anywhere. A
+    command stays whole, in a line of its own: it is to be pasted."""
+    width = shutil.get_terminal_size().columns if stream is not None and stream.isatty() else sys.maxsize
+    for line in map(visible, lines):
+        sentence, command, more = line.partition(_COMMAND)
+        if len(line) <= width or not sentence.strip():
+            yield line
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from wrap(sentence, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        if command:
+            yield indent + command + more
 
 
 def table_text(table: TableName, target_table: str) -> str:
@@ -81,13 +102,22 @@ def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Colle
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=sys.stdout)
+    words = [
+        max(len(word) for cell in cells for word in (*cell.split(), "")) for cells in zip(headings, *rows, strict=True)
+    ]
+    if sum(words) + len(_BETWEEN) * (len(words) - 1) > console.width:
+        for name, *cells in rows:
+            pairs = (f"{heading} {cell}" for heading, cell in zip(headings[1:], cells, strict=True) if cell)
+            out(name, "  " + ", ".join(pairs))
+        return
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for position, heading in enumerate(headings):
         is_number = position in numbers
-        table.add_column(heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+        side: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(heading, justify=side, min_width=words[position], no_wrap=is_number)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console = Console(file=sys.stdout)
     with console.capture() as drawn:
         console.print(table)
     print(drawn.get(), end="")

@@ -62,7 +62,7 @@ def parse_expression(text: str) -> Expression:
     try:
         found = parser.sum()
     except RecursionError:
-        raise NotUnderstood(f"more parentheses in each other than are looked into: {text[:_SHOWN]} ...") from None
+        raise NotUnderstood(f"more parentheses in each other than are looked into: {text[:_SHOWN]} ..") from None
     if parser.peek() is not None:
         raise NotUnderstood(text)
     return found

@@ -11,8 +11,8 @@ def one_line(text: str) -> str:
 
 
 def cut(text: str, most: int = 1000) -> str:
-    """`text`, or its first `most` characters and `` ...``."""
-    return text if len(text) <= most else text[:most] + " ..."
+    """`text`, or its first `most` characters and `` ..``."""
+    return text if len(text) <= most else text[:most] + " .."
 
 
 def visible(line: str) -> str:

@@ -12,6 +12,7 @@ from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, State
 from consumer.model.rules import NONE_NAMED, NamedTables
+from consumer.model.texts import some_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.plan.survey import is_new_architecture, shares_partitions
@@ -28,7 +29,7 @@ def notes(
     """What differs from the storage of one changefeed, and what does not fit the progress."""
     unknown = assembly.listing.unknown
     if unknown:
-        shown = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
+        shown = some_of(unknown, SHOWN)
         text = f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
         yield Note(NoteKind.UNKNOWN_PATHS, text, count=len(unknown))
     tables = [name for name in assembly.catalog.by_table if name.table]
@@ -109,7 +110,6 @@ def _statements(assembly: Assembly, progress: Progress) -> Iterator[Note]:
         if place.state is State.EMPTYING:
             yield Note(NoteKind.EMPTIED_TABLE, f"{name}: the target's table is dropped first: {place.reason}", name)
     if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
-        shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
-        more = ", ..." if len(overdue) > SHOWN else ""
-        text = f"{len(overdue)} statements are older than the progress and were not executed: {shown}{more}"
+        shown = some_of([f"{file.name} {file.version}" for file in overdue], SHOWN)
+        text = f"{len(overdue)} statements are older than the progress and were not executed: {shown}"
         yield Note(NoteKind.STATEMENT, text, count=len(overdue))

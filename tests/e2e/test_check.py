@@ -42,6 +42,7 @@ def test_a_storage_and_a_target_that_are_in_order(shop: Shop) -> None:
         "target",
         "progress",
         "plan",
+        "collations",
         "java",
         "spark",
         "disk",

@@ -111,6 +111,18 @@ def test_a_replay_beyond_the_checkpoint_is_for_later(cli: CommandLine) -> None:
     assert "try again" in left.json["hint"]
 
 
+def test_a_replay_that_begins_above_the_checkpoint_is_for_later(cli: CommandLine) -> None:
+    """Nothing would be applied, and the range would count as done."""
+    left = cli.run("replay", "--from-ts", str(CHECKPOINT + 1), "--json")
+    assert left.code == 4
+    assert (
+        "--from-ts is 2026-11-21T06:01:21.857Z (470611625733521410), above the storage's checkpoint"
+        in left.json["error"]
+    )
+    assert "run again once TiCDC is past it" in left.json["hint"]
+    assert cli.run("replay", "--from-ts", str(CHECKPOINT), "--json").code == 0
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -119,6 +131,7 @@ def test_a_replay_beyond_the_checkpoint_is_for_later(cli: CommandLine) -> None:
         (("--to-ts", "2026-11-21 06:01:20", "--tz", "System"), "does not say its time zone"),
         (("--to-ts", "2026-10-25 02:30:00", "--tz", "Europe/Berlin"), "the clocks of Europe/Berlin were turned"),
         (("--start-ts", "20"), "replay begins at --from-ts"),
+        (("--from-ts", "2199-01-01T00:00:00Z"), "above the storage's checkpoint of 2026-11-21"),
         (("--from-ts", "1" * 18, "--name", "n" * 60), "is too long for a replay"),
     ],
 )

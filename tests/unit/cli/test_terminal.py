@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
 
+from consumer.cli import text
 from consumer.model.events import Note, NoteKind, RoundStarted, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
@@ -63,3 +65,26 @@ def test_elsewhere_there_are_lines(app: FakeApp, capsys: pytest.CaptureFixture[s
     app.action = work
     assert exit_code("once", "--upstream-uri", UPSTREAM) == 0
     assert "load finished table=a.b" in capsys.readouterr().err
+
+
+NAME = "shop.a_table_whose_name_is_rather_long -> replica.and_another_name"
+PATH = "/data/storage/shop/carts/470611625733521409/2026-11-21/CDC00000000000000000001.json"
+COMMAND = "storage-consumer once --accept-gap-in shop.carts --upstream-uri 'file:///data/storage?protocol=canal-json'"
+
+
+@pytest.mark.parametrize("columns", [50, 80, 150])
+def test_no_word_is_broken_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    cells = ["shop.carts", NAME, *(f"{number:,}" for number in range(10**6, 10**6 + 6)), "2026-11-21T06:01:13.918Z"]
+    headings = ["first", "table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to"]
+    text.print_table(headings, [cells], numbers=range(2, 8))
+    text.out(
+        f"shop.carts is stopped: {PATH}:1: the line is not JSON, and it may be cut off", f"  restore it, or: {COMMAND}"
+    )
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+    words = {word.strip(",") for line in shown for word in line.split()}
+    assert {*cells[0].split(), *NAME.split(), *cells[2:], f"{PATH}:1:", "JSON"} <= words
+    assert [line[-len(COMMAND) :] for line in shown if "storage-consumer" in line] == [COMMAND]
+    assert all(len(line) <= columns for line in shown if PATH not in line and COMMAND not in line and NAME not in line)
