@@ -249,6 +249,7 @@ GROUPS = {
         paths=(
             "faults/test_faults.py::test_a_server_of_snapshots_is_right_after_it",
             "faults/test_faults.py::test_a_file_is_right_after_it",
+            "e2e/test_busy_tables.py::test_max_wait_is_all_that_a_lock_takes",
             "e2e/test_fail_over.py",
             "e2e/test_full_disk.py",
             "integration/mysql/test_trash.py::test_a_death_before_any_statement_ends_the_same",

@@ -335,7 +335,7 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     """An error as a person reads it: one line, and one that says what to do."""
     say(f"storage-consumer: {scrub(sentence)}")
     if hint:
-        lines = scrub(f"  {hint}").split("\n")
+        lines = scrub("  " + hint.replace("\n", "\n  ")).split("\n")
         say(*lines, *masked_note(lines))
 
 

@@ -214,7 +214,7 @@ def way_back(name: TableName, table: TableResult | TableStatus, options: str) ->
     """What to do about a stopped table. To make it anew from the storage does not help past a refused statement or a
     file that is damaged or missing, which it would meet again, nor where a setting is wrong."""
     if table.hint:
-        yield from f"  {completed(table.hint, options)}".split("\n")
+        yield from (f"  {line}" for line in completed(table.hint, options).split("\n"))
     again = any(text in table.hint for text in (resync_command(name), AS_FILES_SHOW, ACCEPT_LOSS))
     past = table.version or again
     if table.resync and not past:

@@ -16,8 +16,9 @@ _PLAIN = re.compile(r"[^`.]+")
 _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
 _ARGUMENT = r"""(?:\$?'(?:[^']|'"'"')*'|[^\s']+)"""
 _COMMAND = re.compile(
-    rf"storage-consumer (?:(?:resync|retry|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?"
-    rf"(?: {_ACCEPT_GAP_IN} {_ARGUMENT})?|forget --name {_ARGUMENT} --yes|once {_ACCEPT_GAP_IN} {_ARGUMENT})"
+    rf"(?P<command>storage-consumer (?:(?:resync|retry|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?"
+    rf"(?: {_ACCEPT_GAP_IN} {_ARGUMENT})?|forget --name {_ARGUMENT} --yes|once {_ACCEPT_GAP_IN} {_ARGUMENT}))"
+    r"(?P<more>[;,.]?\s+(?=\S))?"
 )
 ACCEPT_LOSS = f"storage-consumer once {_ACCEPT_GAP_IN}"
 """In a hint of those who do not know the table: `about_table` puts it behind."""
@@ -125,8 +126,13 @@ def in_a_replay(hint: str) -> str:
 
 
 def completed(hint: str, options: str) -> str:
-    """`hint` with the call's own flags behind each command, so that it works as it is pasted."""
-    return _COMMAND.sub(lambda found: f"{found[0]} {_options_for(found[0], options)}".rstrip(), hint)
+    """`hint` with the call's own flags behind each command, which ends its line, so that it works as it is pasted."""
+
+    def whole(found: re.Match[str]) -> str:
+        command = f"{found['command']} {_options_for(found['command'], options)}".rstrip()
+        return command + ("\n" if found["more"] else "")
+
+    return _COMMAND.sub(whole, hint)
 
 
 def _options_for(command: str, options: str) -> str:

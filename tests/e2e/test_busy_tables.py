@@ -15,7 +15,7 @@ from consumer.model.actions import Action
 from consumer.model.events import Event, Retrying, StepFinished
 from consumer.model.names import TableName
 from consumer.results import RunResult
-from tests.servers import MariaDb
+from tests.servers import SqlServer
 from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -24,12 +24,13 @@ _LOCKED = "SELECT * FROM d.t"
 
 
 @pytest.fixture
-def server(fresh_mariadb: MariaDb) -> MariaDb:
-    return fresh_mariadb
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    found: SqlServer = request.getfixturevalue(getattr(request, "param", "fresh_mariadb"))
+    return found
 
 
 @pytest.fixture
-def replica(server: MariaDb, tmp_path: Path) -> Replica:
+def replica(server: SqlServer, tmp_path: Path) -> Replica:
     """d.t and d.u, with one row each."""
     feed = Feed(tmp_path / "storage")
     feed.folder.mkdir()
@@ -44,14 +45,14 @@ def replica(server: MariaDb, tmp_path: Path) -> Replica:
 
 
 @pytest.fixture
-def other(server: MariaDb) -> Iterator[pymysql.Connection]:
+def other(server: SqlServer) -> Iterator[pymysql.Connection]:
     """Somebody's forgotten transaction."""
     found = server.connect(autocommit=False)
     yield found
     found.close()
 
 
-def test_a_statement_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: pymysql.Connection) -> None:
+def test_a_statement_that_waits_for_a_lock(server: SqlServer, replica: Replica, other: pymysql.Connection) -> None:
     other.cursor().execute(_LOCKED)
     replica.feed.statement("d.t", 20, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
     replica.feed.puts("d.t", 20, {22: (2, "2")})
@@ -69,7 +70,7 @@ def test_a_statement_that_waits_for_a_lock(server: MariaDb, replica: Replica, ot
     assert server.execute("SELECT id FROM d.t FORCE INDEX (i) ORDER BY id") == [(1,), (2,)]
 
 
-def test_a_load_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: pymysql.Connection) -> None:
+def test_a_load_that_waits_for_a_lock(server: SqlServer, replica: Replica, other: pymysql.Connection) -> None:
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
     replica.feed.puts("d.u", 3, {31: (3, "3")})
@@ -84,7 +85,7 @@ def test_a_load_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: 
 
 
 def test_a_lock_that_is_let_go_in_time_is_no_error(
-    server: MariaDb, replica: Replica, other: pymysql.Connection
+    server: SqlServer, replica: Replica, other: pymysql.Connection
 ) -> None:
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
@@ -130,9 +131,10 @@ LOCKS = {
 """What somebody does, the level of consistency, and upstream's statement that comes first."""
 
 
+@pytest.mark.parametrize("server", ["fresh_mariadb", "fresh_mysql"], indirect=True)
 @pytest.mark.parametrize(("lock", "level", "statement"), LOCKS.values(), ids=list(LOCKS))
 def test_max_wait_is_all_that_a_lock_takes(
-    server: MariaDb, replica: Replica, other: pymysql.Connection, lock: str, level: str, statement: str
+    server: SqlServer, replica: Replica, other: pymysql.Connection, lock: str, level: str, statement: str
 ) -> None:
     other.cursor().execute(lock)
     if statement:
@@ -142,7 +144,7 @@ def test_max_wait_is_all_that_a_lock_takes(
     replica.feed.checkpoint(35)
     seen, began = Timed(), time.monotonic()
     result = app.once(replica.settings(consistency=level, max_wait="3s"), seen, InlineLoader())
-    assert 3 <= time.monotonic() - began < 6
+    assert 3 <= time.monotonic() - began < 8
     assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
     assert "d.t" in seen.retries[0]
     assert "Lock wait timeout" in seen.retries[0]
@@ -156,7 +158,7 @@ def test_max_wait_is_all_that_a_lock_takes(
 
 @pytest.mark.parametrize("level", ["row", "table"])
 def test_a_target_that_is_slow_to_answer_shows_its_time(
-    server: MariaDb, replica: Replica, other: pymysql.Connection, level: str
+    server: SqlServer, replica: Replica, other: pymysql.Connection, level: str
 ) -> None:
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
@@ -174,7 +176,7 @@ def _blocked(result: RunResult, seconds: float) -> None:
     assert max(waited.values(), default=0.0) < 0.9
 
 
-def test_rows_go_on_beside_a_slow_statement(server: MariaDb, replica: Replica, other: pymysql.Connection) -> None:
+def test_rows_go_on_beside_a_slow_statement(server: SqlServer, replica: Replica, other: pymysql.Connection) -> None:
     other.cursor().execute(_LOCKED)
     replica.feed.statement("d.t", 20, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
     replica.feed.puts("d.u", 3, {21: (2, "2")})

@@ -39,8 +39,8 @@ def test_a_statement_is_recorded_for_a_table_or_a_database(database: str, table:
     assert words[5:] == shlex.split(OPTIONS)
 
 
-def test_what_follows_a_command_stays_behind_its_flags() -> None:
+def test_what_follows_a_command_stands_in_a_line_of_its_own() -> None:
     hint = f"{skip_ddl_command(TableName('a', 'b'), 7)}; with action = 'rename' the target keeps it"
     assert completed(hint, "--name x") == (
-        "storage-consumer skip-ddl --table a.b --version 7 --name x; with action = 'rename' the target keeps it"
+        "storage-consumer skip-ddl --table a.b --version 7 --name x\nwith action = 'rename' the target keeps it"
     )
