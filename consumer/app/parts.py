@@ -226,18 +226,17 @@ def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
 
 
 def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
-    stopped = [name for name, result in manager.results.items() if result.state == "stopped"]
-    context = manager.context
-    if stopped and context is not None:
-        anew = offered(manager.ports.sink, stopped, context.assembly, context.progress, manager.options)
-        for name in stopped:
-            manager.results[name].resync = name in anew
-    progress = manager.ledger.progress
+    context, progress = manager.context, manager.ledger.progress
     for name in progress.lacking | progress.accepted:
         result = manager.results.setdefault(name, TableResult(watermark=progress.table(name).applied_ts))
         if rows := progress.bad_rows.get(name):
             result.quarantined, result.bad_row = len(rows), first_of(rows.values())
         result.accepted = AcceptedLoss.of(progress.losses.get(name, {}).values())
+    again = [name for name, result in manager.results.items() if result.state == "stopped" or result.accepted]
+    if again and context is not None:
+        anew = offered(manager.ports.sink, again, context.assembly, context.progress, manager.options)
+        for name in again:
+            manager.results[name].resync = name in anew
     for name, result in manager.results.items():
         result.target_table = manager.options.rules.naming.other(name)
     reasons = {} if context is None else context.deferred.reasons()

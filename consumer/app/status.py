@@ -59,8 +59,8 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
     progress = progress.after(copied_files(ports.reader, listing, progress, {}))
     assembly = Assembly.of(listing, progress, options.rules.wanted)
     check_begun(options.rules.naming, assembly, progress)
-    stopped = [row.table for row in found.unwell if row.state == "stopped"]
-    anew = offered(ports.sink, stopped, assembly, progress, options)
+    again = [row.table for row in found.unwell if row.state == "stopped" or row.accepted]
+    anew = offered(ports.sink, again, assembly, progress, options)
     gone = all_gone(ports.sink, assembly, progress, options)
     tables = [row for row in table_statuses(progress, anew) if row.table not in gone]
     tables += [

@@ -197,8 +197,10 @@ def lacking_lines(name: TableName, table: TableResult | TableStatus, options: st
         yield f"  once that is mended: {completed(retry_command(name), options)}"
     for loss in table.accepted:
         yield f"{name}: accepted as lost: {loss.sentence()}"
-    if table.accepted and not is_replay(of.name or ""):
+    if table.accepted and table.resync:
         yield f"  once nothing is missing: {completed(resync_command(name), options)}"
+    elif table.accepted and not is_replay(of.name or ""):
+        yield "  the storage cannot load it again: load an export of it with `load-export` and its --table"
 
 
 def masked_note(lines: Iterable[str]) -> Iterable[str]:

@@ -19,13 +19,15 @@ from consumer.model.times import tso_to_ms
 @dataclass(frozen=True, slots=True)
 class Definition:
     """One column as a statement declares it. `bits` is its default where that is written as a number or bit string,
-    `computed`: its default is an expression, which the schema file gives as if it were a text."""
+    `computed`: its default is an expression, which the schema file gives as if it were a text. `literal` is a default
+    other than NULL where that is a text, a whole number or the statement's moment, else MORE."""
 
     generated: bool = False
     virtual: bool = False
     elements: tuple[str, ...] = ()
     bits: int | None = None
     computed: bool = False
+    literal: str | None = None
 
 
 _PLAIN = Definition()
@@ -119,8 +121,23 @@ def _definition(column: ColumnDefinition) -> Definition:
     virtual = generated and not (column.has("STORED") or column.has("PERSISTENT"))
     at = column.find("DEFAULT")
     default = () if at is None else tokens[at + 1 : at + 3]
-    found = Definition(generated, virtual, elements, _bits(default), at is not None and _is_computed(tokens, at + 1))
+    computed = at is not None and _is_computed(tokens, at + 1)
+    found = Definition(generated, virtual, elements, _bits(default), computed, _literal(tokens, at))
     return _PLAIN if found == _PLAIN else found  # most are: one for all
+
+
+MORE = "\0"
+"""In place of a default: one that is not told here."""
+
+
+def _literal(tokens: Tokens, at: int | None) -> str | None:
+    if at is None or at + 1 >= len(tokens) or tokens[at + 1].word == "NULL":
+        return None
+    first = tokens[at + 1]
+    if first.kind is TokenKind.STRING:
+        return string_value(first)
+    text = "".join(token.text for token in tokens[at + 1 : at + 3]) if first.text == "-" else first.text
+    return text if _NOW.fullmatch(text) or _WHOLE.fullmatch(text) else MORE
 
 
 def _is_computed(tokens: Tokens, at: int) -> bool:
@@ -142,6 +159,7 @@ def _bits(tokens: Tokens) -> int | None:
 
 
 _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
+_WHOLE = re.compile(r"-?\d+")
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
 _NUMERIC_ZERO = frozenset({Family.INTEGER, Family.BIT, Family.YEAR, Family.DECIMAL, Family.FLOAT, Family.DOUBLE})
 
@@ -153,9 +171,15 @@ class NotExact(Exception):
 def backfill_text(column: Column, definition: Definition, version: int, zone: tzinfo) -> str | None:
     """The default of `column` as canal-JSON writes values, but with labels, and texts for bytes; or as MySQL does the
     zero of its type. None is NULL. `version` says when CURRENT_TIMESTAMP was, `zone` where. Raises NotExact."""
-    if column.default is None:
-        return None if column.nullable else _zero(column)
-    return _default(column, definition, column.default, version, zone)
+    if column.default is not None:
+        return _default(column, definition, column.default, version, zone)
+    if (text := definition.literal) is not None:  # TiCDC's schema files had no defaults before v6.5.3 and v7.1.1
+        now = column.family in _TIMES and _NOW.fullmatch(text)
+        whole = column.family is Family.INTEGER and _WHOLE.fullmatch(text)
+        if text == MORE or not (now or whole or column.family is Family.TEXT or column.labelled):
+            raise NotExact("its default, which the schema files of this release of TiCDC do not have")
+        return _default(column, definition, text, version, zone)
+    return None if column.nullable else _zero(column)
 
 
 def _zero(column: Column) -> str:

@@ -30,7 +30,7 @@ def table_missing(request: LoadRequest, create: str) -> TableMissing:
     schema file allows, in the target's words."""
     return TableMissing(
         f"the target has no table {request.name}: it is older than the changefeed, or it was dropped there",
-        hint=f"restore it from a snapshot, or create it empty where it was empty upstream:\n{create};",
+        hint=f"load it from an export with `load-export`, or create it empty where it was empty upstream:\n{create};",
         table=str(request.table),
     )
 

@@ -116,7 +116,8 @@ def _default(column: Column, definition: object) -> str | None:
     if getattr(definition, "computed", False) or getattr(definition, "virtual", False):
         return _UNKNOWN
     if column.default is None:
-        return None if column.nullable else _UNKNOWN
+        known = column.nullable and getattr(definition, "literal", None) is None
+        return None if known else _UNKNOWN
     is_whole = column.family is Family.INTEGER and _WHOLE.fullmatch(column.default)
     return column.default if is_whole else _UNKNOWN
 

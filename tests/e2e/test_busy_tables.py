@@ -11,6 +11,7 @@ import pymysql
 import pytest
 
 from consumer import app
+from consumer.errors import TargetBusy
 from consumer.model.actions import Action
 from consumer.model.events import Event, Retrying, StepFinished
 from consumer.model.names import TableName
@@ -154,6 +155,18 @@ def test_max_wait_is_all_that_a_lock_takes(
     other.cursor().execute("UNLOCK TABLES")
     assert replica.once(consistency=level).exit_code == 0
     assert server.execute("SELECT v FROM d.t") == [(7,)]
+
+
+def test_a_resync_waits_no_longer_for_a_lock(server: SqlServer, replica: Replica, other: pymysql.Connection) -> None:
+    other.cursor().execute(_LOCKED)
+    seen, began = Recorder(), time.monotonic()
+    with pytest.raises(TargetBusy, match="Lock wait timeout"):
+        app.resync(replica.settings(max_wait="2s"), seen, TableName("d", "t"), InlineLoader())
+    assert 2 <= time.monotonic() - began < 6
+    assert "empty d.t" in seen.retries[0]
+    other.rollback()
+    assert replica.once().exit_code == 0
+    assert server.execute("SELECT id FROM d.t") == [(1,)]
 
 
 @pytest.mark.parametrize("level", ["row", "table"])

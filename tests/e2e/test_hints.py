@@ -241,6 +241,23 @@ def test_a_damaged_file_that_nobody_can_restore(shop: Shop) -> None:
     assert shop.rows == [(1, 1), (2, 2), (4, 4)]
 
 
+def test_a_loss_of_a_table_that_the_storage_cannot_load_again(shop: Shop) -> None:
+    """No resync is offered, which would be refused: of d.it's one is."""
+    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
+    shop.feed.describe("d.old", 3)
+    for table, version in (("d.old", 3), ("d.it's", 2)):
+        shop.feed.puts(table, version, {16: (1, "1")})
+        shop.feed.puts(table, version, {17: (2, "2")}).unlink()
+        shop.feed.puts(table, version, {18: (3, "3")})
+    left = shop.once(20)
+    assert left.code == 5
+    assert {done.code for done in shop.paste(left.err)} == {5, 0}, "the second one leaves nothing stopped"
+    for told in (shop.run("status").out, shop.run("once").err):
+        assert "resync --table d.old" not in told
+        assert told.count("load an export of it with `load-export` and its --table") == 1
+        assert told.count("""storage-consumer resync --table 'd.it'"'"'s'""") == 1
+
+
 DAMAGED = "the data file is damaged, or its schema file does not belong to it"
 
 

@@ -106,14 +106,17 @@ def test_what_is_printed_is_enough_to_start(cli: CommandLine, tmp_path: Path) ->
 
 
 def test_text_for_people(cli: CommandLine) -> None:
-    left = cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}", "--tables", "du.t", "--time-range")
-    assert left.code == 0
-    assert "checkpoint  2026-11-21T06:01:21.857Z (470611625733521409)" in left.out
-    assert "canal-json, with commit-ts" in left.out
-    assert "date-separator day, numbers of 20 digits" in left.out
-    (row,) = (line for line in left.out.splitlines() if line.startswith("du."))
-    assert row.split()[:4] == ["du.t", "2", "2", "12"]
-    assert row.count("2026-11-21T06:0") == 2
+    words = ("inspect", "--upstream-uri", f"file://{cli.storage}", "--tables", "du.t", "--time-range")
+    for more, counts in ((), ["du.t", "12", "23.1"]), (("-v",), ["du.t", "2", "2", "12"]):
+        left = cli.raw(*words, *more)
+        assert left.code == 0
+        assert "checkpoint  2026-11-21T06:01:21.857Z (470611625733521409)" in left.out
+        assert "canal-json, with commit-ts" in left.out
+        assert ("date-separator day, numbers of 20 digits" in left.out) == bool(more)
+        assert ("[sink]" in left.out) == bool(more)
+        (row,) = (line for line in left.out.splitlines() if line.startswith("du."))
+        assert row.split()[: len(counts)] == counts
+        assert row.count("2026-11-21T06:0") == 2
 
 
 def test_the_times_of_a_table_are_those_of_its_rows(cli: CommandLine) -> None:

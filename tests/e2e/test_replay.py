@@ -120,7 +120,6 @@ def test_a_replay_that_begins_above_the_checkpoint_is_for_later(cli: CommandLine
         in left.json["error"]
     )
     assert "run again once TiCDC is past it" in left.json["hint"]
-    assert cli.run("replay", "--from-ts", str(CHECKPOINT), "--json").code == 0
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from consumer.sink.mysql.progress.epochs import GENERATION, LOADS, check_proofs,
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
-from consumer.sink.mysql.server.connection import FlavorName, greeted
+from consumer.sink.mysql.server.connection import FlavorName, greeted, waiting_shortly
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections, mark, unmark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
@@ -193,9 +193,10 @@ class MySqlSink:
             mark(cursor, self._settings.name, beside=len(self._statements.sessions))
             with self._driver.writing(cursor):
                 pass  # a target that lost what says that the table is to be emptied keeps it
-            for target in describe(cursor, [table]).values():
-                kind = "VIEW" if "VIEW" in target.kind else "TABLE"
-                cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
+            with waiting_shortly(cursor):
+                for target in describe(cursor, [table]).values():
+                    kind = "VIEW" if "VIEW" in target.kind else "TABLE"
+                    cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
             with self._driver.writing(cursor):
                 store(cursor, self._settings.name, self._epoch, change, _named(change))
             unmark(cursor, self._settings.name)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
 
 import pytest
 
 from consumer.ddl.changes import changes_of
-from consumer.ddl.declared import Definition
+from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.ddl.declared import declared as declared_by
 from consumer.ddl.definitions import statement_of
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
+from consumer.verify.known import Known
 from tests.support.build import schema_file
 from tests.support.catalogs import catalog_of
 
@@ -141,3 +143,39 @@ def test_hidden_columns_that_tidb_makes_beside_those_that_the_statement_names(
 
     found = declared_by(statement_of(query)).unnamed(None if before is None else columns(before), columns(after))
     assert [column.name for column in found] == unnamed.split()
+
+
+WITHOUT_DEFAULTS = {
+    "an integer": ("INT", "-5", "-5"),
+    "a number in quotes": ("INT", "'5'", "5"),
+    "a text": ("VARCHAR", "'it''s'", "it's"),
+    "an empty text": ("VARCHAR", "''", ""),
+    "a label": ("ENUM", "'b'", "b"),
+    "nothing": ("INT", "NULL", None),
+    "a number with a fraction": ("DECIMAL", "1.50", NotExact),
+    "bits": ("BIT", "b'101'", NotExact),
+    "a moment in some zone": ("TIMESTAMP", "'2024-01-01 00:00:00'", NotExact),
+    "an expression": ("VARCHAR", "(UUID())", NotExact),
+}
+"""A column's type, its default in the statement, and the value that upstream's older rows have."""
+
+
+@pytest.mark.parametrize(("type_", "written", "value"), WITHOUT_DEFAULTS.values(), ids=list(WITHOUT_DEFAULTS))
+def test_a_default_that_the_schema_file_of_an_old_release_does_not_have(
+    type_: str, written: str, value: str | type[NotExact] | None
+) -> None:
+    """TiCDC writes ColumnDefault since v6.5.3 and v7.1.1."""
+    columns = (
+        Column("id", "INT", nullable=False, is_pk=True),
+        Column("n", type_, elements=("a", "b") * (type_ == "ENUM")),
+    )
+    labels = "ENUM('a','b')" if type_ == "ENUM" else type_
+    file = schema_file("d.t", 2, query=f"ALTER TABLE `t` ADD COLUMN `n` {labels} DEFAULT {written}", columns=columns)
+    definition = changes_of(file).columns.columns["n"]
+    known = Known(("id", "n"), (True, True)).before(file, columns[:1])
+    assert known.added == ({1: None} if value is None else {}), "verify knows no other value"
+    if value is NotExact:
+        with pytest.raises(NotExact, match=r"do not have|upstream computed"):
+            backfill_text(columns[1], definition, 2, UTC)
+    else:
+        assert backfill_text(columns[1], definition, 2, UTC) == value

@@ -186,25 +186,20 @@ class Publisher:
     def write(self, cursor: pymysql.cursors.Cursor, epoch: int) -> list[tuple[LoadOutcome, int]]:
         """In the transaction at hand: each outcome, with how many of its rows took the target's defaults. Raises
         NotLoaded, and what `Publication.write` does."""
-        cursor.execute("SELECT @@max_allowed_packet, @@innodb_lock_wait_timeout, @@lock_wait_timeout")
-        packet, *waits = cursor.fetchone()
-        # The driver waits long for writers that it locks out; but here all tables would wait for a reader of one.
-        server.wait_for_locks(cursor, server.SHORT_LOCK_WAIT_SECONDS, server.SHORT_LOCK_WAIT_SECONDS)
-        found = self._written(cursor, epoch, packet)
-        server.wait_for_locks(cursor, *waits)
-        return found
+        cursor.execute("SELECT @@max_allowed_packet")
+        packet = int(cursor.fetchone()[0])
+        with server.waiting_shortly(cursor):
+            return list(self._written(cursor, epoch, packet))
 
-    def _written(self, cursor: pymysql.cursors.Cursor, epoch: int, packet: int) -> list[tuple[LoadOutcome, int]]:
-        found = []
+    def _written(self, cursor: pymysql.cursors.Cursor, epoch: int, packet: int) -> Iterator[tuple[LoadOutcome, int]]:
         for one in self.publications:
             loads = not self._none_by_load_data and one.number not in self._by_statements
             try:
-                found.append((one.outcome, one.write(cursor, self.settings, epoch, packet, loads)))
+                yield one.outcome, one.write(cursor, self.settings, epoch, packet, loads)
             except NotLoaded as reason:
                 self._none_by_load_data |= reason.switched_off
                 self._by_statements.add(one.number)
                 raise
-        return found
 
 
 def _too_large(outcomes: Sequence[LoadOutcome], reason: str) -> LoadFailed:

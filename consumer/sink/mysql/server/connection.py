@@ -8,6 +8,8 @@ import ipaddress
 import re
 import ssl
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -196,8 +198,21 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
 
 
 def wait_for_locks(cursor: pymysql.cursors.Cursor, rows: int, tables: int) -> None:
-    """For how many seconds the session waits for rows and tables that others hold, from here on. Not for TiDB."""
-    cursor.execute("SET SESSION innodb_lock_wait_timeout = %s, SESSION lock_wait_timeout = %s", (rows, tables))
+    """For how many seconds the session waits for rows and tables that others hold, from here on. TiDB has no limit for
+    tables."""
+    cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (rows,))
+    if greeted(cursor.connection).name != "tidb":
+        cursor.execute("SET SESSION lock_wait_timeout = %s", (tables,))
+
+
+@contextmanager
+def waiting_shortly(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
+    """For what others hold; else all that the driver does would wait with it. After an error the session is closed."""
+    cursor.execute("SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout")
+    before = cursor.fetchone()
+    wait_for_locks(cursor, SHORT_LOCK_WAIT_SECONDS, SHORT_LOCK_WAIT_SECONDS)
+    yield
+    wait_for_locks(cursor, *before)
 
 
 def file_session(flavor: str) -> str:

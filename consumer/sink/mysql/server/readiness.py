@@ -9,7 +9,7 @@ import pymysql
 
 from consumer.model.names import quote
 from consumer.model.readiness import Readiness
-from consumer.model.texts import size_text
+from consumer.model.texts import count_text, size_text
 from consumer.sink.mysql.server.connection import Flavor, FlavorName, greeted
 from consumer.sink.progress_layout import SCHEMA
 
@@ -93,7 +93,7 @@ def rights(grants: Iterable[str], user: str, databases: Collection[str]) -> Iter
             grant = f"GRANT {', '.join(missing)} ON {quote(database)}.* TO {account};"
             yield Readiness("rights", "warn" if roles else "fail", text, grant)
     if complete:
-        yield Readiness("rights", "ok", f"{user} has all that are needed on {SCHEMA} and {len(databases):,} databases")
+        yield Readiness("rights", "ok", f"{user} has all that are needed on {SCHEMA} and {count_text(len(databases), 'database')}")
 
 
 def _named(text: str) -> set[str]:
