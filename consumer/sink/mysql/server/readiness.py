@@ -93,7 +93,8 @@ def rights(grants: Iterable[str], user: str, databases: Collection[str]) -> Iter
             grant = f"GRANT {', '.join(missing)} ON {quote(database)}.* TO {account};"
             yield Readiness("rights", "warn" if roles else "fail", text, grant)
     if complete:
-        yield Readiness("rights", "ok", f"{user} has all that are needed on {SCHEMA} and {count_text(len(databases), 'database')}")
+        text = f"{user} has all that are needed on {SCHEMA} and {count_text(len(databases), 'database')}"
+        yield Readiness("rights", "ok", text)
 
 
 def _named(text: str) -> set[str]:
