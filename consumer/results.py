@@ -102,7 +102,7 @@ class _TableState(Model):
     version: TsoOrNull = 0
     """The version of the statement that stopped the table."""
     resync: bool = False
-    """A stopped table: resync can make it anew from the storage."""
+    """A stopped table: resync can make it again from the storage."""
     quarantined: Count = 0
     """Rows that were quarantined, by earlier runs too: the table lacks them."""
     bad_row: OrNull = ""

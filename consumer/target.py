@@ -1,5 +1,5 @@
-"""The ports of a target: progress, rows, statements, a look at its tables, and its rows to
-compare. `Sink` is one target's five together.
+"""The ports of a target: progress, rows, statements, a look at its tables, and its rows to compare. `Sink` is one
+target's five together.
 
 Each call returns what it has recorded. The caller must not assume that anything else is recorded. Each Protocol's
 comments are its guarantees. tests/contract checks every implementation (docs/add-a-target.md shows how).
@@ -29,17 +29,19 @@ ArrowTable = Any
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """Settings that apply to any target. `name` is the consumer name of the progress; `time_zone` the changefeed's, by
-    name or offset; `worker_count` bounds the connections to a server. `staged`: rows are to be seen only once `commit`
-    has published them, all rows of a call in one transaction. `max_wait`: for how many seconds a step is tried again. A
-    target ignores those that it does not need."""
+    """Settings that apply to any target. It ignores those that it does not need."""
 
     name: str
+    """The consumer name of the progress."""
     time_zone: str = "UTC"
+    """The changefeed's, by name or offset."""
     worker_count: int = 16
+    """Bounds the connections to a server."""
     allow_triggers: bool = False
     staged: bool = False
+    """Rows are to be seen only once `commit` has published them, all rows of a call in one transaction."""
     max_wait: float = 60.0
+    """For how many seconds a step is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class ProgressPort(Protocol):
     def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
         """Record that tables, by the target's names, belong to this consumer: those of `wanted` that are nobody's, and
         those that go to it from another one (`Owned.goes_to`), as it begins with them at the commit-ts given, or makes
-        them anew (None). Of two who call it at one moment one gets a table. Returns whose all tables are then. A table
+        them again (None). Of two who call it at one moment one gets a table. Returns whose all tables are then. A table
         is nobody's again once a change records that it is dropped or left out, and what had several tables' rows once
         all of them are left out."""
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Resolve pyproject.toml anew, in a virtualenv of its own. The versions found go to requirements.lock, which is what the
+# Resolve pyproject.toml again, in a virtualenv of its own. The versions found go to requirements.lock, which is what the
 # program needs, and those of the packages that only development needs, or another storage, to requirements-dev.lock.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -50,7 +50,7 @@ class S3Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> S3Server:
-        """It has seven ports and a master that must become its own leader: a start that fails is tried anew, on other
+        """It has seven ports and a master that must become its own leader: a start that fails is tried again, on other
         ports."""
         (self.folder / "s3.json").write_text(json.dumps(self._identities))
         for attempt in range(1, _STARTS + 1):

@@ -122,3 +122,20 @@ def test_the_readme_is_read_in_a_sitting() -> None:
 def test_the_site_has_every_page() -> None:
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert sorted(re.findall(r"- (?:\w+: )?([\w/-]+\.md)$", site, re.MULTILINE)) == sorted(PAGES)
+
+
+def test_what_pages_for_developers_name_in_the_source_exists() -> None:
+    sources = [path for folder in ("consumer", "tests", "scripts") for path in (ROOT / folder).rglob("*")]
+    paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in sources]
+    words = {word for path in sources if path.suffix == ".py" for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    for page in ("ARCHITECTURE.md", "docs/add-a-target.md"):
+        spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL))
+        files = [span for span in spans if re.fullmatch(r"[\w/]+(/|\.py)|\w+(/\w+)+", span)]
+        assert [file for file in files if not any(_is_at_end(file.rstrip("/"), path) for path in paths)] == [], page
+        code = [span for span in spans if re.fullmatch(r"\w[\w.]*\w(\(.*\))?", span) and span not in files]
+        named = {word for span in code for word in re.findall(r"[A-Za-z_]{3,}", span)}
+        assert named - words == set(), page
+
+
+def _is_at_end(file: str, path: str) -> bool:
+    return path.removesuffix(".py").endswith(f"/{file.removesuffix('.py')}")

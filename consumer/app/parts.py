@@ -181,7 +181,7 @@ def _run_round(manager: ConsumerManager, listing: Listing, again: bool) -> None:
             if not again or now() >= until:
                 raise
             manager.ports.observer.tell(Retrying("round", error, until - now()))
-            progress = manager.ledger.patiently("read the progress anew", manager.ledger.confirmed)
+            progress = manager.ledger.patiently("read the progress again", manager.ledger.confirmed)
             found = manager.ports.reader.listing(listing.checkpoint, progress)
             listing = replace(found, settled=listing.settled, reached=listing.reached)
             continue

@@ -101,7 +101,7 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
     left = {key: row for key, row in rows.items() if key not in done}
     left |= {row.id: row for name, row in refused.items() if name not in known}
     if older and not doubt:  # files of such rows are not looked at
-        doubt = f"files were written anew or are gone, so the storage may not have all changes up to {check.gone}"
+        doubt = f"files were written again or are gone, so the storage may not have all changes up to {check.gone}"
     if not doubt and gone:
         doubt = (
             f"{min(gone)} was not read: it is gone from the storage, is another file than `once` has read (run `once`"

@@ -18,7 +18,7 @@ from consumer.results import RunResult
 from consumer.sink import ONE_AT_A_TIME
 
 AGAIN_AFTER = 60.0
-"""Seconds until a consumer that an error has ended is begun anew, beside others that run."""
+"""Seconds until a consumer that an error has ended is begun again, beside others that run."""
 LEFT_AFTER = 4.0
 """Seconds that consumers have to end once Spark is gone."""
 _LOOK_EVERY = 0.2
@@ -44,7 +44,7 @@ def run_all(
     consumers: Consumers, stop: threading.Event, failed: Failed, loader: Loader | None = None
 ) -> Mapping[str, Ended | None]:
     """`run` of each, beside one another, until `stop` is set or an error has ended each of them. One that an error has
-    ended is begun anew after a while, as long as others run. Each such error is reported to `failed`. Returns how each
+    ended is begun again after a while, as long as others run. Each such error is reported to `failed`. Returns how each
     of them ended; None: it had not, when the time for that was over."""
     targets: dict[str, threading.Lock] = {}
     running = {name: _Running(own, observer, _turns(own, targets)) for name, (own, observer) in consumers.items()}

@@ -71,7 +71,7 @@ class Condition:
             raise CannotBeExact(
                 f"{self.text!r} cannot be computed of a row: {_kind_of(error)}",
                 hint="change the expression so that every value of its columns can be computed with; if the table has"
-                " rows already, fill it anew under another --name",
+                " rows already, fill it again under another --name",
             ) from None
         if isinstance(found, pa.Scalar):
             return pa.repeat(found, table.num_rows).fill_null(False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

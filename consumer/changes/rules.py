@@ -26,7 +26,7 @@ from consumer.model.times import Clock
 _PUT_AT = 1
 _COLUMNS = (
     "let the rule name columns that the rows have and that can be compared so (docs/shaping.md), or leave the table out"
-    " of it; a table that has rows already is filled anew under another --name"
+    " of it; a table that has rows already is filled again under another --name"
 )
 
 

@@ -213,7 +213,7 @@ def masked_note(lines: Iterable[str]) -> Iterable[str]:
 
 
 def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
-    """What to do about a stopped table. To make it anew from the storage does not help past a refused statement or a
+    """What to do about a stopped table. To make it again from the storage does not help past a refused statement or a
     file that is damaged or missing, which it would meet again, nor where a setting is wrong."""
     if table.hint:
         yield from (f"  {line}" for line in completed(table.hint, options).split("\n"))

@@ -1,6 +1,6 @@
 """Tables of upstream, each from the statement that made it to the one that took it away.
 
-A name can have had several tables, one after the other. Whoever makes a table anew, or says where its rows begin, asks
+A name can have had several tables, one after the other. Whoever makes a table again, or says where its rows begin, asks
 here which of them it is, and whether the storage holds it from its beginning.
 """
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 import orjson
 
 from consumer.errors import ChecksumMismatch, CorruptFile
-from consumer.layout import schema_file as go_json
 from consumer.layout.paths import SchemaPath, render
 from consumer.model.columns import Column, known_type
 from consumer.model.files import SchemaFile
@@ -88,7 +87,7 @@ def _document(content: bytes) -> tuple[Mapping[str, object], str]:
     if len(content) > MAX_BYTES:
         raise _Malformed(f"the schema file is larger than {MAX_BYTES} bytes")
     try:
-        document, lost_byte = go_json.loads_keeping_lost_bytes(content.decode())
+        document, lost_byte = loads_keeping_lost_bytes(content.decode())
     except (UnicodeDecodeError, orjson.JSONDecodeError) as error:
         raise _Malformed(f"the schema file is not JSON: {error}") from error
     if not isinstance(document, dict):
@@ -210,7 +209,7 @@ def _default(members: Mapping[str, object]) -> str | None:
     value = members.get("ColumnDefault")
     if isinstance(value, list):
         raise _Malformed("member ColumnDefault is not a scalar")
-    return value if value is None or isinstance(value, str) else go_json.dumps(value)
+    return value if value is None or isinstance(value, str) else dumps(value)
 
 
 def _elements(members: Mapping[str, object]) -> tuple[str, ...]:
@@ -253,7 +252,7 @@ def checksum(
     r"""The checksum of a schema file whose ``TableColumns`` are `columns` (as JSON members, in any order).
 
     `short_controls` tells the two spellings of backspace and form feed apart, `lost_byte` is a placeholder for the
-    escape ``\ufffd``: see `go_json.dumps`.
+    escape ``\ufffd``: see `dumps`.
     """
     kept = [{name: column[name] for name in COLUMN_MEMBERS if name in column} for column in columns]
     hashed = {
@@ -263,7 +262,7 @@ def checksum(
         "TableColumns": sorted(kept, key=lambda column: str(column["ColumnName"])),
         "TableColumnsTotal": len(kept),
     }
-    return zlib.crc32(go_json.dumps(hashed, short_controls=short_controls, lost_byte=lost_byte).encode())
+    return zlib.crc32(dumps(hashed, short_controls=short_controls, lost_byte=lost_byte).encode())
 
 
 _INDENT = "    "

@@ -221,4 +221,4 @@ class VerifyResult:
     @property
     def _ways_out(self) -> str:
         tried = any(table.repaired is not None for table in self.tables)
-        return ("" if tried else "--repair makes the rows right, ") + "`resync` loads a table anew"
+        return ("" if tried else "--repair makes the rows right, ") + "`resync` loads a table again"

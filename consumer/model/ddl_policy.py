@@ -78,8 +78,6 @@ NEVER_IGNORED = {
 }
 """Kinds that must not be ignored, and why: rows would be wrong later, without an error."""
 
-"""Characters in a name, on every MySQL-compatible server."""
-
 
 def evolve(action: Action, table: TableName, query: str = "") -> DdlPolicy:
     """The `PolicyOf` of a consumer without [consumer.ddl]."""

@@ -167,7 +167,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """One of several consumers in this process has ended by `error`, and is begun anew after `seconds`."""
+    """One of several consumers in this process has ended by `error`, and is begun again after `seconds`."""
 
     error: Exception
     seconds: float

@@ -246,31 +246,32 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What reading one slice found: rows in all, rows at or below the window (dropped), and `next_ts`, the lowest
-    commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows
-    inside
-    the window that have no commit-ts, 0 for none; `coarse_quarantined` is that of lines that were quarantined.
-    `lost_texts` and
-    `doubled_times` count values of a task's slices that cannot be proven, in one of its statistics: texts in which
-    TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two moments on the changefeed's clock. `first_ts` and `last_ts`
-    are the least and the greatest commit-ts up to the window's end, `unseen_ts` the least of a dropped row outside of
-    the slice's `seen`; each 0 for none. `checksum` is the CRC-32 of the content of a whole file whose rows have no
-    time, 0 of others: of a row with a time, that tells whether it is new. `quarantined` are lines that were
-    quarantined; `rows` counts them too.
-    """
+    """What reading one slice found. A time is 0 for none."""
 
     path: str
     rows: int
+    """All that it has, also those that were quarantined."""
     dropped: int
+    """Rows at or below the window."""
     next_ts: int
+    """The lowest commit-ts above the window; none: the slice is done."""
     coarse_ts: int = 0
+    """The greatest ``es << 18`` of the rows inside the window that have no commit-ts."""
     coarse_quarantined: int = 0
+    """The same of lines that were quarantined."""
     lost_texts: int = 0
+    """Texts of the task in which TiCDC wrote U+FFFD for bytes; one of its statistics counts them."""
     doubled_times: int = 0
+    """Likewise the TIMESTAMPs that are two moments on the changefeed's clock."""
     first_ts: int = 0
+    """The least commit-ts up to the window's end."""
     last_ts: int = 0
+    """The greatest one."""
     unseen_ts: int = 0
+    """The least commit-ts of a dropped row outside of the slice's `seen`."""
     checksum: int = 0
+    """The CRC-32 of the content of a whole file whose rows have no time, 0 of others: the time of a row tells whether
+    it is new."""
     quarantined: tuple[BadRow, ...] = ()
 
     def __add__(self, other: FileStat) -> FileStat:
@@ -287,21 +288,21 @@ _GREATEST = ("coarse_ts", "coarse_quarantined", "last_ts")
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One write that the target has taken: how many puts and deletes. `puts` is below zero in a receipt that takes back
-    what another one counted, once rows of it were refused. `staged` names what must still be published by the
-    driver
-    ("" for none). `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack.
-    `proofs` are what its transactions left in the target; it proves later that the target has not lost them.
-    `quarantined`
-    are rows that the target refuses, and that were quarantined. `seconds` is how long the target took to answer."""
+    """One write that the target has taken."""
 
     puts: int
+    """Below zero in a receipt that takes back what another one counted, once rows of it were refused."""
     deletes: int
     staged: str = ""
+    """Names what the driver must still publish; "" for none."""
     defaulted: int = 0
+    """Puts that were new in the target and took its defaults in columns that the rows lack."""
     proofs: tuple[int, ...] = field(default=(), compare=False)
+    """What its transactions left in the target; it proves later that the target has not lost them."""
     quarantined: tuple[BadRow, ...] = ()
+    """Rows that the target refuses, and that were quarantined."""
     seconds: float = field(default=0.0, compare=False)
+    """How long the target took to answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,8 @@ MOVED_BY_WRITER = "its rows are written, and the files that they came from are n
 class TableProgress:
     """A table that is not simply where the global applied-ts is.
 
-    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED, WAITS and EMPTYING,
-    `hint` to STOPPED.
-    One that is OK has the reason MOVED_BY_WRITER where that has come so far by itself.
+    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED, WAITS and EMPTYING, `hint`
+    to STOPPED. One that is OK has the reason MOVED_BY_WRITER where that has come so far by itself.
     """
 
     applied_ts: int
@@ -93,9 +92,9 @@ class FolderProgress:
     0 and "" where that was not seen.
 
     `open` are files above `done` that were read: waiting for their rest, done out of order, or such that TiCDC may
-    write anew. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
+    write again. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
     none. The rows that were read, up to how far their table was, have commit-ts from `first_ts` to `last_ts` (0: there
-    were none, MAX_TSO: not known). Those up to `gone_ts` may be in the storage no more, as files were written anew, or
+    were none, MAX_TSO: not known). Those up to `gone_ts` may be in the storage no more, as files were written again, or
     were in folders that are gone.
     """
 
@@ -270,7 +269,7 @@ class ProgressChange:
             if place < known:
                 raise ProgressMoved(
                     f"the target has recorded commit-ts {known} for {what}, and this round would go back to {place}",
-                    hint="run again: the progress is read anew",
+                    hint="run again: the progress is read again",
                 )
 
 
@@ -431,7 +430,7 @@ class Owned:
 
     def goes_to(self, name: str, start: int | None) -> bool:
         """Whether the table can belong to the consumer `name` instead, which begins with it at `start`; None: which
-        makes it anew. A replay has done its part once it has ended, and takes nothing from a consumer that goes on."""
+        makes it again. A replay has done its part once it has ended, and takes nothing from a consumer that goes on."""
         if self.busy or (is_replay(name) and not is_replay(self.consumer)):
             return False
         if start is None:

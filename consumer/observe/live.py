@@ -100,7 +100,7 @@ class View:
     trouble: Sequence[str]
     """What fails and is tried again, a sentence each."""
     failed: str
-    """What ended it, where it is begun anew after a while."""
+    """What ended it, where it is begun again after a while."""
     statements: Sequence[tuple[float, AuditRow, float]]
     """The last ones: when, what, and the seconds that each took; the newest first."""
     samples: Sequence[Sample]

@@ -70,7 +70,7 @@ _TABLE = ("database", "table")
 
 METRICS: Sequence[Metric] = (
     Metric("info", "gauge", "The consumer, as labels; always 1.", _identity, ("upstream", "target")),
-    Metric("up", "gauge", "0 while an error has ended it and it is begun anew, else 1.", lambda v: _one(not v.failed)),
+    Metric("up", "gauge", "0 while an error has ended it and it is begun again, else 1.", lambda v: _one(not v.failed)),
     Metric(
         "lag_seconds",
         "gauge",

@@ -39,7 +39,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
 
     That is so if its first row, or that of the file before it, is above the checkpoint: then it has only rows above the
     checkpoint, or rows that were sent again. Of a file that changed after it was listed, what it holds now counts: one
-    that was being written begins above, one that a restarted changefeed wrote anew may not. Where rows have no time, a
+    that was being written begins above, one that a restarted changefeed wrote again may not. Where rows have no time, a
     file that changed is read by the next round, and so are those behind it in its series.
     """
     state = context.consumers[table].state

@@ -216,8 +216,7 @@ class LoadResults:
 
     def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
         """Keep the rows that were quarantined; what to record of them by the tasks' numbers. Tables that have too many
-        of
-        them are stopped, and not among the outcomes any more."""
+        of them are stopped, and not among the outcomes any more."""
         kept, letters = [], {}
         for outcome in done:
             number = outcome.task.number

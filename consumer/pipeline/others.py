@@ -102,7 +102,7 @@ class Others:
         )
 
     def take(self, begins: Mapping[TableName, int | None]) -> dict[TableName, DdlRefused]:
-        """Make tables this consumer's own, by the commit-ts at which it begins with each, None where it makes it anew.
+        """Make tables this consumer's own, by the commit-ts at which it begins with each, None where it makes it again.
         Returns those that another has, and why they are left alone."""
         later = self._later.now if self._of_others() else {}
         self._taken(begins, later)
@@ -214,7 +214,7 @@ def goes_twice(table: TableName, there: Owned, start: int, naming: Naming) -> Dd
     return DdlRefused(
         f"the replay {there.consumer!r} has brought {naming.shown(table)} up to {there.applied_ts} in this target, and"
         f" this one would begin at {start}: what lies between would be applied twice",
-        hint=f"begin at {there.applied_ts} or later; where the table was made anew since that replay, remove its"
+        hint=f"begin at {there.applied_ts} or later; where the table was made again since that replay, remove its"
         f" progress: {forget_command(there.consumer)}",
         table=str(table),
     )

@@ -83,7 +83,7 @@ def start_over(
         again = assembly_of(reader, assembly.listing, progress.after(change), options)
         _check_files(table, gone > birth.version, again, progress.after(change), birth.version)
     elif gone > birth.version:
-        loss = Loss("files of it that were read are gone, or were written anew", "", birth.version, gone)
+        loss = Loss("files of it that were read are gone, or were written again", "", birth.version, gone)
         change = replace(change, losses={table: {loss.id: loss}})
     return change
 
@@ -267,7 +267,7 @@ def _check_own_table(table: TableName, naming: Naming) -> None:
     if naming.merges(table):
         raise CannotBeExact(
             f"a route merges it with others in {naming.target(table)}, which would be emptied",
-            hint="fill the target anew under another --name, with a route to another table",
+            hint="fill the target again under another --name, with a route to another table",
             table=str(table),
         )
 

@@ -72,7 +72,7 @@ class TableVersionConsumer:
         )
         labels = self._labels(columns, shape)
         if load.mode is not None:
-            return self._mode_ddl(load, load.mode, columns, shape, labels)
+            return self._mode_request(load, load.mode, columns, shape, labels)
         written = [column for column in columns if column.name not in absent]
         return LoadRequest(
             load,
@@ -92,7 +92,7 @@ class TableVersionConsumer:
         history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
         return history[-1].columns, self.catalog.shape(statements[-1]) if statements else Shape()
 
-    def _mode_ddl(
+    def _mode_request(
         self,
         load: TableLoad,
         mode: TableMode,
@@ -130,7 +130,7 @@ class TableVersionConsumer:
         if absent:
             raise CannotBeExact(
                 f"its rows lack columns ({', '.join(absent)}), and [[consumer.columns]] is for rows that are whole",
-                hint="leave the table out of [[consumer.columns]], and fill it anew under another --name and a route:"
+                hint="leave the table out of [[consumer.columns]], and fill it again under another --name and a route:"
                 " TiCDC's column selectors choose its columns already",
                 table=str(self.load.table),
             )

@@ -172,7 +172,7 @@ class Assembly:
         }
 
     def doubts(self, progress: Progress) -> Doubts:
-        """The index files that must be read to know what was written anew."""
+        """The index files that must be read to know what was written again."""
         every, alive = [file for name in self.tables for file in self.files.get(name, ())], self._alive()
         roots = {file.root for name in self.tables if self.wanted(name) for file in self.catalog.by_table.get(name, ())}
         return Doubts(
@@ -455,7 +455,7 @@ def _told(packed: Mapping[Folder, int], named: Mapping[Folder, int]) -> dict[str
 
 
 def _given(name: TableName, progress: Progress) -> int:
-    """As of when the target was given the table, 0 for never: one that is behind that is made anew from the storage."""
+    """As of when the target was given the table, 0 for never: one behind that is made again from the storage."""
     return min(progress.start_of(name), progress.table(name).applied_ts)
 
 

@@ -76,8 +76,8 @@ class Catalog:
         return self.by_folder.get((folder.root, folder.version))
 
     def is_over(self, folder: Folder, version: int) -> bool:
-        """Whether no row above `version`, at which the table's rows began anew, is in the older `folder`. TiCDC writes
-        rows where the newest schema file with their columns is. That is the one with which the table began anew, the
+        """Whether no row above `version`, at which the table's rows began again, is in the older `folder`. TiCDC writes
+        rows where the newest schema file with their columns is. That is the one with which the table began again, the
         first from `version` on, if it has the folder's columns. If not, a statement that TiCDC filtered out can give
         the table the old columns again. Folders that ids name, and those of the old form, are never written again."""
         file = self.schema(folder)

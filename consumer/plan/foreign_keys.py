@@ -1,5 +1,5 @@
 """Foreign keys between tables, as the statements tell: which statements of the other table must not run while a key is
-still there, and which tables can no longer be made anew because of one. Servers look at the two definitions even where
+still there, and which tables can no longer be made again because of one. Servers look at the two definitions even where
 they check no keys."""
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def gone_upto(
     bounds: Callable[[Collection[DataFile]], Mapping[str, object]],
 ) -> int:
     """The commit-ts up to which rows of a table that were read may be gone from the storage, 0 if none is: files were
-    written anew, or the last ones of a folder are gone. The table is at `position`. `folders` are its own, `bounds`
+    written again, or the last ones of a folder are gone. The table is at `position`. `folders` are its own, `bounds`
     tells the first and the last commit-ts of files."""
     found, listed = max((place.gone_ts for place in folders.values()), default=0), _numbers(files)
     for folder, place in folders.items():

@@ -150,7 +150,7 @@ class _LetIn:
             raise BadConfig(
                 f"{name} was left out when upstream took it away, and its rows are in a table of the target with those"
                 " of others",
-                hint="leave it out with --tables as before, or fill the target anew under another --name",
+                hint="leave it out with --tables as before, or fill the target again under another --name",
             )
         policy = self._policy_of(Action.DROP_TABLE, name)
         if policy is DdlPolicy.EVOLVE:

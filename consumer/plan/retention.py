@@ -196,7 +196,7 @@ def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, F
 
 
 def summed_up(listing: Listing, progress: Progress) -> dict[Folder, FolderProgress]:
-    """Folders that are closed, without what is known of each file that might have been written anew."""
+    """Folders that are closed, without what is known of each file that might have been written again."""
     closed = ((folder, progress.folders.get(folder, FolderProgress())) for folder in listing.closed)
     lasts = ((folder, place, place.open[-1]) for folder, place in closed if place.open and not place.waits)
     return {folder: place.done_to(last, ()) for folder, place, last in lasts}

@@ -27,7 +27,7 @@ _NEVER_READ = FolderProgress()
 @dataclass(frozen=True, slots=True)
 class WrittenAnew:
     """`whole` are folders to be looked at from their first file on. The index files of those in `unproven` are asked
-    again by the next round. `goes_on` are the numbers from which on files may still be written anew."""
+    again by the next round. `goes_on` are the numbers from which on files may still be written again."""
 
     whole: Collection[Folder]
     unproven: Collection[Folder]
@@ -102,7 +102,7 @@ def doubtful_indexes(
 ) -> dict[Folder, StoredFile]:
     """Index files that changed or appeared after their folders were read, although there is no new file that explains
     it. `files` are the files to look at, `read` the folders that the progress has of their tables: one of which no
-    file is listed can have been emptied, and hold its first files anew."""
+    file is listed can have been emptied, and hold its first files again."""
     newest: dict[Folder, int | None] = dict.fromkeys(read)
     for file in files:
         place = progress.folders.get(file.folder)
@@ -163,7 +163,7 @@ def old_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress)
 
 
 def behind(goes_on: Mapping[Folder, int], progress: Progress) -> set[Folder]:
-    """The folders of which more counts as done than what cannot be written anew."""
+    """The folders of which more counts as done than what cannot be written again."""
     places = ((folder, number, progress.folders.get(folder)) for folder, number in goes_on.items())
     return {f for f, number, place in places if place and number < place.done and not _is_watched(f, progress)}
 

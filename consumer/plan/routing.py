@@ -47,7 +47,7 @@ def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName])
             raise BadConfig(
                 f"the routes call {name} {new} in the target, where it is {old} already",
                 hint=f"give what the target was filled with, {had}, and routes for new tables behind that; where known"
-                " tables must move, fill them anew under another --name",
+                " tables must move, fill them again under another --name",
             )
 
 

@@ -43,7 +43,7 @@ def check_shaping(shaping_of: ShapingOf, progress: Progress, catalog: Catalog) -
             raise BadConfig(
                 f"the filters of {name} are not those that its rows in the target were written with: the rows would be"
                 " neither what the former ones choose nor what these do",
-                hint="take the filters back as they were, or fill the table anew under another --name",
+                hint="take the filters back as they were, or fill the table again under another --name",
             )
 
 
@@ -121,7 +121,7 @@ def _refused(statement: Statement, why: str) -> DdlRefused:
     return statement_refused(
         statement.file,
         f"{why}; the statement: {statement.file.query}",
-        hint="fill the target anew under another --name, with the same filters for all of these tables and on columns"
+        hint="fill the target again under another --name, with the same filters for all of these tables and on columns"
         " that stay, or leave the table out with --tables",
     )
 

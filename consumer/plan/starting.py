@@ -269,6 +269,6 @@ def _refused(name: TableName, why: str, end: str = "") -> BadConfig:
     what = f"leave out what --start-ts says of it {end}".rstrip()
     return BadConfig(
         f"--start-ts cannot be followed for {name}: {why}",
-        hint=f"{what}, or fill the table anew under another --name",
+        hint=f"{what}, or fill the table again under another --name",
         table=str(name),
     )

@@ -121,7 +121,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
         if chosen.keeps(column.name) and (old := old_name(column.name)) in left:
             raise DdlRefused(
                 f"it renames column {old}, of which the target has no values, to {column.name}, of which it has",
-                hint="leave the new name out too (fill the table anew under another --name), or the table (--tables)",
+                hint="leave the new name out too (fill the table again under another --name), or the table (--tables)",
             )
 
 
@@ -182,7 +182,7 @@ def _check_merged(statement: Statement) -> None:
         raise DdlRefused(
             f"it moves {merged}, of which the rows are in {naming.target(merged)} of the target with those of others",
             hint="give the table another name or other rows there by hand, as the statement means it, then: "
-            f"{skip_ddl_command(file.name, file.version)}; or fill the target anew under another --name, without that"
+            f"{skip_ddl_command(file.name, file.version)}; or fill the target again under another --name, without that"
             " table in the route",
         )
     if naming.merges(file.name) and action in _REMOVING and statement.policy is DdlPolicy.RENAME:
@@ -243,7 +243,7 @@ def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
             raise BadConfig(
                 f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
                 hint="give what the target was filled with, in [[consumer.table-modes]], with --table-mode or as the"
-                " route that merges it; for another table mode fill it anew under another --name and a route",
+                " route that merges it; for another table mode fill it again under another --name and a route",
             )
 
 

@@ -117,7 +117,7 @@ def folder_after(
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
     still read. Files that were read must not hide those. `done` moves no further than to number `end`, from which on
-    files may be written anew, or to the end of a hole behind it, which was accepted, and back to there.
+    files may be written again, or to the end of a hole behind it, which was accepted, and back to there.
     """
     listed = list(files)
     last, sums = folder.last, checksums or {}
@@ -126,7 +126,7 @@ def folder_after(
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
     left = next((index for index in again if index <= last.index), None)
     if end is not None and end < last.index:
-        # A number that is not there yet is not done: all files can have been taken away, and the first ones be anew.
+        # A number that is not there yet is not done: all files can have been taken away, and the first ones be again.
         left = min(left or last.index, 1 + max((file.index for file in listed if file.index <= end), default=0))
     if left is not None:
         below = next((file for file in listed if file.index == left - 1), None)

@@ -482,7 +482,7 @@ def begins_too_early(table: TableName, window: Window, applied_ts: int) -> Progr
     """What to raise for a load of a table with no key, of which the target has a part already."""
     return ProgressMoved(
         f"the rows up to {applied_ts} are applied already, but the window begins at {window.after}",
-        hint="run again: the progress is read anew",
+        hint="run again: the progress is read again",
         table=str(table),
     )
 

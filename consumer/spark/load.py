@@ -157,8 +157,8 @@ class SparkLoader:
             raise
 
     def _give_up(self, session: Session) -> None:
-        """A standalone master that was started anew knows nothing of the session, which waits for it without end. Those
-        of other kinds may have asked for executors that are on their way."""
+        """A standalone master that was restarted knows nothing of the session, which waits for it without end. Those of
+        other kinds may have asked for executors that are on their way."""
         with self._starting:
             if self._session is session and self._settings.master.startswith("spark://"):
                 session.abandon()
@@ -181,7 +181,7 @@ class SparkLoader:
             return
         (task,) = tasks
         shares, buckets, most = shared_out(groups_of(task), self._cores()), self._buckets(task), self._partitions(task)
-        # Not to begin anew for a lock of some seconds; the writers that wait one after the other share that time.
+        # Not to begin again for a lock of some seconds; the writers that wait one after the other share that time.
         patience = WRITE_SECONDS / -(-most // self._cores())
         load = Loading(task, shares, buckets, writer, reader, tell, exchange, patience)
         if exchange is SHUFFLED or len(shares) * buckets > MOST_PARTS:

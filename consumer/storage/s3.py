@@ -126,7 +126,7 @@ class S3Files:
         while True:
             page = self._page(request)
             files = [file for entry in page.get("Contents", ()) if (file := self._stored(entry)) is not None]
-            # Where keys have another order, a server that begins anew can do so with a greater key.
+            # Where keys have another order, a server that begins again can do so with a greater key.
             if files and (files[0].path <= begin or (leapt and files[0].path == walk.first)):
                 raise _NoLeaps
             if in_order and any(first >= second for first, second in pairwise([after, *(f.path for f in files)])):

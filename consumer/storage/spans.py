@@ -112,7 +112,7 @@ def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
 
 
 def _below_done(folder: Folder, place: FolderProgress) -> Span:
-    """The files of a folder below its last one that was read: that one may still be written anew. It begins with a
+    """The files of a folder below its last one that was read: that one may still be written again. It begins with a
     digit, behind an index file that lies beside the data files."""
     name = f"{directory_of(folder)}/CDC" + (f"_{folder.dispatcher}_" if folder.dispatcher else "")
     return Span(f"{name}0", f"{name}{place.done:0{INDEX_WIDTH}d}", place.done - 1)

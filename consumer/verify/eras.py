@@ -100,7 +100,7 @@ class TableHistory:
         if gap is not None:
             return f"files are missing: {gap.message}"
         gone = self.files.gone
-        return f"files that were read up to {gone} are gone, or were written anew" if gone else ""
+        return f"files that were read up to {gone} are gone, or were written again" if gone else ""
 
     @property
     def unmended(self) -> str:

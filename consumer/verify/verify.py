@@ -54,8 +54,7 @@ _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 @dataclass(frozen=True)
 class Verifier:
     """`chosen` are the tables to compare; `show` the most differences to give of each, `at_a_time` the most ranges of
-    the target's rows that are read at the same time. `mender` makes right what
-    differs, which is then compared again."""
+    the target's rows that are read at the same time. `mender` makes right what differs, which is compared again."""
 
     ports: Ports
     options: RoundOptions

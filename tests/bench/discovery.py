@@ -165,7 +165,7 @@ def _counted(look: Callable[[StorageSettings, Progress], int], uri: str, progres
 
     client.call = counting
     before = psutil.Process().memory_info().rss
-    Path("/proc/self/clear_refs").write_text("5")  # begins the peak anew
+    Path("/proc/self/clear_refs").write_text("5")  # begins the peak again
     started = time.monotonic()
     files = look(settings, progress)
     seconds = time.monotonic() - started
@@ -174,7 +174,7 @@ def _counted(look: Callable[[StorageSettings, Progress], int], uri: str, progres
 
 
 def _peak() -> int:
-    """The most memory since the peak was begun anew, in bytes."""
+    """The most memory since the peak was begun again, in bytes."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines["VmHWM"].split()[0]) * 1024
 

@@ -316,7 +316,7 @@ def test_a_replay_leaves_its_tables_to_who_begins_where_it_ended(target: Target,
     later.close()
     again = target.sink("d")
     again.acquire(UPSTREAM)
-    assert again.take({SHOP: None}).keys() == {LOG}, "it is made anew"
+    assert again.take({SHOP: None}).keys() == {LOG}, "it is made again"
     again.record(ProgressChange(applied_ts=5))
     again.close()
     late = target.sink("e.5-9")

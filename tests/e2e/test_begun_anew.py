@@ -1,4 +1,4 @@
-"""A round that is begun anew, as the target lost what it had: for how long."""
+"""A round that is begun again, as the target lost what it had: for how long."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Formed(Replica):
 
 @pytest.fixture(params=["duckdb", "mariadb"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Formed]:
-    """A replica of an empty feed, which is made anew each time."""
+    """A replica of an empty feed, which is made again each time."""
     numbers = itertools.count()
 
     def made(form: str) -> Formed:

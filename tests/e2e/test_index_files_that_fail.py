@@ -1,4 +1,4 @@
-"""Files that TiCDC writes anew where it could not write an index file, never or not again."""
+"""Files that TiCDC writes again where it could not write an index file, never or not again."""
 
 from __future__ import annotations
 

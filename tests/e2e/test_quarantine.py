@@ -132,7 +132,7 @@ def test_more_than_may_be_stop_the_table(storage: Storage, target: str) -> None:
 
 
 def test_the_same_lines_sent_again(storage: Storage, target: str) -> None:
-    """A restarted changefeed writes lines anew, in another file and under other numbers."""
+    """A restarted changefeed writes lines again, in another file and under other numbers."""
     lines = [storage.line(row) for row in good(10, 6)]
     lines[3] = lines[3][: len(lines[3]) // 2]
     storage.file(*lines)

@@ -182,7 +182,7 @@ def test_rows_below_files_that_were_written_anew_stay_quarantined_by_the_right_r
     assert storage.once(target.uri, 31).exit_code == 3
     (found,) = retry(storage, target).tables
     assert (found.taken_in, found.quarantined) == (0, 1)
-    assert "files were written anew" in found.error
+    assert "files were written again" in found.error
 
 
 def test_a_mended_file_whose_rows_have_no_time_is_read_by_a_run_first(

@@ -101,7 +101,7 @@ def test_what_a_replay_has_applied_is_not_applied_twice(again: tuple[str, ...], 
     with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
         assert connection.execute("FROM d.t ORDER BY 1").fetchall() == [(1, "a"), (2, "b"), (3, "c")]
         connection.execute("DROP TABLE d.t")
-    assert cli.run("once", *flags, "--name", "new").code == 0, "a table that is made anew has nothing of the replays"
+    assert cli.run("once", *flags, "--name", "new").code == 0, "a table that is made again has nothing of the replays"
 
 
 def test_a_replay_beyond_the_checkpoint_is_for_later(cli: CommandLine) -> None:

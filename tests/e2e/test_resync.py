@@ -1,4 +1,4 @@
-"""resync asks what the table's life is: a table is made anew as it is now, or not touched."""
+"""resync asks what the table's life is: a table is made again as it is now, or not touched."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_a_resync_needs_the_folders_of_the_whole_table(feed: Feed, replica: Memo
 
 
 def test_a_file_that_changed_after_it_was_read_is_read_again_and_named(feed: Feed, replica: MemoryReplica) -> None:
-    """The last file of a folder can be written anew after a crash; its old rows are dropped as done."""
+    """The last file of a folder can be written again after a crash; its old rows are dropped as done."""
     folder = feed.folder / f"d/t/{at(1, 1)}/2026-11-06"
     (file,) = folder.glob("CDC*.json")
     before = file.stat().st_size

@@ -1,4 +1,4 @@
-"""--start-ts RULE=MOMENT in the long run: what is left out for a while, cleaned up or made anew loses no row."""
+"""--start-ts RULE=MOMENT in the long run: what is left out for a while, cleaned up or made again loses no row."""
 
 from __future__ import annotations
 

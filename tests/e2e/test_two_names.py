@@ -49,7 +49,7 @@ def test_a_second_consumer_is_kept_from_a_table_that_is_older_than_both(shop: Sh
 def test_a_start_before_what_the_first_has_applied_takes_nothing_from_it(
     start: str, shop: Shop, fresh_mariadb: MariaDb
 ) -> None:
-    """It would write rows anew that a statement has taken away since, below what the first goes on from."""
+    """It would write rows again that a statement has taken away since, below what the first goes on from."""
     target = ("--downstream-uri", fresh_mariadb.url())
     shop.feed.statement("d.it's", 18, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `it's`", (ID, VALUE))
     shop.feed.puts("d.it's", 18, {19: (4, "4")})

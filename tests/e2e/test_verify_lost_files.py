@@ -165,7 +165,7 @@ def test_a_table_with_no_key_is_not_compared(tmp_path: Path, target: str) -> Non
     storage.once(target, 15)
     (storage.feed.folder / "d/t/2/CDC00000000000000000002.json").unlink()
     check = verified(storage, target, repair=True)
-    assert "are gone, or were written anew" in str(check.error)
+    assert "are gone, or were written again" in str(check.error)
     assert len(rows_of(target)) == 2
 
 

@@ -329,7 +329,7 @@ def test_statements_of_a_file_do_nothing_once_the_consumer_has_gone_on(place: Pl
 
 
 def test_nor_at_the_same_watermark_once_it_was_taken(place: Place, tmp_path: Path) -> None:
-    """Whoever had it may have read another storage: a line that was mended, a file that was written anew."""
+    """Whoever had it may have read another storage: a line that was mended, a file that was written again."""
     story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
     story.insert({"id": "1", "n": "1"})
     story.apply()

@@ -1,4 +1,4 @@
-"""Files that TiCDC writes anew after a restart: the last one of a folder, and those behind a stale index file."""
+"""Files that TiCDC writes again after a restart: the last one of a folder, and those behind a stale index file."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def import_all() -> None:
 
 import_all()
 COMMAND_LINE = typer.main.get_command(importlib.import_module("consumer.cli.program").build())
-"""The words that the program takes, which every command would work out anew."""
+"""The words that the program takes, which every command would work out again."""
 gc.freeze()  # the commands share this memory
 atexit.register(gc.unfreeze)  # libraries count what is left at the end
 os.setpgrp()  # Ctrl-C is for the harness, which ends with the trials in hand

@@ -232,7 +232,7 @@ class Changefeed:
         return number
 
     def _overwrites(self, folder: Folder, path: str) -> bool:
-        """Whether a file that is there is written anew. Not where rows that are due would be lost with it, for good or
+        """Whether a file that is there is written again. Not where rows that are due would be lost with it, for good or
         until they are sent again: nobody could know."""
         if not self.style.classic and self.style.skips:
             return False

@@ -84,9 +84,9 @@ MUTANTS = {
         theme="stopped tables",
     ),
     "last file": Mutant(
-        "a last file that was written anew is read again",
+        "a last file that was written again is read again",
         ((OpenFile, "holds", lambda *_: True),),
-        theme="files written anew",
+        theme="files written again",
     ),
     "stale index": Mutant(
         "a folder whose index file is stale is looked at whole",
@@ -95,22 +95,22 @@ MUTANTS = {
             (consumer.plan.rewrites, "stale", lambda *_: set()),
             (consumer.plan.rewrites, "behind", lambda *_: set()),
         ),
-        theme="files written anew",
+        theme="files written again",
     ),
     "lost index": Mutant(
         "an index file that was not there before is asked",
         ((consumer.plan.assembly, "doubtful_indexes", _known_indexes),),
-        theme="files written anew",
+        theme="files written again",
     ),
     "gone index": Mutant(
         "a folder whose index file is gone is looked at whole",
         ((consumer.plan.assembly, "lost_indexes", lambda *_: set()),),
-        theme="files written anew",
+        theme="files written again",
     ),
     "old index": Mutant(
         "files above the number that an index file names are watched one by one",
         ((consumer.plan.assembly, "old_indexes", lambda *_: {}),),
-        theme="files written anew",
+        theme="files written again",
     ),
     "old progress": Mutant(
         "no round without confirmed progress, and none moves back",

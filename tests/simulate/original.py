@@ -19,7 +19,7 @@ DAY = ms_to_tso(86_400_000)
 
 @dataclass
 class Original(Upstream):
-    """`random` is set anew for every event. `keyless`: some tables have no key. `whole_milliseconds`: every transaction
+    """`random` is set again for every event. `keyless`: some tables have no key. `whole_milliseconds`: each transaction
     has a millisecond of its own. `own_tables`: no statement touches two tables."""
 
     now: int = BEGINNING

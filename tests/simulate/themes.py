@@ -26,7 +26,7 @@ _TIMED = {"csv": None, "commit_ts": True}
 
 THEMES: dict[str, Theme] = {
     "anything": Theme(),
-    "files written anew": Theme(
+    "files written again": Theme(
         style={"classic": True, "commit_ts": True},
         setup={"index_fails": 0.5, "goes_back": False},
         between=("flush", "publish", "restart", "catch up", "lose an index", "once", "once"),

@@ -1,4 +1,4 @@
-"""Storages as they grow over days: files come, are written anew, are cleaned up; restarts change how they are named.
+"""Storages as they grow over days: files come, are written again, are cleaned up; restarts change how they are named.
 
 Only names, sizes and stamps matter here, with the commit-ts of the rows that a file would hold.
 """

@@ -237,7 +237,7 @@ class Upstream:
 class Storage:
     """Writes what TiCDC would: files in commit order, sent again after restarts, in folders that fit the columns.
 
-    `old_folders`: also in folders from before the table's rows began anew, and in one file with rows from before, which
+    `old_folders`: also in folders from before the table's rows began again, and in a file with rows from before, which
     is more than TiCDC does. `begun` is when the database was created.
     """
 

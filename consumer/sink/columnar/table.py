@@ -144,8 +144,8 @@ _WIDER: dict[Family, frozenset[str]] = {
 
 
 def column_misfit(column: Column, type_now: str, added: bool = False) -> str:
-    """What a table's column of the DuckDB type `type_now` would change, "" for nothing. `added`: it is one that a form
-    adds, which readers and the program itself put in order."""
+    """What a table's column of the DuckDB type `type_now` would change, "" for nothing. `added`: it is one that a
+    table mode adds, which readers and the program itself put in order."""
     if type_now == duckdb_type(column):
         return ""
     if type_now == TEXT:

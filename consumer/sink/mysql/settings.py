@@ -42,7 +42,7 @@ class MySqlSettings:
     allow_triggers: bool = False
     ssl_mode: SslMode = ""
     password_command: tuple[str, ...] = ()
-    """Prints the password, anew for each connection."""
+    """Prints the password, again for each connection."""
     write_source: int = 0
     """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
     staged: bool = False

@@ -54,7 +54,7 @@ def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
 
 
 class MySqlSink:
-    """ports.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables; if the settings say that rows
+    """target.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables; if the settings say that rows
     are staged, they wait in files, and `commit` writes them."""
 
     refers = True

@@ -82,7 +82,7 @@ def test_what_has_nothing_to_do_with_the_key_goes_on(feed: Feed, fresh_mariadb: 
     assert states(replica.once(40)) == {"d.c": "stopped", "d.p": "ok"}
 
 
-# A table that other tables' keys refer to is made anew
+# A table that other tables' keys refer to is made again
 
 
 def resync(replica: Replica, table: str) -> int:

@@ -241,7 +241,7 @@ def test_a_table_is_kept_where_it_is_lost_that_it_is_to_be_emptied(fresh_mariadb
 
 
 def test_a_guard_that_is_refused_holds_nothing(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins anew then waits for no lock of its own."""
+    """Who begins again then waits for no lock of its own."""
     monkeypatch.setattr(epochs, "_FENCE_WAIT_SECONDS", 3)
     sink = acquired(fresh_mariadb)
     go_back = _remember(fresh_mariadb)

@@ -39,7 +39,7 @@ def test_once_on_a_standalone_cluster_ends_equal(target: Target, cluster: SparkC
 
 
 def test_executors_that_die_under_a_load_lose_nothing(target: Target, cluster: SparkCluster, tmp_path: Path) -> None:
-    """Spark runs the tasks again elsewhere: on the other worker, or on an executor that is started anew."""
+    """Spark runs the tasks again elsewhere: on the other worker, or on an executor that is started again."""
     case = volume(tmp_path)
     killed: list[int] = []
     done = run(command(case, target, cluster), lambda: kill_one(cluster, killed))

@@ -1,4 +1,4 @@
-"""What a task raises comes back as a result; what ends Spark itself is told, and Spark is started anew."""
+"""What a task raises comes back as a result; what ends Spark itself is told, and Spark is started again."""
 
 from __future__ import annotations
 

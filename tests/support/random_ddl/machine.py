@@ -150,7 +150,7 @@ def _replay(random: Random, folder: Path, upstream: Upstream, replica: Replica, 
 
 
 def _resync(random: Random, folder: Path, upstream: Upstream, replica: Replica) -> None:
-    """One of the tables is made anew, or that is refused, or the run dies: whoever looks next finds it right."""
+    """One of the tables is made again, or that is refused, or the run dies: whoever looks next finds it right."""
     tables = sorted(name for name, table in upstream.tables.items() if not table.is_view)
     if not tables:
         return
@@ -166,7 +166,7 @@ def _resync(random: Random, folder: Path, upstream: Upstream, replica: Replica) 
 
 def _stop_a_table(file: Path, random: Random, folder: Path, upstream: Upstream, replica: Replica) -> None:
     """A run that meets a damaged file, which is mended afterwards: other tables have gone on, a statement may have made
-    the damaged table anew."""
+    the damaged table again."""
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     result = replica.once(folder, Fuse(), 0, "1GiB")

@@ -1,4 +1,4 @@
-"""The texts of schema files: names as people type them, and as TiCDC writes them anew."""
+"""The texts of schema files: names as people type them, and as TiCDC writes them again."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_the_error_of_a_job_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("master", "given_up"), [("spark://127.0.0.1:7077", 1), ("yarn", 0)])
 def test_a_standalone_master_is_asked_anew(master: str, given_up: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have been started anew, and know nothing of the session."""
+    """It may have been started again, and know nothing of the session."""
     ended: list[str] = []
 
     def starved(_: object) -> None:

@@ -154,7 +154,7 @@ class Publication:
 
 class Publisher:
     """Writes what outcomes have staged, on the driver's connection. It learns which tables LOAD DATA does not write as
-    they are, so a transaction that ended with NotLoaded is begun anew."""
+    they are, so a transaction that ended with NotLoaded is begun again."""
 
     def __init__(self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]]) -> None:
         self.settings = settings

@@ -78,7 +78,7 @@ class _Batch:
 
 
 class MySqlSession:
-    """A ports.WriteSession. It connects when there is something to write.
+    """A target.WriteSession. It connects when there is something to write.
 
     Raises, beside what the port names: LeaseHeld, ProgressMoved, TargetBusy, TargetUnavailable, BadConfig, RowRefused,
     SchemaDrift, TableMissing, CorruptFile, CannotBeExact.

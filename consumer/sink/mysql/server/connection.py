@@ -47,7 +47,7 @@ _READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
 SILENCE_SECONDS = 90
 """After that many seconds of silence the server treats a client as dead: it ends the connection, and frees what its
 transaction holds. No session of ours is silent in the middle of a transaction; one that idles between two is opened
-anew."""
+again."""
 _TLS_HINT = (
     "give the authority that signed the server's certificate (ssl-ca=/path/ca.pem in --downstream-uri), or ask for"
     " less: ssl-mode=VERIFY_CA, REQUIRED (encrypted, the server not checked), PREFERRED or DISABLED"

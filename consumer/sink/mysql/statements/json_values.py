@@ -1,4 +1,4 @@
-"""Columns that become JSON, or were: the values of the rows that are there are written anew as TiDB writes JSON.
+"""Columns that become JSON, or were: the values of the rows that are there are written again as TiDB writes JSON.
 
 To MariaDB JSON is a text, which it leaves as it is; MySQL has an order of members and forms of numbers of its own.
 """

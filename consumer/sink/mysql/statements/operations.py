@@ -54,7 +54,7 @@ class Operations:
     merged: Merged | None = None
     """Others are merged with the table, and the target decides which of `statements` it needs."""
     json: tuple[str, ...] = ()
-    """The columns whose values are written anew behind `statements`, as TiDB writes JSON."""
+    """The columns whose values are written again behind `statements`, as TiDB writes JSON."""
     trash: TableName | None = None
     """No `statements`: the table is moved there, or back from there, by what is left to do then."""
 
@@ -135,7 +135,7 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
     if done.trash is not None:
         return TargetDdl(tuple(target.moves(step, done.trash)), done.note)
     target.follow(step, done.statements)
-    rows = (f"writes the values of column {quote(column)} anew, as TiDB writes JSON" for column in done.json)
+    rows = (f"writes the values of column {quote(column)} again, as TiDB writes JSON" for column in done.json)
     return TargetDdl((*done.statements, *rows), done.note)
 
 

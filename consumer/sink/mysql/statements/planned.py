@@ -146,7 +146,7 @@ class Records:
     def check(self, cursor: pymysql.cursors.Cursor, statement: DdlId) -> None:
         """Raises ProgressMoved where the statement's intent is not there, LeaseHeld where a later round or another
         consumer has begun, as the guard may be lost; BadConfig in a session that is not ours."""
-        # No lock: whoever begins anew may wait for the guard, and this would wait for them.
+        # No lock: whoever begins again may wait for the guard, and this would wait for them.
         cursor.execute(
             f"SELECT {SESSION_MARK}, (SELECT state FROM storage_consumer.ddl WHERE (name, database_name, table_name, "
             "version, checksum) = %s), epoch, holder, since FROM storage_consumer.lease WHERE name = %s AND slot = %s",
