@@ -23,7 +23,7 @@ LAYERS = (
     {"pipeline", "storage", "spark", "sink", "observe"},
     {"config", "verify"},
     {"app"},
-    {"cli", "api"},
+    {"cli", "api", "source"},
     {"__main__"},
 )
 """Packages of one level do not import one another."""

@@ -43,7 +43,7 @@ def open_ports(
 ) -> Iterator[Ports]:
     """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
     of its own. `reader`: it reads another storage than the settings'."""
-    reader = reader or _reader_of(settings)
+    reader = reader or reader_of(settings)
     with closing(sink_of(settings)) as sink:
         letters = None
         if settings.dead_letters is not None:
@@ -66,7 +66,7 @@ def loader_for(settings: Settings, shared: Loader | None) -> Iterator[Loader]:
             spark.close()
 
 
-def _reader_of(settings: Settings) -> StorageReader:
+def reader_of(settings: Settings) -> StorageReader:
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader = FsspecReader(storage, settings.date_separator, settings.dialect, bool(settings.peers))
     if not settings.peers:

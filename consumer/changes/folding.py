@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from consumer.changes.identity import first_of_equal, identities, row_codes
 from consumer.changes.keyed import cut, files_of, without_late_deletes
-from consumer.changes.keyless import FileChanges, fold_keyless
+from consumer.changes.keyless import FileChanges, every_change, fold_keyless
 from consumer.changes.table_modes import fold, in_mode
 from consumer.codec import protocol_of
 from consumer.codec.change_table import META, SLICE, change_schema, value_schema
@@ -114,13 +114,24 @@ def net_changes(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
     if not files:
         values = value_schema(task.target).empty_table()
         return values.add_column(0, "n", pa.array([], pa.int64()))
-    parts = task.parts if task.never_split else ()
-    net = fold_keyless(files, task.target.table, parts, protocol_of(task.dialect).commit_ts, task.writers)
+    net = fold_keyless(files, task.target.table, *_writers(task))
     if task.target.load.shaping is None:
         return net
     from consumer.changes.rules import fitting
 
     return fitting(net, task.target, task.dialect.clock)
+
+
+def each_change(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
+    """The changes of a table with no key, each once. Raises CannotBeExact."""
+    if not files:
+        return change_schema(task.target).empty_table()
+    return every_change(files, task.target.table, *_writers(task))
+
+
+def _writers(task: LoadTask) -> tuple[Sequence[int], str, Sequence[int]]:
+    """What tells rows that were written again: the parts of the table, what gives rows their commit-ts, who wrote."""
+    return task.parts if task.never_split else (), protocol_of(task.dialect).commit_ts, task.writers
 
 
 def decode_folded(

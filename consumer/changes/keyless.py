@@ -69,18 +69,46 @@ def fold_keyless(
     Raises CannotBeExact (without the table's name) where they do neither, where two writers (parts) hold the same row
     at the same commit-ts, where two series of one part wrote side by side, and for rows that have no commit-ts.
     """
+    changes, codes, at, copies = _counted(files, table, parts, commit_ts, writers)
+    rows, count = changes.drop_columns(list(_META)), int(codes.max(initial=-1)) + 1
+    put = changes.column("put").to_numpy()[at]
+    net = np.zeros(count, dtype=np.int64)
+    np.add.at(net, codes[at], np.where(put, copies, -copies))
+    kept = np.flatnonzero(net)
+    a_row = last_of(codes, np.arange(len(codes)), count)
+    return rows.take(pa.array(a_row[kept])).add_column(0, "n", pa.array(net[kept]))
+
+
+def every_change(
+    files: Sequence[FileChanges],
+    table: TableName,
+    parts: Sequence[int] = (),
+    commit_ts: str = COMMIT_TS,
+    writers: Sequence[int] = (),
+) -> pa.Table:
+    """Each change of the same files once, in file order; everything as in `fold_keyless`."""
+    changes, _, at, copies = _counted(files, table, parts, commit_ts, writers)
+    return changes.take(pa.array(np.sort(np.repeat(at, copies))))
+
+
+def _counted(
+    files: Sequence[FileChanges], table: TableName, parts: Sequence[int], commit_ts: str, writers: Sequence[int]
+) -> tuple[pa.Table, Ints, Ints, Ints]:
+    """All changes, each with a number that equal images have; then a row of each (commit-ts, put or delete, image), and
+    how often it was written but for what was written again."""
     ordered = sorted(files, key=itemgetter(0, 1))
     changes = pa.concat_tables([table for _, _, table in ordered])
     _refuse_coarse(changes, commit_ts)
-    rows = changes.drop_columns(list(_META))
     if changes.num_rows == 0:
-        return rows.add_column(0, "n", pa.array([], pa.int64()))
+        none = np.zeros(0, np.int64)
+        return changes, none, none, none
+    rows = changes.drop_columns(list(_META))
     sizes = [table.num_rows for _, _, table in ordered]
     series = np.repeat([number for number, _, _ in ordered], sizes)
     ordinal = np.repeat([number for _, number, _ in ordered], sizes)
     ts: Ints = changes.column("ts").to_numpy()
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
-    codes, count = row_codes(rows.columns)
+    codes, _ = row_codes(rows.columns)
     image = codes * 2 + put
 
     run = _runs(series, ordinal, ts, image)
@@ -93,11 +121,7 @@ def fold_keyless(
         most = _greatest(owner, ts[counted], image[counted], copies)
         counted, copies = counted[most], copies[most]
     _refuse_shared(ts[counted], image[counted], table)
-    net = np.zeros(count, dtype=np.int64)
-    np.add.at(net, codes[counted], np.where(put[counted], copies, -copies))
-    kept = np.flatnonzero(net)
-    a_row = last_of(codes, np.arange(len(codes)), count)
-    return rows.take(pa.array(a_row[kept])).add_column(0, "n", pa.array(net[kept]))
+    return changes, codes, counted, copies
 
 
 def _refuse_coarse(changes: pa.Table, commit_ts: str) -> None:

@@ -15,7 +15,7 @@ from consumer.changes.keyed import cut
 from consumer.changes.table_modes import added, folded, next_changes, times, versions
 from consumer.codec.change_table import META, Ints, change_schema
 from consumer.model.check import CheckTask, Counted, Era, Modes
-from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTask
+from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind
 from consumer.model.times import MAX_TSO
@@ -100,7 +100,7 @@ class Comparison:
             rows = net_changes(files, era.task)
         if era.task.target.load.quarantine is not None:
             yield None, (_quarantined(stats, last=number == len(task.eras) - 1), None)
-        now = _as_now(rows, era, task)
+        now = as_now(rows, era, task.target)
         expected = self.comparer.expected(now)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
         meta = [name for name in rows.column_names if not _is_value(name)]
@@ -139,9 +139,9 @@ def _quarantined(stats: Sequence[FileStat], last: bool) -> Counted:
     return Counted(quarantined=tuple(row for stat in stats for row in stat.quarantined), later=later)
 
 
-def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:
+def as_now(rows: pa.Table, era: Era, target: LoadTarget) -> pa.Table:
     """The values of an era's rows under the columns that the target has now; null where they are not known."""
-    schema = change_schema(task.target)
+    schema = change_schema(target)
     columns: dict[str, pa.ChunkedArray] = {}
     for position, place in enumerate(era.places):
         kind = schema.field(META + position).type

@@ -27,7 +27,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load, plan_timeless_load
 from consumer.ports import StorageReader
-from consumer.verify.known import Known, added_places, known_now, modes_of, upstream_key
+from consumer.verify.known import IN_A_TARGET, Followed, Known, added_places, known_now, modes_of, upstream_key
 from consumer.verify.sources import TableFiles, TableStatements, takes_rows_away
 
 _ALL = 1 << 62
@@ -64,6 +64,9 @@ class TableHistory:
     """The tables of upstream that are in the target."""
     executed: Collection[str] = ()
     """The paths of the statements that have run there."""
+    followed: Followed = IN_A_TARGET
+    applied: bool = True
+    """Whether a target has it, and only the rows that were written there; else all of the storage are meant."""
 
     @property
     def mode(self) -> TableMode | None:
@@ -81,7 +84,9 @@ class TableHistory:
     @cached_property
     def files(self) -> TableFiles:
         """Those that have the table's rows."""
-        return TableFiles(self.statements, self.assembly, self.reader, self.options.files.dialect.timeless)
+        timeless = self.options.files.dialect.timeless
+        by_progress = self.applied and (timeless or self.end == MAX_TSO)
+        return TableFiles(self.statements, self.assembly, self.reader, timeless, by_progress)
 
     @property
     def incomplete(self) -> str:
@@ -146,7 +151,7 @@ class TableHistory:
                 yield self._span(file.version, end, opening, known, kept)
                 end = file.version
             if own:
-                known = known.before(file, self.statements.columns(self.statements.before(file.version)))
+                known = known.before(file, self.statements.columns(self.statements.before(file.version)), self.followed)
             kept = kept and not takes_rows_away(file)
         first = cuts[0].version if cuts else self.end + 1
         yield self._span(after, end, self.statements.before(first), known, kept)

@@ -9,10 +9,11 @@ whole number; else nobody but the server knows it, so it is counted and not comp
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.changes import changes_of
+from consumer.ddl.declared import Definition
 from consumer.model.actions import Action
 from consumer.model.check import Modes
 from consumer.model.columns import Column, Family
@@ -40,7 +41,7 @@ class Known:
     def now(cls, columns: Sequence[Column]) -> Known:
         return cls(tuple(column.name for column in columns), (True,) * len(columns))
 
-    def before(self, statement: SchemaFile, columns: Sequence[Column]) -> Known:
+    def before(self, statement: SchemaFile, columns: Sequence[Column], rules: Followed) -> Known:
         """As it was before `statement`, where the table had `columns`. One without text has changed nothing by name."""
         parsed = changes_of(statement).columns
         new = by_name(statement.columns)
@@ -53,14 +54,16 @@ class Known:
             former = old.get((parsed.old_name(name) or "") if statement.query else same_name(name))
             if former is None or column is None:
                 names[position] = ""
-                value = _default(column, parsed.columns.get(same_name(name))) if column is not None else _UNKNOWN
-                if known[position] and value is not _UNKNOWN:
+                value: str | None = UNKNOWN
+                if column is not None:
+                    value = rules.default(statement, column, parsed.columns.get(same_name(name), Definition()))
+                if known[position] and value is not UNKNOWN:
                     added[position] = value
                 else:
                     known[position] = False
                 continue
             names[position] = former.name
-            known[position] = known[position] and keeps(former, column)
+            known[position] = known[position] and rules.keeps(former, column)
         return Known(tuple(names), tuple(known), added)
 
 
@@ -107,19 +110,31 @@ def _longer(old: Column, new: Column, sizes: Sequence[str], counted: Sequence[st
     return False
 
 
-_UNKNOWN = "\0"
+def _default(statement: SchemaFile, column: Column, definition: Definition) -> str | None:
+    """What rows of a target that are there get for a new column. A default in parentheses is an expression."""
+    if definition.computed or definition.virtual:
+        return UNKNOWN
+    if column.default is None:
+        return None if column.nullable and definition.literal is None else UNKNOWN
+    is_whole = column.family is Family.INTEGER and _WHOLE.fullmatch(column.default)
+    return column.default if is_whole else UNKNOWN
+
+
+UNKNOWN = "\0"
 """In place of a default: not known."""
 
 
-def _default(column: Column, definition: object) -> str | None:
-    """What rows that are there get for a new column. A default in parentheses is an expression."""
-    if getattr(definition, "computed", False) or getattr(definition, "virtual", False):
-        return _UNKNOWN
-    if column.default is None:
-        known = column.nullable and getattr(definition, "literal", None) is None
-        return None if known else _UNKNOWN
-    is_whole = column.family is Family.INTEGER and _WHOLE.fullmatch(column.default)
-    return column.default if is_whole else _UNKNOWN
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is known of values that were there when a statement ran: whether they are the same after a column has
+    become another one, and what they are in a new column, UNKNOWN where nobody can tell."""
+
+    keeps: Callable[[Column, Column], bool]
+    default: Callable[[SchemaFile, Column, Definition], str | None]
+
+
+IN_A_TARGET = Followed(keeps, _default)
+"""Its server executed the statements."""
 
 
 def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:

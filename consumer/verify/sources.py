@@ -18,7 +18,6 @@ from consumer.model.files import Bounds, DataFile, Folder, SchemaFile, StoredFil
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
-from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import gone_upto, hole_below
 from consumer.plan.unread import Unread, rewritten_files, unread_files
@@ -141,12 +140,14 @@ class TableStatements:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Those of the table that went through `statements`."""
+    """Those of the table that went through `statements`. `by_progress`: only the progress, by file, tells how far the
+    target is."""
 
     statements: TableStatements
     assembly: Assembly
     reader: StorageReader
     timeless: bool
+    by_progress: bool
 
     @cached_property
     def after(self) -> int:
@@ -191,7 +192,7 @@ class TableFiles:
     @property
     def another(self) -> str:
         """A file that is no longer what was read, where only the progress tells what was applied; "" for none."""
-        if not self._by_progress:
+        if not self.by_progress:
             return ""
         return next((file.path for file, _ in rewritten_files(self._behind(self._all), self._folders)), "")
 
@@ -199,7 +200,7 @@ class TableFiles:
         """All that can have rows above `after` under `name`, or those that were read where nothing else tells how far
         the target is."""
         files = self._behind(self.assembly.files.get(name, ()))
-        if not self._by_progress:
+        if not self.by_progress:
             return files
         left = {entry.file.path for entry in self._unread(files)}
         return [file for file in files if file.path not in left]
@@ -210,11 +211,6 @@ class TableFiles:
             return {}
         files = [file for name in dict.fromkeys(names) for file in self.of(name)]
         return {path: found for path, found in self.reader.bounds(files).items() if isinstance(found, Bounds)}
-
-    @property
-    def _by_progress(self) -> bool:
-        """Whether only the progress, by file, tells how far the target is."""
-        return self.timeless or self.statements.end == MAX_TSO
 
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:

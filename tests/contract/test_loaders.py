@@ -15,7 +15,6 @@ import pytest
 import consumer.spark.load as spark_load
 from consumer.changes.folding import EveryChange
 from consumer.changes.identity import identities
-from consumer.codec.typed import typed
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
 from consumer.model.check import CheckTask, Counted, Era, Modes
 from consumer.model.load import Dialect, FileSlice, LoadOutcome, LoadPart, LoadTarget, LoadTask, ModeLoad, TableLoad
@@ -192,8 +191,12 @@ def test_parts_that_are_told_are_parts_of_the_whole(loader: Loader, tmp_path: Pa
 
 
 def back(loader: Loader, asked: LoadTask, files: Storage, rows: Collection[int] = ()) -> list[dict[str, Any]]:
-    found = [row for table in loader.read(EveryChange(asked, files, rows)) for row in typed(table, asked).to_pylist()]
-    return sorted(found, key=lambda row: (row["_commit_ts"], row["id"]))
+    found = [row for table in loader.read(EveryChange(asked, files, rows)) for row in table.to_pylist()]
+    changes = (
+        change("put" if row["put"] else "delete", row["ts"], asked.slices[row["slice"]].path, int(row["c0"]), row["c1"])
+        for row in found
+    )
+    return sorted(changes, key=lambda row: (row["_commit_ts"], row["id"]))
 
 
 def change(op: str, commit_ts: int, file: str, row: int, name: str | None) -> dict[str, Any]:

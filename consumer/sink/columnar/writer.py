@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
+from consumer.codec.labels import labels, refused
 from consumer.errors import RowRefused
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget, Receipt
@@ -56,7 +57,7 @@ def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool =
     number at all, for an element that is not declared, and in a key (`in_key`) for one that is written as another is.
     """
     if column.labelled and column.elements:
-        return _labels(column, values, in_key)
+        return labels(column, values, in_key)
     if held is Held.TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
         return _as_text(column, values)
     if column.family in _TIMES:
@@ -64,7 +65,7 @@ def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool =
     try:
         return pc.cast(values, _number_type(column))
     except pa.ArrowInvalid as error:
-        raise _refused(column, str(error)) from error
+        raise refused(column, str(error)) from error
 
 
 def _number_type(column: Column) -> pa.DataType:
@@ -88,43 +89,8 @@ def _as_text(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.family in _WRITTEN:
         other = values.filter(pc.invert(pc.match_substring_regex(values, _WRITTEN[column.family])))
         if len(other):
-            raise _refused(column, repr(other[0].as_py()[:_SHOWN]))
+            raise refused(column, repr(other[0].as_py()[:_SHOWN]))
     return values
-
-
-def _labels(column: Column, values: pa.ChunkedArray, in_key: bool) -> pa.ChunkedArray:
-    """An ENUM's number is the position of its label, from 1; a SET's the sum of its labels' bits; 0 is ''."""
-    try:
-        numbers = pc.cast(values, pa.uint64()).combine_chunks()
-        if in_key and "" in column.elements and _hold_twin(column, numbers):
-            raise _refused(column, "the label '' and the value 0 are both written '', and two keys would be one")
-        if column.family is Family.SET:
-            coded = pc.dictionary_encode(numbers)
-            texts = [_set_text(column, mask) for mask in coded.dictionary.to_pylist()]
-            return pa.chunked_array([pa.array(texts, pa.string()).take(coded.indices)], pa.string())
-        return pa.chunked_array([pa.array(["", *column.elements], pa.string()).take(numbers)], pa.string())
-    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
-        raise _refused(column, str(error)) from error
-
-
-def _hold_twin(column: Column, numbers: pa.Array) -> bool:
-    """Whether one of `numbers` is an ENUM's error value, or a SET of the label '' alone: '' is to be the other one."""
-    twin = 0 if column.family is Family.ENUM else 1 << column.elements.index("")
-    return bool(pc.any(pc.equal(numbers, pa.scalar(twin, pa.uint64()))).as_py())
-
-
-def _set_text(column: Column, mask: int) -> str:
-    if mask >> len(column.elements):
-        raise _refused(column, f"{mask} is above the last of its labels")
-    return ",".join(label for bit, label in enumerate(column.elements) if mask >> bit & 1)
-
-
-def _refused(column: Column, why: str) -> RowRefused:
-    kind = f"{column.type}{' UNSIGNED' if column.unsigned else ''}"
-    return RowRefused(
-        f"column {column.name} ({kind}) holds what is not such a value: {why}",
-        hint="the data file is damaged, or its schema file does not belong to it",
-    )
 
 
 SHARED = "use --master local[*], or put the DuckDB file on a file system that all workers share"

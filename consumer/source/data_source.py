@@ -1,0 +1,99 @@
+"""The format ``ticdc``, as Spark calls it. Workers import this module too: what only the driver needs is imported where
+it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+
+from consumer.errors import ConsumerError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from consumer.source.planning import Plan
+
+
+class TicdcSource(DataSource):  # type: ignore[misc]
+    """Its plan is made once, with the schema: what is read later is the same, however far the changefeed has come."""
+
+    _plan: Plan | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "ticdc"
+
+    def schema(self) -> StructType:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from consumer.source.output import schema_of
+
+        return from_arrow_schema(schema_of(self._planned()), prefer_timestamp_ntz=True)
+
+    def reader(self, schema: StructType) -> TicdcReader:
+        from consumer.source.output import narrowed
+
+        plan, self._plan = self._planned(), None  # executors get this object, and have no use for the plan
+        return TicdcReader(_in_full(narrowed, plan, schema))
+
+    def _planned(self) -> Plan:
+        if self._plan is None:
+            from consumer.source.options import Asked
+            from consumer.source.planning import plan
+
+            self._plan = _in_full(lambda: plan(Asked.of(self.options)))
+        return self._plan
+
+
+def _in_full(make: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return make(*arguments)
+    except ConsumerError as error:
+        from consumer.source.reading import told
+
+        raise told(error) from error
+
+
+class Piece(InputPartition):  # type: ignore[misc]
+    """A `reading.Share` as Spark carries it."""
+
+
+class TicdcReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, plan: Plan) -> None:
+        self._files = plan.reader
+        self._plan: Plan | None = plan
+        self.filters: tuple[Filter, ...] = ()
+        self.pushFilters = PushFilters(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors need."""
+        return {"_files": self._files}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from consumer.source.output import shares
+
+        assert self._plan is not None
+        return [Piece(share) for share in shares(self._plan, self.filters)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        from consumer.source.reading import batches
+
+        return iter(()) if partition is None else batches(partition.value, self._files)
+
+
+class PushFilters:
+    """`DataSourceReader.pushFilters` of a reader that takes filters where Spark gives some. Spark refuses a reader that
+    overrides the method while `spark.sql.python.filterPushdown.enabled` is false, as it is by default; a filter that it
+    does not give is not lost, because it looks at every row itself in any case."""
+
+    def __init__(self, reader: TicdcReader) -> None:
+        self._reader = reader
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """All of them stay Spark's: files are left out by them, not rows."""
+        self._reader.filters = tuple(filters)
+        return filters

@@ -1,0 +1,132 @@
+"""The options of a read, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from consumer.config import values
+from consumer.config.load import load
+from consumer.config.sentences import nearest, one_of
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig
+
+_CHANGEFEED = {
+    "tz": "tz",
+    "date-separator": "date_separator",
+    "terminator": "terminator",
+    "file-index-width": "file_index_width",
+    "checkpoint-ts": "checkpoint_ts",
+    "accept-gap-in": "accept_gap_in",
+    "accept-key-loss": "accept_key_loss",
+    "date-order": "date_order",
+    "never-split": "never_split",
+}
+"""Settings of the program that are options of a read, too."""
+_OWN = (
+    "path", "table", "tables", "mode", "from-ts", "to-ts", "config", "columns", "before", "partition-bytes",
+    "zero-dates", "max-bytes-per-trigger",
+)  # fmt: skip
+_LISTS = ("accept_gap_in", "never_split")
+
+
+_Read = TypeVar("_Read")
+
+
+class Mode(StrEnum):
+    CHANGES = "changes"
+    STATE = "state"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a read asks for. `first` and `last` are moments as they were written, None where they were not given;
+    `table` is "" where rules
+    name several; `columns` the only ones wanted, () for all; `before`: the values before each change too."""
+
+    settings: Settings
+    table: str
+    mode: Mode
+    first: int
+    last: int | None
+    columns: tuple[str, ...]
+    before: bool
+    partition_bytes: int
+    zero_dates: str
+    trigger_bytes: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Asked:
+        """Raises BadConfig."""
+        options = {_key(name): text for name, text in given.items()}
+        _check_names(options)
+        mode = Mode(_checked("mode", one_of, options.get("mode", Mode.CHANGES), tuple(Mode)))
+        settings = _settings(options, mode)
+        first, last = (
+            settings.tso(name, options[name]) if options.get(name) else None for name in ("from-ts", "to-ts")
+        )
+        if mode is Mode.STATE and first is not None:
+            raise BadConfig(
+                "from-ts is for mode changes: the state of a table is as of one moment", hint="give that with to-ts"
+            )
+        if first is not None and last is not None and last <= first:
+            raise BadConfig(f"to-ts ({last}) is not after from-ts ({first})")
+        return cls(
+            settings,
+            options.get("table", ""),
+            mode,
+            first or 0,
+            last,
+            tuple(name.strip() for name in options.get("columns", "").split(",") if name.strip()),
+            _checked("before", values.boolean, options.get("before", "false")),
+            _checked("partition-bytes", values.size, options.get("partition-bytes", "64MiB")),
+            _checked("zero-dates", one_of, options.get("zero-dates", "null"), ("null", "error")),
+            _checked("max-bytes-per-trigger", values.size, options.get("max-bytes-per-trigger", "256MiB")),
+        )
+
+
+def _key(name: str) -> str:
+    """Spark's own options are written without hyphens: both are the same here."""
+    known = {option.replace("-", ""): option for option in (*_OWN, *_CHANGEFEED)}
+    return known.get(name.lower().replace("-", "").replace("_", ""), name)
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    for name in options:
+        if name not in _OWN and name not in _CHANGEFEED:
+            close = nearest(name, (*_OWN, *_CHANGEFEED))
+            raise BadConfig(
+                f"{name} is no option of the format ticdc" + (f"; did you mean {close}?" if close else ""),
+                hint="docs/spark.md lists them",
+            )
+    if not options.get("path"):
+        raise BadConfig(
+            "no storage is given", hint='give its URI, as .load("s3://bucket/cdc?protocol=canal-json"); docs/spark.md'
+        )
+    if bool(options.get("table")) == bool(options.get("tables")):
+        raise BadConfig(
+            "give either table, the name of one table, or tables, rules as shop.*",
+            hint='as .option("table", "shop.orders")',
+        )
+
+
+def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
+    """Those of a run that would read the same storage. What the file says of a target's names is left out."""
+    flags: dict[str, object] = {field: options[name] for name, field in _CHANGEFEED.items() if options.get(name)}
+    flags |= {field: str(flags[field]).split(",") for field in _LISTS if field in flags}
+    flags["upstream_uri"] = options["path"]
+    if options.get("tables"):
+        flags["tables"] = options["tables"].split(",")
+    env = {name: text for name, text in os.environ.items() if not name.startswith("STORAGE_CONSUMER_")}
+    flags |= {"routes": (), "columns": (), "table_modes": ["*.* = append"] if mode is Mode.CHANGES else ()}
+    return load(flags, env, options.get("config")).settings
+
+
+def _checked(name: str, read: Callable[..., _Read], *arguments: object) -> _Read:
+    try:
+        return read(*arguments)
+    except ValueError as problem:
+        raise BadConfig(f"{name} is refused: {problem}") from None

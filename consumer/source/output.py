@@ -1,0 +1,163 @@
+"""A plan -> its schema, and the shares of its tasks. Filters leave files out; rows are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from consumer.errors import BadConfig
+from consumer.model.check import Era
+from consumer.model.load import LoadTarget
+from consumer.model.names import same_name
+from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO, ms_to_tso
+from consumer.source.cutting import cut
+from consumer.source.options import Mode
+from consumer.source.planning import Plan, TablePlan
+from consumer.source.reading import Share
+from consumer.source.shape import META_COLUMNS, changes_schema, values_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def schema_of(plan: Plan) -> pa.Schema:
+    """Of the columns that the options ask for. Raises BadConfig."""
+    (table,) = plan.tables
+    columns = [table.target.columns[at] for at in _places(table, plan.asked.columns)]
+    if plan.asked.mode is Mode.STATE:
+        return values_schema(columns)
+    return changes_schema(columns, plan.asked.before)
+
+
+def narrowed(plan: Plan, schema: StructType) -> Plan:
+    """The plan of what has the `schema`: the one that it tells, or some of its columns, as who reads has given them.
+    Raises BadConfig for another type."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    known = {field.name: field for field in from_arrow_schema(schema_of(plan), prefer_timestamp_ntz=True)}
+    for field in schema:
+        there = known.get(field.name)
+        if there is None or there.dataType != field.dataType:
+            has = "no such column" if there is None else there.dataType.simpleString()
+            raise BadConfig(
+                f"the schema has {field.name} as {field.dataType.simpleString()}, and the format ticdc has {has}",
+                hint="leave .schema(..) out, and select and cast columns of what is read",
+            )
+    return replace(plan, fields=tuple(schema.names))
+
+
+def shares(plan: Plan, filters: Sequence[Filter]) -> Iterator[Share]:
+    """Those of each task."""
+    window = Window(0, plan.end) if plan.asked.mode is Mode.STATE else asked_window(filters, plan.end)
+    for table in plan.tables:
+        yield from _of_table(plan, table, window)
+
+
+def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
+    asked, meta = plan.asked, () if plan.asked.mode is Mode.STATE else META_COLUMNS
+    wanted = _places(table, tuple(name for name in plan.fields if name not in meta)) if plan.fields else ()
+    target, eras = _pruned(table, wanted)
+    places = {column.name: at for at, column in enumerate(target.columns)}
+    columns = tuple(places[table.target.columns[at].name] for at in wanted)
+    share = Share(target, eras, columns, plan.fields, strict=asked.zero_dates == "error")
+    if asked.mode is Mode.STATE:
+        yield share
+        return
+    for era in eras:
+        # Of a table with no key a row that was written again shows by all rows around it.
+        parts = cut(era, table.bounds, window, asked.partition_bytes) if target.key else [era] * bool(era.task.slices)
+        for part in parts:
+            paths = {piece.path for piece in part.task.slices}
+            bounds = {path: found for path, found in table.bounds.items() if path in paths}
+            yield replace(share, eras=(part,), bounds=bounds)
+
+
+def _places(table: TablePlan, names: Sequence[str]) -> tuple[int, ...]:
+    """The positions of these columns, of all where none is named. Raises BadConfig."""
+    places = {same_name(column.name): at for at, column in enumerate(table.target.columns)}
+    if lost := [name for name in names if same_name(name) not in places]:
+        raise BadConfig(f"{table.target.table} has no column {', '.join(lost)}", hint="correct the option columns")
+    return tuple(places[same_name(name)] for name in names) or tuple(range(len(places)))
+
+
+def _pruned(table: TablePlan, wanted: Sequence[int]) -> tuple[LoadTarget, tuple[Era, ...]]:
+    """Without the columns that nobody asks for: they are not decoded. All those of a table with no key tell its rows
+    apart, and rules can be about any."""
+    target = table.target
+    kept = sorted({*wanted, *target.key})
+    if not target.key or target.load.shaping is not None or len(kept) == len(target.columns):
+        return target, table.eras
+    return _some_columns(target, kept), tuple(_of_some(era, kept) for era in table.eras)
+
+
+def _some_columns(target: LoadTarget, kept: Sequence[int]) -> LoadTarget:
+    places = {at: n for n, at in enumerate(kept)}
+    columns = tuple(target.columns[at] for at in kept)
+    names = tuple(target.names[at] for at in kept)
+    return replace(target, columns=columns, names=names, key=tuple(places[at] for at in target.key))
+
+
+def _of_some(era: Era, kept: Sequence[int]) -> Era:
+    """`kept` are columns of the table as it is at the end."""
+    task = era.task
+    own = sorted({*(era.places[at] for at in kept if era.places[at] >= 0), *task.source.key})
+    source = _some_columns(task.source, own)
+    places = {at: n for n, at in enumerate(own)}
+    mode_load = None if task.mode_load is None else replace(task.mode_load, source=source)
+    return Era(
+        replace(task, target=source, mode_load=mode_load),
+        tuple(places.get(era.places[at], -1) for at in kept),
+        tuple(era.known[at] for at in kept),
+        {n: era.added[at] for n, at in enumerate(kept) if at in era.added},
+        era.kept,
+    )
+
+
+def asked_window(filters: Sequence[Filter], end: int) -> Window:
+    """The commit-ts that all of the filters let through, at least."""
+    first, last = 1, end
+    for one in filters:
+        low, high = _range(one)
+        first, last = max(first, low), min(last, high)
+    return Window(first - 1, last)
+
+
+def _range(one: Filter) -> tuple[int, int]:
+    column, value = getattr(one, "attribute", ()), getattr(one, "value", None)
+    given = one.value if isinstance(one, In) else (value,)
+    ranges = [_commit_ts(column, found) for found in given]
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    match one:
+        case EqualTo() | EqualNullSafe() | In():
+            return low, high
+        case GreaterThan() | GreaterThanOrEqual():
+            return low, MAX_TSO
+        case LessThan() | LessThanOrEqual():
+            return 0, high
+    return 0, MAX_TSO
+
+
+def _commit_ts(column: Sequence[str], value: object) -> tuple[int, int]:
+    """Those that changes have with this value in the column, at least."""
+    match column, value:
+        case ("_commit_ts",), int():
+            return value, value
+        case ("_commit_time",), datetime() if value.tzinfo is not None:
+            milliseconds = int(value.timestamp() * 1000)
+            return ms_to_tso(milliseconds - 1), ms_to_tso(milliseconds + 2)
+    return 0, MAX_TSO

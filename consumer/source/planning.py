@@ -1,0 +1,222 @@
+"""What a read comes of: the table at the moment that is asked for, and its changes cut where a statement changed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from consumer.app.parts import checkpoint_of, listed, reader_of
+from consumer.codec import protocol_of
+from consumer.config.clocks import resolved_zone
+from consumer.config.sentences import nearest
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableMissing
+from consumer.history.incarnations import Incarnation
+from consumer.model.check import Era
+from consumer.model.files import Bounds
+from consumer.model.hints import FROM_A_NEW_PREFIX
+from consumer.model.load import LoadTarget, Purpose, TableLoad
+from consumer.model.names import TableName, same_name, same_names
+from consumer.model.progress import Progress, ProgressChange
+from consumer.model.times import zone_of
+from consumer.pipeline.opening import assembly_of
+from consumer.pipeline.options import RoundOptions
+from consumer.plan.assembly import Assembly
+from consumer.plan.date_order import check_dates
+from consumer.plan.starting import check_moment
+from consumer.plan.table_modes import stored_columns
+from consumer.ports import RangeReader, StorageReader
+from consumer.sink.columnar.table import handle_key
+from consumer.source.followed import followed
+from consumer.source.options import Asked, Mode
+from consumer.source.shape import META_COLUMNS
+from consumer.verify.eras import TableHistory
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """One table of a read: `target` has its columns as of the last moment, `eras` its rows between the statements that
+    changed these. `bounds` are the first and last commit-ts of each file, by path, where they are needed."""
+
+    target: LoadTarget
+    eras: tuple[Era, ...]
+    bounds: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A read of tables as of the moment `end`, by the statements and files of one listing. `fields` are the columns
+    that are given."""
+
+    asked: Asked
+    end: int
+    tables: tuple[TablePlan, ...]
+    reader: RangeReader
+    fields: tuple[str, ...] = ()
+
+
+def plan(asked: Asked) -> Plan:
+    """Raises what `once` would stop the tables for, and CannotBeExact where the files do not say enough."""
+    reader = reader_of(asked.settings)
+    checkpoint = checkpoint_of(asked.settings, reader)
+    end = checkpoint if asked.last is None else asked.last
+    if end > checkpoint:
+        raise CheckpointBehind(
+            f"to-ts is {end}, but the changefeed is complete only up to {checkpoint}",
+            hint="try again once it is past to-ts, or leave to-ts out to read what is there",
+        )
+    if asked.first:
+        check_moment("from-ts", asked.first, end)
+    return planned(asked, reader, checkpoint, end)
+
+
+def planned(asked: Asked, reader: StorageReader, checkpoint: int, end: int) -> Plan:
+    """The plan of what was committed up to `end`."""
+    options = asked.settings.round_options
+    if asked.table:
+        options = replace(options, rules=replace(options.rules, wanted=partial(_is_called, asked.table)))
+    listing = listed(asked.settings, reader, checkpoint)
+    end = min(end, listing.checkpoint)
+    listing = replace(listing, checkpoint=end, settled=end < checkpoint, reached=checkpoint)
+    first = ProgressChange(applied_ts=asked.first, start_ts=asked.first)
+    progress = Progress().after(first) if asked.first else Progress()
+    found = _Tables(asked, reader, assembly_of(reader, listing, progress, options), progress, options, end)
+    return Plan(asked, end, tuple(found.plans()), reader.range_reader())
+
+
+def _is_called(text: str, name: TableName) -> bool:
+    return same_name(str(name)) == same_name(text)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    asked: Asked
+    reader: StorageReader
+    assembly: Assembly
+    progress: Progress
+    options: RoundOptions
+    end: int
+
+    def plans(self) -> Iterator[TablePlan]:
+        names = sorted(name for name in self.assembly.history.alive if name.table and self.options.rules.wanted(name))
+        errors = dict(self.assembly.errors(self.progress, self.options.rules.accept_gap))
+        if not names and self.asked.table:
+            error = next((error for name, error in errors.items() if _is_called(self.asked.table, name)), None)
+            raise error or self._missing()
+        for name in names:
+            table = self.assembly.history.alive[name]
+            if table.is_view or table.is_temporary:
+                if self.asked.table:
+                    raise TableMissing(
+                        "it is a view or a temporary table, of which TiCDC writes no rows", table=str(name)
+                    )
+                continue
+            if name in errors:
+                raise errors[name]
+            yield self._plan(name, table)
+
+    def _missing(self) -> TableMissing:
+        text, history = self.asked.table, self.assembly.history
+        since = next((ts for name in history.known if _is_called(text, name) and (ts := history.ended(name))), None)
+        if since is not None:
+            return TableMissing(
+                f"no table is called so since a statement of version {since}", hint="give a to-ts before it", table=text
+            )
+        close = nearest(text, (str(name) for name in history.alive if name.table))
+        return TableMissing(
+            "the storage has no such table up to this moment" + (f"; did you mean {close}?" if close else ""),
+            hint="`storage-consumer inspect` lists the tables of a storage",
+            table=text,
+        )
+
+    def _plan(self, name: TableName, table: Incarnation) -> TablePlan:
+        executed = frozenset(met.file.path for met in self.assembly.history.met)
+        zone = zone_of(resolved_zone(self.asked.settings.tz))
+        known = (self.assembly, self.assembly, self.progress, self.options, self.reader)
+        history = TableHistory(
+            name, table, self.end, *known, executed=executed, followed=followed(self.asked.mode, zone), applied=False
+        )
+        self._check_beginning(name, history)
+        target = self._target(history)
+        self._check_times(history)
+        eras = history.eras(target, {})
+        if self.asked.mode is Mode.STATE:
+            _check_whole(history)
+        bounds = self._bounds(eras) if self.asked.mode is Mode.CHANGES else {}
+        return TablePlan(target, eras, bounds)
+
+    def _check_beginning(self, name: TableName, history: TableHistory) -> None:
+        """Raises GapFound, and BadConfig where the range has changes of another table of the name."""
+        begins = max(history.statements.begins, self.asked.first)
+        for own in () if self.options.rules.accept_gap(name) else history.table.names:
+            if (gap := self.assembly.gap_from(own, self.progress, begins)) is not None:
+                raise gap
+        since, first, told = history.table.since[-1], self.asked.first, self.assembly.history
+        others = [table for table in told.had(name, self.end) if table is not history.table]
+        if first and others and (told.at(name, first) in others or any(first < t.since[-1] < since for t in others)):
+            raise BadConfig(
+                f"from-ts is before {since}, at which this table got its name, which another one had",
+                hint=f"give from-ts {since}; the changes of the other table come with a to-ts before it",
+                table=str(name),
+            )
+
+    def _check_times(self, history: TableHistory) -> None:
+        """Raises CannotBeExact where rows have no time, and it is asked for, or orders files."""
+        files, asked = self.options.files, self.asked
+        if not files.dialect.timeless:
+            return
+        if asked.mode is Mode.CHANGES or asked.last is not None:
+            raise CannotBeExact(
+                "rows of this CSV changefeed do not say when they were committed",
+                hint=f"set {protocol_of(files.dialect).commit_ts}, {FROM_A_NEW_PREFIX}; the newest state (mode state"
+                " without to-ts) can be read",
+                table=str(history.name),
+            )
+        every = [file for name in history.table.names for file in self.assembly.files.get(name, ())]
+        error = None if files.date_order else check_dates(history.name, every, every, {})
+        if error is not None:
+            raise error
+
+    def _target(self, history: TableHistory) -> LoadTarget:
+        """The table's columns at the end, and its key. Raises CannotBeExact."""
+        file, name, rules = history.statements.before(self.end + 1), history.name, self.options.rules
+        if file is None:
+            raise CannotBeExact("no schema file describes the table up to this moment", table=str(name))
+        shape = self.assembly.catalog.shape(file)
+        stored = tuple(stored_columns(history.statements.columns(file), shape))
+        columns = rules.selected(name, stored)
+        if any(column.is_pk for column in stored if column not in columns):
+            columns = tuple(replace(column, is_pk=False) for column in columns)
+        taken = META_COLUMNS & same_names(column.name for column in columns) if self.asked.mode is Mode.CHANGES else ()
+        if taken:
+            raise CannotBeExact(
+                f"its column {min(taken)} has the name of one that the changes have",
+                hint="read its state",
+                table=str(name),
+            )
+        key = handle_key(columns, shape.unique_keys(columns))
+        load = TableLoad(name, purpose=Purpose.COMPARE, shaping=rules.shaping_of(name))
+        return LoadTarget(load, columns, tuple(column.name for column in columns), key)
+
+    def _bounds(self, eras: Sequence[Era]) -> dict[str, tuple[int, int]]:
+        """Raises what the first or the last line of a file is refused for."""
+        wanted = {piece.path for era in eras for piece in era.task.slices}
+        every = (file for files in self.assembly.files.values() for file in files)
+        found = self.reader.bounds(list({file.path: file for file in every if file.path in wanted}.values()))
+        return {path: _first_and_last(bounds) for path, bounds in found.items()}
+
+
+def _first_and_last(bounds: Bounds | ConsumerError) -> tuple[int, int]:
+    if isinstance(bounds, ConsumerError):
+        raise bounds
+    return min(bounds.first, bounds.last), max(bounds.first, bounds.last)
+
+
+def _check_whole(history: TableHistory) -> None:
+    """Raises CannotBeExact where the storage does not have all rows of the table."""
+    if incomplete := history.incomplete:
+        raise CannotBeExact(
+            f"the storage does not have all its rows: {incomplete}",
+            hint="read its changes (mode changes); or load an export (`load-export`), and read the target",
+            table=str(history.name),
+        )
