@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 
 from consumer.errors import ConsumerError
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from consumer.source.following import Follower
     from consumer.source.planning import Plan
+
+
+_AT = "commit-ts"
 
 
 class TicdcSource(DataSource):  # type: ignore[misc]
@@ -38,6 +42,12 @@ class TicdcSource(DataSource):  # type: ignore[misc]
 
         plan, self._plan = self._planned(), None  # executors get this object, and have no use for the plan
         return TicdcReader(_in_full(narrowed, plan, schema))
+
+    def streamReader(self, schema: StructType) -> TicdcStream:
+        from consumer.source.output import narrowed
+
+        plan, self._plan = self._planned(), None
+        return TicdcStream(_in_full(narrowed, plan, schema))
 
     def _planned(self) -> Plan:
         if self._plan is None:
@@ -97,3 +107,40 @@ class PushFilters:
         """All of them stay Spark's: files are left out by them, not rows."""
         self._reader.filters = tuple(filters)
         return filters
+
+
+class TicdcStream(DataSourceStreamReader):  # type: ignore[misc]
+    """Offsets are commit-ts: of a batch the changes behind its start, up to its end."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._files, self._plan = plan.reader, plan
+        self._follower: Follower | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors need."""
+        return {"_files": self._files}
+
+    def initialOffset(self) -> dict[str, int]:
+        return {_AT: self._plan.asked.first}
+
+    def latestOffset(self) -> dict[str, int]:
+        return {_AT: _in_full(self._followed.latest)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [Piece(share) for share in _in_full(self._followed.shares, start[_AT], end[_AT])]
+
+    def commit(self, end: dict[str, int]) -> None:
+        self._followed.read(end[_AT])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from consumer.source.reading import batches
+
+        return batches(partition.value, self._files)
+
+    @property
+    def _followed(self) -> Follower:
+        if self._follower is None:
+            from consumer.source.following import Follower
+
+            self._follower = _in_full(Follower, self._plan)
+        return self._follower

@@ -45,7 +45,8 @@ class Mode(StrEnum):
 class Asked:
     """What a read asks for. `first` and `last` are moments as they were written, None where they were not given;
     `table` is "" where rules
-    name several; `columns` the only ones wanted, () for all; `before`: the values before each change too."""
+    name several; `columns` the only ones wanted, () for all; `before`: the values before each change too.
+    `trigger_bytes` is 0 where a batch of a stream is not bounded."""
 
     settings: Settings
     table: str
@@ -74,6 +75,7 @@ class Asked:
             )
         if first is not None and last is not None and last <= first:
             raise BadConfig(f"to-ts ({last}) is not after from-ts ({first})")
+        most = options.get("max-bytes-per-trigger")
         return cls(
             settings,
             options.get("table", ""),
@@ -84,7 +86,9 @@ class Asked:
             _checked("before", values.boolean, options.get("before", "false")),
             _checked("partition-bytes", values.size, options.get("partition-bytes", "64MiB")),
             _checked("zero-dates", one_of, options.get("zero-dates", "null"), ("null", "error")),
-            _checked("max-bytes-per-trigger", values.size, options.get("max-bytes-per-trigger", "256MiB")),
+            _checked("max-bytes-per-trigger", values.size, most)
+            if (most := options.get("max-bytes-per-trigger"))
+            else 0,
         )
 
 
@@ -122,7 +126,10 @@ def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
         flags["tables"] = options["tables"].split(",")
     env = {name: text for name, text in os.environ.items() if not name.startswith("STORAGE_CONSUMER_")}
     flags |= {"routes": (), "columns": (), "table_modes": ["*.* = append"] if mode is Mode.CHANGES else ()}
-    return load(flags, env, options.get("config")).settings
+    settings = load(flags, env, options.get("config")).settings
+    if options.get("tables") and options.get("columns"):
+        raise BadConfig("columns is for one table", hint="give it with table, or select in _row")
+    return settings
 
 
 def _checked(name: str, read: Callable[..., _Read], *arguments: object) -> _Read:

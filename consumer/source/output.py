@@ -29,7 +29,7 @@ from consumer.source.cutting import cut
 from consumer.source.options import Mode
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Share
-from consumer.source.shape import META_COLUMNS, changes_schema, values_schema
+from consumer.source.shape import META_COLUMNS, TABLE, changes_schema, several_schema, values_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
 def schema_of(plan: Plan) -> pa.Schema:
     """Of the columns that the options ask for. Raises BadConfig."""
+    changes = plan.asked.mode is Mode.CHANGES
+    if not plan.asked.table:
+        return several_schema(changes)
     (table,) = plan.tables
     columns = [table.target.columns[at] for at in _places(table, plan.asked.columns)]
-    if plan.asked.mode is Mode.STATE:
-        return values_schema(columns)
-    return changes_schema(columns, plan.asked.before)
+    return changes_schema(columns) if changes else values_schema(columns)
 
 
 def narrowed(plan: Plan, schema: StructType) -> Plan:
@@ -65,26 +66,31 @@ def shares(plan: Plan, filters: Sequence[Filter]) -> Iterator[Share]:
     """Those of each task."""
     window = Window(0, plan.end) if plan.asked.mode is Mode.STATE else asked_window(filters, plan.end)
     for table in plan.tables:
-        yield from _of_table(plan, table, window)
+        if plan.asked.table or _may_be(str(table.target.table), filters):
+            yield from _of_table(plan, table, window)
 
 
 def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
-    asked, meta = plan.asked, () if plan.asked.mode is Mode.STATE else META_COLUMNS
-    wanted = _places(table, tuple(name for name in plan.fields if name not in meta)) if plan.fields else ()
+    asked, together = plan.asked, not plan.asked.table
+    meta = META_COLUMNS if asked.mode is Mode.CHANGES else frozenset[str]()
+    own = [] if together else [name for name in plan.fields if name not in meta]
+    wanted = _places(table, own) if together or own else ()
     target, eras = _pruned(table, wanted)
     places = {column.name: at for at, column in enumerate(target.columns)}
     columns = tuple(places[table.target.columns[at].name] for at in wanted)
-    share = Share(target, eras, columns, plan.fields, strict=asked.zero_dates == "error")
+    share = Share(target, eras, columns, plan.fields, None, asked.zero_dates == "error", together)
     if asked.mode is Mode.STATE:
         yield share
         return
     for era in eras:
         # Of a table with no key a row that was written again shows by all rows around it.
-        parts = cut(era, table.bounds, window, asked.partition_bytes) if target.key else [era] * bool(era.task.slices)
+        parts = list(cut(era, table.bounds, window, asked.partition_bytes)) if target.key else [era]
+        whole = len(eras) == len(parts) == 1 and parts[0].task.window == era.task.window
         for part in parts:
-            paths = {piece.path for piece in part.task.slices}
+            paths = {piece.path for piece in part.task.slices} if not whole else ()
             bounds = {path: found for path, found in table.bounds.items() if path in paths}
-            yield replace(share, eras=(part,), bounds=bounds)
+            if part.task.slices:
+                yield replace(share, eras=(part,), bounds=bounds)
 
 
 def _places(table: TablePlan, names: Sequence[str]) -> tuple[int, ...]:
@@ -135,6 +141,12 @@ def asked_window(filters: Sequence[Filter], end: int) -> Window:
         low, high = _range(one)
         first, last = max(first, low), min(last, high)
     return Window(first - 1, last)
+
+
+def _may_be(table: str, filters: Sequence[Filter]) -> bool:
+    """Whether the filters let rows of the table through, as far as they tell."""
+    named = [one for one in filters if isinstance(one, (EqualTo, EqualNullSafe, In)) and one.attribute == (TABLE,)]
+    return all(table in (one.value if isinstance(one, In) else (one.value,)) for one in named)
 
 
 def _range(one: Filter) -> tuple[int, int]:

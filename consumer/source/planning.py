@@ -13,7 +13,7 @@ from consumer.config.sentences import nearest
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableMissing
 from consumer.history.incarnations import Incarnation
 from consumer.model.check import Era
-from consumer.model.files import Bounds
+from consumer.model.files import Bounds, Listing
 from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
@@ -24,6 +24,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
 from consumer.plan.starting import check_moment
+from consumer.plan.survey import check_selected
 from consumer.plan.table_modes import stored_columns
 from consumer.ports import RangeReader, StorageReader
 from consumer.sink.columnar.table import handle_key
@@ -67,17 +68,22 @@ def plan(asked: Asked) -> Plan:
         )
     if asked.first:
         check_moment("from-ts", asked.first, end)
-    return planned(asked, reader, checkpoint, end)
+    return planned(asked, reader, listed(asked.settings, reader, checkpoint), end)
 
 
-def planned(asked: Asked, reader: StorageReader, checkpoint: int, end: int) -> Plan:
-    """The plan of what was committed up to `end`."""
+def options_of(asked: Asked) -> RoundOptions:
+    """What the settings say to a round of the tables that are read."""
     options = asked.settings.round_options
-    if asked.table:
-        options = replace(options, rules=replace(options.rules, wanted=partial(_is_called, asked.table)))
-    listing = listed(asked.settings, reader, checkpoint)
-    end = min(end, listing.checkpoint)
-    listing = replace(listing, checkpoint=end, settled=end < checkpoint, reached=checkpoint)
+    if not asked.table:
+        return options
+    return replace(options, rules=replace(options.rules, wanted=partial(_is_called, asked.table)))
+
+
+def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int) -> Plan:
+    """The plan of what was committed up to `end`, by a listing of that time or later."""
+    options, checkpoint = options_of(asked), listing.checkpoint
+    end = min(end, checkpoint)
+    listing = replace(listing, checkpoint=end, settled=end < checkpoint, reached=max(checkpoint, listing.reached))
     first = ProgressChange(applied_ts=asked.first, start_ts=asked.first)
     progress = Progress().after(first) if asked.first else Progress()
     found = _Tables(asked, reader, assembly_of(reader, listing, progress, options), progress, options, end)
@@ -103,6 +109,7 @@ class _Tables:
         if not names and self.asked.table:
             error = next((error for name, error in errors.items() if _is_called(self.asked.table, name)), None)
             raise error or self._missing()
+        check_selected(self.assembly, self.progress)
         for name in names:
             table = self.assembly.history.alive[name]
             if table.is_view or table.is_temporary:

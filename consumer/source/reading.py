@@ -22,7 +22,8 @@ from consumer.model.load import FileStat, LoadTarget
 from consumer.model.table_modes import OP, VERSION
 from consumer.model.times import LOGICAL_BITS
 from consumer.ports import RangeReader
-from consumer.source.shape import changes_schema, values_schema
+from consumer.source.json_rows import json_rows
+from consumer.source.shape import changes_schema, several_schema, values_schema
 from consumer.verify.comparison import as_now
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,10 @@ _ERA = "era"
 
 @dataclass(frozen=True)
 class Share:
-    """What a task reads of a table: `eras` of its changes, or of its state all of them. `bounds` are those of the
-    changes' files. `columns` are the columns that are given, by their positions in the target, `fields` the names of
-    all that is given, in order; `strict`: a day that no calendar has is an error, and not NULL."""
+    """What a task reads of a table: `eras` of its changes, or of its state all of them. `columns` are the columns that
+    are given, by their positions in the target, `fields` the names of all that is given, in order. `bounds` are those
+    of the files that other tasks may have to read, too, None for a state. `strict`: a day that no calendar has is an
+    error, and not NULL. `together`: it goes with other tables, as one column."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -43,6 +45,7 @@ class Share:
     fields: tuple[str, ...]
     bounds: Mapping[str, tuple[int, int]] | None = None
     strict: bool = False
+    together: bool = False
 
 
 def batches(share: Share, reader: RangeReader) -> Iterator[pa.RecordBatch]:
@@ -71,10 +74,8 @@ def _changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
     assert task.mode_load is not None
     meta = dict(zip(task.mode_load.mode.usual, added(rows, task), strict=True))
     moments = pa.array((rows.column(TS).to_numpy() >> LOGICAL_BITS) * 1000)
-    schema = changes_schema([target.columns[at] for at in share.columns], before=False)
     head = [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION]]
-    cast = [column.cast(kind) for column, kind in zip(head, schema.types, strict=False)]
-    return pa.table([*cast, *_typed(as_now(rows, era, target), share)], schema=schema)
+    return _given(as_now(rows, era, target), share, head)
 
 
 def _keyed_changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
@@ -95,9 +96,11 @@ def _keyless_changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
 
 def _check_order(stat: FileStat, share: Share, era: Era) -> None:
     """A file that has rows outside of the time from its first to its last line was left out of other tasks."""
-    first, last = (share.bounds or {}).get(stat.path, (0, 0))
+    if not share.bounds or stat.path not in share.bounds:
+        return
+    first, last = share.bounds[stat.path]
     late = stat.next_ts and last <= era.task.window.end
-    if first and ((stat.first_ts and stat.first_ts < first) or stat.last_ts > last or late):
+    if late or stat.last_ts > last or 0 < stat.first_ts < first:
         raise CannotBeExact(
             f"it has rows outside of the time from its first line ({first}) to its last ({last}), so which tasks must"
             " read it is not known",
@@ -122,8 +125,7 @@ def _check_known(eras: Sequence[Era], share: Share) -> None:
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
     rows = (_keyed if share.target.key else _keyless)(share, reader)
-    columns = [share.target.columns[at] for at in share.columns]
-    return pa.table(_typed(rows, share), schema=values_schema(columns))
+    return _given(rows, share)
 
 
 def _keyed(share: Share, reader: RangeReader) -> pa.Table:
@@ -184,11 +186,21 @@ def _check_there(numbers: Collection[int], share: Share, every: bool = False) ->
     _check_known(eras, share)
 
 
-def _typed(rows: pa.Table, share: Share) -> list[pa.ChunkedArray]:
-    return [_given(share.target.columns[at], rows.column(f"c{at}"), share) for at in share.columns]
+def _given(rows: pa.Table, share: Share, head: Sequence[pa.Array | pa.ChunkedArray] = ()) -> pa.Table:
+    """`head` are the columns in front of the rows' values."""
+    columns = [share.target.columns[at] for at in share.columns]
+    values = [rows.column(f"c{at}") for at in share.columns]
+    if share.together:
+        schema = several_schema(changes=bool(head))
+        table = pa.repeat(pa.scalar(str(share.target.table)), rows.num_rows)
+        found = [table, *head, json_rows(columns, values)]
+    else:
+        schema = changes_schema(columns) if head else values_schema(columns)
+        found = [*head, *(_typed(column, of, share) for column, of in zip(columns, values, strict=True))]
+    return pa.table([column.cast(kind) for column, kind in zip(found, schema.types, strict=True)], schema=schema)
 
 
-def _given(column: Column, values: pa.ChunkedArray, share: Share) -> pa.ChunkedArray:
+def _typed(column: Column, values: pa.ChunkedArray, share: Share) -> pa.ChunkedArray:
     found, lost = typed_values(column, values)
     if lost:
         sentence = f"column {column.name} has {lost} values that are days of no calendar"

@@ -10,6 +10,7 @@ from consumer.codec.typed import typed_type
 from consumer.model.columns import Column
 
 OP, COMMIT_TS, COMMIT_TIME, VERSION, BEFORE = "_op", "_commit_ts", "_commit_time", "_version", "_before"
+TABLE, ROW = "_table", "_row"
 META_COLUMNS = frozenset({OP, COMMIT_TS, COMMIT_TIME, VERSION, BEFORE})
 _META = (
     (OP, pa.string()),
@@ -24,7 +25,11 @@ def values_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([(column.name, typed_type(column)) for column in columns])
 
 
-def changes_schema(columns: Sequence[Column], before: bool) -> pa.Schema:
-    """Of the changes of a table; `before`: with the values before each."""
-    values = values_schema(columns)
-    return pa.schema([*_META, *values, *([(BEFORE, pa.struct(list(values)))] if before else [])])
+def changes_schema(columns: Sequence[Column]) -> pa.Schema:
+    """Of the changes of a table."""
+    return pa.schema([*_META, *values_schema(columns)])
+
+
+def several_schema(changes: bool) -> pa.Schema:
+    """Of the changes, or the states, of several tables."""
+    return pa.schema([(TABLE, pa.string()), *(_META if changes else ()), (ROW, pa.string())])

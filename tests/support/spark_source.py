@@ -23,7 +23,7 @@ def planned(
     schema = schema or source.schema()
     source = pickle.loads(dumps(source))
     reader = source.reader(schema)
-    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters, "or Spark refuses it, as it is set up by default"
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters, "or Spark refuses it by default"
     if filters:
         assert list(reader.pushFilters(list(filters))) == list(filters)
     carried = dumps((source, reader))

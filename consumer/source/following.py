@@ -1,0 +1,111 @@
+"""A table followed by a streaming query: how far its changes can be read, and the plan of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pyspark.sql.datasource import LessThanOrEqual
+
+from consumer.app.parts import checkpoint_of, listed, reader_of
+from consumer.errors import ConsumerError, SchemaDrift, TableMissing
+from consumer.history.incarnations import Incarnation
+from consumer.model.files import Listing, SchemaFile
+from consumer.model.names import same_name
+from consumer.model.progress import Progress
+from consumer.pipeline.opening import assembly_of
+from consumer.source.output import shares
+from consumer.source.planning import Plan, options_of, planned
+from consumer.source.reading import Share
+from consumer.source.shape import COMMIT_TS
+
+_GO_ON = "everything before it was read: start the query again with its checkpoint, and it goes on from there"
+
+
+class Follower:
+    """`plan` is that of the moment when the query was started, by which it has its columns."""
+
+    def __init__(self, plan: Plan) -> None:
+        (self._table,) = plan.tables
+        self._plan, self._reader = plan, reader_of(plan.asked.settings)
+        self._listing: Listing | None = None
+        self._last, self._position = 0, -1
+        self._end: tuple[int, ConsumerError] | None = None
+
+    def latest(self) -> int:
+        """The commit-ts up to which the query can read now. Raises what ends it, once all before that was read."""
+        settings = self._plan.asked.settings
+        checkpoint = checkpoint_of(settings, self._reader)
+        if self._end is None and (self._listing is None or checkpoint != self._listing.checkpoint):
+            self._listing = listed(settings, self._reader, checkpoint)
+            self._end = self._what_ends()
+        assert self._listing is not None
+        end = self._listing.checkpoint if self._end is None else self._end[0]
+        if self._end is not None and end in (self._last, self._position):
+            raise self._end[1]
+        if self._plan.asked.last is not None:
+            end = min(end, self._plan.asked.last)
+        self._last = max(self._bounded(end), self._last)
+        return self._last
+
+    def shares(self, after: int, end: int) -> list[Share]:
+        """Those of the changes with `after` < commit-ts <= `end`."""
+        self._position = end
+        return [] if end <= after else list(self._shares(after, end))
+
+    def read(self, end: int) -> None:
+        """All up to `end` was read."""
+        self._position = end
+
+    def _shares(self, after: int, end: int, size: int = 0) -> Iterator[Share]:
+        """With the columns that the query was started with: a batch that is read again can be from before that."""
+        asked = self._plan.asked
+        last = max(end, self._plan.end)
+        asked = replace(asked, first=after, last=last, partition_bytes=size or asked.partition_bytes)
+        if self._listing is None or self._listing.checkpoint < last:
+            self._listing = listed(asked.settings, self._reader, checkpoint_of(asked.settings, self._reader))
+        found = planned(asked, self._reader, self._listing, last)
+        (table,) = found.tables
+        if table.target.columns != self._table.target.columns:
+            raise _drift("its columns are others than when the query was started", str(table.target.table))
+        return shares(replace(found, fields=self._plan.fields), [LessThanOrEqual((COMMIT_TS,), end)])
+
+    def _bounded(self, end: int) -> int:
+        """`end`, or where the changes behind the last batch have the bytes of one."""
+        most = self._plan.asked.trigger_bytes
+        if not most or not 0 <= self._position < end:
+            return end
+        parts = self._shares(self._position, end, most)
+        first, second = next(parts, None), next(parts, None)
+        return end if first is None or second is None else first.eras[0].task.window.end
+
+    def _what_ends(self) -> tuple[int, ConsumerError] | None:
+        """The moment in front of the first statement behind the start of the query that it cannot follow, and what to
+        say then."""
+        assert self._listing is not None
+        name = self._table.target.table
+        options = options_of(self._plan.asked)
+        history = assembly_of(self._reader, self._listing, Progress(), options).history
+        table = history.at(name, self._plan.end)
+        if table is None:
+            return None
+        found = [self._looked_at(table, file) for file in table.files if self._plan.end < file.version]
+        ends = [one for one in found if one is not None]
+        if table.end is not None and table.end.version > self._plan.end:
+            gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
+            ends.append((table.end.version, gone))
+        version, error = min(ends, key=lambda one: one[0], default=(0, None))
+        return None if error is None else (version - 1, error)
+
+    def _looked_at(self, table: Incarnation, file: SchemaFile) -> tuple[int, ConsumerError] | None:
+        before = [known for known in table.files if known.version < file.version]
+        name = self._table.target.table
+        if same_name(str(file.name)) != same_name(str(name)):
+            return file.version, TableMissing(f"it is called {file.name} now", hint=_GO_ON, table=str(name))
+        if before and before[-1].columns != file.columns:
+            return file.version, _drift(f"a statement of version {file.version} changed its columns", str(name))
+        return None
+
+
+def _drift(text: str, table: str = "") -> SchemaDrift:
+    return SchemaDrift(text, hint=_GO_ON, table=table)

@@ -1,0 +1,335 @@
+"""What is read of a storage, in exact situations: once, typed, in the columns of now, not above the checkpoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.types import IntegerType, StringType, StructType
+
+from consumer.errors import (
+    BadConfig,
+    CannotBeExact,
+    CheckpointBehind,
+    ConsumerError,
+    CorruptFile,
+    GapFound,
+    SchemaMissing,
+    TableMissing,
+)
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.times import ms_to_tso
+from tests.support.build import ID
+from tests.support.canal_json import keyless, typed_line
+from tests.support.feed import Feed, with_two_rows
+from tests.support.spark_source import planned, read
+
+
+def uri(feed: Feed) -> str:
+    return f"file://{feed.folder}?protocol=canal-json"
+
+
+def changes(feed: Feed, table: str = "d.t", **options: str) -> list[tuple[Any, ...]]:
+    rows = read(uri(feed), table=table, **options).to_pylist()
+    return [(row["_op"], row["_commit_ts"], *(row[n] for n in row if n[0] != "_")) for row in rows]
+
+
+def state(feed: Feed, table: str = "d.t", **options: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in read(uri(feed), table=table, mode="state", **options).to_pylist())
+
+
+def test_what_was_written_again_comes_once_and_nothing_above_the_checkpoint(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.puts("d.t", 10, {12: (2, "2"), 13: (3, "3"), 14: (4, "4")})
+    feed.checkpoint(13)
+    for size in ("1B", "64MiB"):
+        assert changes(feed, partition_bytes=size) == [("I", 11, 1, 1), ("I", 12, 2, 2), ("I", 13, 3, 3)]
+    assert state(feed) == [(1, 1), (2, 2), (3, 3)]
+    assert changes(feed, to_ts="12") == [("I", 11, 1, 1), ("I", 12, 2, 2)]
+    assert changes(feed, from_ts="11") == [("I", 12, 2, 2), ("I", 13, 3, 3)]
+    assert state(feed, to_ts="11") == [(1, 1)]
+
+
+def lines(columns: tuple[Column, ...], *rows: tuple[str, int, dict[str, str | None]]) -> bytes:
+    return b"".join(typed_line(columns, ts, row, kind) for kind, ts, row in rows)
+
+
+def test_older_versions_come_in_the_columns_of_now(tmp_path: Path) -> None:
+    feed, old = Feed(tmp_path), (ID, Column("v", "INT"), Column("gone", "INT"))
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE t (id INT PRIMARY KEY, v INT, gone INT)", old)
+    row: dict[str, str | None] = {"id": "1", "v": "7", "gone": "0"}
+    feed.file("d.t", 10, lines(old, ("INSERT", 11, row)))
+    named = (ID, Column("w", "INT"), Column("gone", "INT"))
+    feed.statement("d.t", 20, Action.MODIFY_COLUMN, "ALTER TABLE t CHANGE v w INT", named)
+    wider = (ID, Column("w", "BIGINT"), Column("gone", "INT"))
+    feed.statement("d.t", 21, Action.MODIFY_COLUMN, "ALTER TABLE t MODIFY w BIGINT", wider)
+    added = (*wider, Column("name", "VARCHAR", length=20, nullable=False, default="new"))
+    query = "ALTER TABLE t ADD COLUMN name VARCHAR(20) NOT NULL DEFAULT 'new'"
+    feed.statement("d.t", 22, Action.ADD_COLUMN, query, added)
+    now = (added[0], added[1], added[3], Column("at", "DATETIME", default="CURRENT_TIMESTAMP"))
+    feed.statement("d.t", 23, Action.DROP_COLUMN, "ALTER TABLE t DROP COLUMN gone", now[:3])
+    version = ms_to_tso(86_400_000)
+    query = "ALTER TABLE t ADD COLUMN at DATETIME DEFAULT CURRENT_TIMESTAMP"
+    feed.statement("d.t", version, Action.ADD_COLUMN, query, now)
+    row = {"id": "2", "w": str(1 << 40), "name": "b", "at": "2024-01-01 00:00:00"}
+    feed.file("d.t", version, lines(now, ("INSERT", version + 1, row)))
+    feed.checkpoint(version + 9)
+    there = (1, 7, "new", datetime(1970, 1, 2)), (2, 1 << 40, "b", datetime(2024, 1, 1))
+    assert state(feed) == [*there]
+    assert changes(feed) == [("I", 11, *there[0]), ("I", version + 1, *there[1])]
+    assert changes(feed, to_ts="15") == [("I", 11, 1, 7, 0)]
+    found = read(uri(feed), table="d.t").column("_version").to_pylist()
+    assert found == [10, version]
+
+
+def retyped(tmp_path: Path) -> Feed:
+    """A FLOAT that has become a DOUBLE: what was 0.1 is another number now."""
+    feed, old, new = Feed(tmp_path), (ID, Column("v", "FLOAT")), (ID, Column("v", "DOUBLE"))
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE t (id INT PRIMARY KEY, v FLOAT)", old)
+    feed.file("d.t", 10, lines(old, ("INSERT", 11, {"id": "1", "v": "0.1"})))
+    feed.statement("d.t", 20, Action.MODIFY_COLUMN, "ALTER TABLE t MODIFY v DOUBLE", new)
+    feed.file("d.t", 20, lines(new, ("INSERT", 21, {"id": "2", "v": "0.1"})))
+    feed.checkpoint(30)
+    return feed
+
+
+def test_what_a_statement_made_of_older_values_is_not_guessed(tmp_path: Path) -> None:
+    feed = retyped(tmp_path)
+    for mode in ("changes", "state"):
+        with pytest.raises(CannotBeExact, match=r"version 20 or later changed v"):
+            read(uri(feed), table="d.t", mode=mode)
+    assert changes(feed, from_ts="20") == [("I", 21, 2, 0.1)]
+    assert changes(feed, columns="id") == [("I", 11, 1), ("I", 21, 2)]
+    assert state(feed, columns="id") == [(1,), (2,)]
+
+
+def test_changes_before_a_truncate_stay_and_its_rows_go(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (3, "3")})
+    feed.checkpoint(30)
+    assert changes(feed) == [("I", 11, 1, 1), ("I", 12, 2, 2), ("I", 21, 3, 3)]
+    assert state(feed) == [(3, 3)]
+    assert state(feed, to_ts="15") == [(1, 1), (2, 2)]
+
+
+def test_a_table_is_who_has_the_name_at_the_end(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.drop("d.t", 20)
+    feed.create("d.t", 30)
+    feed.puts("d.t", 30, {31: (5, "5")})
+    feed.rename("d.t", "d.u", 40)
+    feed.puts("d.u", 40, {41: (6, "6")})
+    feed.checkpoint(50)
+    assert changes(feed, "d.u") == [("I", 31, 5, 5), ("I", 41, 6, 6)]
+    assert changes(feed, "d.t", to_ts="35") == [("I", 31, 5, 5)]
+    assert changes(feed, "d.T", to_ts="15") == [("I", 11, 1, 1), ("I", 12, 2, 2)]
+    with pytest.raises(BadConfig, match="before 30, at which this table got its name"):
+        changes(feed, "d.t", from_ts="11", to_ts="35")
+    with pytest.raises(TableMissing, match="since a statement of version 40"):
+        changes(feed, "d.t")
+
+
+def test_rows_of_a_table_with_no_key_come_as_often_as_they_were_made(tmp_path: Path) -> None:
+    feed, columns = Feed(tmp_path), (Column("v", "INT"),)
+    feed.database("d", 1)
+    feed.statement("d.k", 10, Action.CREATE_TABLE, "CREATE TABLE k (v INT)", columns)
+    feed.file("d.k", 10, keyless(11, 1) + keyless(11, 1) + keyless(12, 1, "DELETE"))
+    feed.file("d.k", 10, keyless(11, 1) + keyless(11, 1) + keyless(12, 1, "DELETE") + keyless(13, 2))
+    feed.checkpoint(20)
+    assert changes(feed, "d.k") == [("I", 11, 1), ("I", 11, 1), ("D", 12, 1), ("I", 13, 2)]
+    assert state(feed, "d.k") == [(1,), (2,)]
+
+
+def test_values_have_their_types_and_no_day_is_invented(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    columns = (
+        Column("id", "BIGINT", unsigned=True, nullable=False, is_pk=True),
+        Column("price", "DECIMAL", length=12, scale=4),
+        Column("many", "DECIMAL", length=65, scale=0),
+        Column("day", "DATE"),
+        Column("at", "TIMESTAMP", scale=3),
+        Column("bits", "BIT", length=9),
+        Column("kind", "ENUM", elements=("a", "b")),
+        Column("tags", "SET", elements=("x", "y", "z")),
+        Column("raw", "VARBINARY", length=9),
+        Column("near", "VECTOR"),
+        Column("took", "TIME"),
+        Column("born", "YEAR"),
+    )
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    query = "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, kind ENUM('a','b'), tags SET('x','y','z'))"
+    feed.statement("d.t", 10, Action.CREATE_TABLE, query, columns)
+    top = str((1 << 64) - 1)
+    texts = (top, "1.5000", "9" * 65, "2024-02-29", "2024-07-01 12:00:00.500", "511", "2", "5", "\x00ÿ", "[1,2.5]")
+    row = dict(zip((c.name for c in columns), (*texts, "-01:00:00", "2155"), strict=True))
+    none = {**dict.fromkeys(row), "id": "2", "day": "2023-02-31", "at": "0000-00-00 00:00:00.000", "near": "[]"}
+    feed.file("d.t", 10, lines(columns, ("INSERT", 11, row), ("INSERT", 12, none)))
+    feed.checkpoint(20)
+    first, second = read(uri(feed), table="d.t", mode="state", tz="Europe/Berlin").to_pylist()
+    assert first == {
+        "id": Decimal(top),
+        "price": Decimal("1.5000"),
+        "many": "9" * 65,
+        "day": date(2024, 2, 29),
+        "at": datetime(2024, 7, 1, 10, 0, 0, 500_000, UTC),
+        "bits": 511,
+        "kind": "b",
+        "tags": "x,z",
+        "raw": b"\x00\xff",
+        "near": [1.0, 2.5],
+        "took": "-01:00:00",
+        "born": 2155,
+    }
+    assert second == {**dict.fromkeys(first), "id": Decimal(2), "near": []}
+    assert sorted(record.getMessage().split(" ")[2] for record in caplog.records) == ["at", "day"]
+    with pytest.raises(CannotBeExact, match="days of no calendar"):
+        read(uri(feed), table="d.t", mode="state", zero_dates="error")
+
+
+def test_several_tables_come_as_json(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.create("d.u", 15)
+    feed.puts("d.u", 15, {16: (7, "7")})
+    feed.create("e.u", 15)
+    feed.checkpoint(20)
+    rows = read(uri(feed), tables="d.*").to_pylist()
+    assert [(row["_table"], row["_op"], row["_commit_ts"], row["_row"]) for row in rows] == [
+        ("d.t", "I", 11, '{"id":1,"v":1}'),
+        ("d.t", "I", 12, '{"id":2,"v":2}'),
+        ("d.u", "I", 16, '{"id":7,"v":7}'),
+    ]
+    rows = read(uri(feed), [EqualTo(("_table",), "d.u")], tables="d.*", mode="state").to_pylist()
+    assert rows == [{"_table": "d.u", "_row": '{"id":7,"v":7}'}]
+
+
+def test_filters_and_columns_leave_bytes_unread(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    for number in range(20, 40):
+        feed.puts("d.t", 10, {number: (number, "1")})
+    feed.checkpoint(50)
+
+    def files(*filters: Any) -> int:
+        _, pieces = planned(uri(feed), filters, table="d.t", partition_bytes="1B")
+        return sum(len(piece.value.eras[0].task.slices) for piece in pieces)
+
+    ts = ("_commit_ts",)
+    assert files() == 21
+    assert files(GreaterThan(ts, 36), LessThan(("v",), 3)) == 4
+    assert files(EqualTo(ts, 25)) == files(In(ts, (25,))) == 1
+    assert files(GreaterThanOrEqual(("_commit_time",), datetime(2024, 1, 1, tzinfo=UTC))) == 0
+    _, (piece,) = planned(uri(feed), table="d.t", columns="id")
+    assert [column.name for column in piece.value.eras[0].task.source.columns] == ["id"]
+    asked = StructType().add("_op", StringType()).add("v", IntegerType())
+    assert read(uri(feed), schema=asked, table="d.t", to_ts="11").to_pylist() == [{"_op": "I", "v": 1}]
+    with pytest.raises(BadConfig, match="has v as string, and the format ticdc has int"):
+        read(uri(feed), schema=StructType().add("v", StringType()), table="d.t")
+
+
+def test_what_was_read_stays_the_same_as_the_changefeed_goes_on(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(12)
+    reader, pieces = planned(uri(feed), table="d.t")
+    feed.puts("d.t", 10, {13: (3, "3")})
+    feed.checkpoint(20)
+    rows = [row for piece in pieces for batch in reader.read(piece) for row in batch.to_pylist()]
+    assert [row["id"] for row in rows] == [1, 2]
+
+
+def damage(feed: Feed) -> None:
+    feed.damaged("d.t", 10)
+
+
+def gap(feed: Feed) -> None:
+    feed.puts("d.t", 10, {13: (3, "3")}, number=3)
+
+
+def no_schema(feed: Feed) -> None:
+    feed.puts("d.t", 15, {16: (3, "3")})
+
+
+@pytest.mark.parametrize(
+    ("harm", "kind", "said"),
+    [
+        (damage, CorruptFile, "CDC00000000000000000002.json"),
+        (gap, GapFound, "file number 2 is missing before number 3"),
+        (no_schema, SchemaMissing, "schema file"),
+    ],
+)
+def test_what_stops_a_table_of_a_target_ends_the_read(
+    harm: Any, kind: type[ConsumerError], said: str, tmp_path: Path
+) -> None:
+    feed = with_two_rows(tmp_path)
+    harm(feed)
+    feed.checkpoint(20)
+    for mode in ("changes", "state"):
+        with pytest.raises(kind, match=said):
+            read(uri(feed), table="d.t", mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({}, BadConfig, "give either table"),
+        ({"table": "d.t", "tables": "d.*"}, BadConfig, "give either table"),
+        ({"table": "d.t", "tabel": "x"}, BadConfig, "did you mean table"),
+        ({"table": "d.s"}, TableMissing, "did you mean d.t"),
+        ({"tables": "e.*"}, BadConfig, "lets no table of the storage through"),
+        ({"table": "d.t", "mode": "all"}, BadConfig, "give changes or state"),
+        ({"table": "d.t", "columns": "id, x"}, BadConfig, "has no column x"),
+        ({"table": "d.t", "to_ts": "99"}, CheckpointBehind, "complete only up to 20"),
+        ({"table": "d.t", "from_ts": "15", "to_ts": "12"}, BadConfig, "is not after"),
+        ({"table": "d.t", "mode": "state", "from_ts": "15"}, BadConfig, "mode changes"),
+        ({"table": "d.t", "tz": "Mars"}, BadConfig, "not a time zone"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(options: Any, kind: type[ConsumerError], said: str, tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(20)
+    with pytest.raises(kind, match=said):
+        read(uri(feed), **options)
+
+
+def test_a_state_is_refused_where_the_storage_does_not_have_all_rows(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.describe("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    feed.checkpoint(20)
+    assert changes(feed) == [("I", 11, 1, 1)]
+    with pytest.raises(CannotBeExact, match="older than the changefeed"):
+        state(feed)
+
+
+def test_rows_without_a_time_have_a_newest_state_alone(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.file("d.t", 10, b'"I","t","d",1,5\r\n"I","t","d",2,6\r\n"D","t","d",1,5\r\n', extension="csv")
+    feed.checkpoint(20)
+    config = tmp_path.parent / "changefeed.toml"
+    config.write_text("[sink]\nprotocol = 'csv'\n[sink.csv]\ninclude-commit-ts = false\n")
+    asked = {"table": "d.t", "config": str(config)}
+    where = f"file://{tmp_path}?protocol=csv"
+    assert read(where, mode="state", **asked).to_pylist() == [{"id": 2, "v": 6}]
+    for more in ({"mode": "changes"}, {"mode": "state", "to_ts": "15"}):
+        with pytest.raises(CannotBeExact, match="do not say when they were committed"):
+            read(where, **asked, **more)
+
+
+def test_a_file_that_is_not_in_the_order_of_time_is_not_read_by_halves(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1"), 40: (2, "2"), 12: (3, "3")})
+    feed.puts("d.t", 10, {30: (4, "4"), 50: (5, "5")})
+    feed.checkpoint(60)
+    assert len(changes(feed)) == 5
+    with pytest.raises(CannotBeExact, match="partition-bytes"):
+        changes(feed, partition_bytes="1B")

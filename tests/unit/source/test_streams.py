@@ -1,0 +1,125 @@
+"""A streaming query, call by call as Spark makes them: each change in one batch, over restarts and statements."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.cloudpickle import dumps
+
+from consumer.errors import SchemaDrift, TableMissing
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.source.data_source import TicdcSource
+from tests.support.build import ID, VALUE
+from tests.support.feed import Feed, with_two_rows
+
+
+class Query:
+    """What Spark does; `at` is the offset that its checkpoint holds."""
+
+    def __init__(self, feed: Feed, **options: str) -> None:
+        self._options = {"path": f"file://{feed.folder}?protocol=canal-json", "table": "d.t", "tz": "UTC", **options}
+        self.at: dict[str, int] | None = None
+        self.start()
+
+    def start(self) -> None:
+        source = TicdcSource(self._options)
+        schema = source.schema()
+        self.reader = pickle.loads(dumps(source)).streamReader(schema)
+        self.at = self.at or self.reader.initialOffset()
+
+    def batch(self, committed: bool = True) -> list[tuple[Any, ...]]:
+        end = self.reader.latestOffset()
+        if end == self.at:
+            return []
+        rows = self.again(end)
+        if committed:
+            self.at = end
+            self.reader.commit(end)
+        return rows
+
+    def again(self, end: dict[str, int]) -> list[tuple[Any, ...]]:
+        worker = pickle.loads(dumps(self.reader))
+        pieces = self.reader.partitions(self.at, end)
+        rows = [row for piece in pieces for batch in worker.read(piece) for row in batch.to_pylist()]
+        return [(row["_commit_ts"], row["id"], row["v"]) for row in rows]
+
+
+def test_each_change_is_in_one_batch(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(11)
+    query = Query(feed)
+    assert query.batch() == [(11, 1, 1)]
+    assert query.batch() == []
+    feed.puts("d.t", 10, {12: (2, "2"), 13: (3, "3")})
+    feed.checkpoint(13)
+    lost = query.batch(committed=False)
+    query.start()
+    end = query.reader.latestOffset()
+    assert query.again(end) == lost == [(12, 2, 2), (13, 3, 3)]
+    query.at = end
+    feed.checkpoint(20)
+    assert query.batch() == []
+
+
+def test_a_stream_begins_and_ends_where_it_is_told(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.puts("d.t", 10, {13: (3, "3"), 14: (4, "4")})
+    feed.checkpoint(20)
+    assert Query(feed, **{"from-ts": "11", "to-ts": "13"}).batch() == [(12, 2, 2), (13, 3, 3)]
+
+
+def test_batches_can_be_bounded(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    for number in range(20, 26):
+        feed.puts("d.t", 10, {number: (number, "1")})
+    feed.checkpoint(30)
+    query = Query(feed, **{"max-bytes-per-trigger": "1B"})
+    query.reader.commit(query.at)
+    batches = [query.batch() for _ in range(8)]
+    assert [len(batch) for batch in batches] == [2, 1, 1, 1, 1, 1, 1, 0]
+
+
+def test_other_columns_end_it_and_a_new_start_goes_on(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(15)
+    query = Query(feed)
+    assert len(query.batch()) == 2
+    feed.puts("d.t", 10, {16: (3, "3")})
+    columns = (ID, VALUE, Column("w", "INT"))
+    feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE t ADD COLUMN w INT", columns)
+    feed.puts("d.t", 20, {21: (4, "4")})
+    feed.checkpoint(30)
+    assert query.batch() == [(16, 3, 3)]
+    with pytest.raises(SchemaDrift, match=r"version 20 changed its columns .*start the query again"):
+        query.batch()
+    query.start()
+    assert query.batch() == [(21, 4, 4)]
+    query.at = {"commit-ts": 12}
+    assert query.again({"commit-ts": 20}) == [(16, 3, 3)], "a batch of before, in the columns of now"
+
+
+def test_other_statements_do_not_end_it(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(15)
+    query = Query(feed)
+    assert len(query.batch()) == 2
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (4, "4")})
+    feed.checkpoint(30)
+    assert query.batch() == [(21, 4, 4)]
+
+
+@pytest.mark.parametrize("how", ["drop", "rename", "drop database"])
+def test_the_end_of_the_name_ends_it(how: str, tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(11)
+    query = Query(feed)
+    feed.end("d.t", 20, how)
+    feed.checkpoint(30)
+    assert query.batch() == [(11, 1, 1), (12, 2, 2)]
+    with pytest.raises(TableMissing, match=r"took the table away|is called d\.u now"):
+        query.batch()
