@@ -61,13 +61,14 @@ GROUPS = {
         tools=("azurite",),
     ),
     "cluster": Group(
-        "Spark as a cluster, its start from an archive, its failures; a Galera cluster as the target",
+        "Spark as a cluster, its start from an archive, its failures, a data source; a Galera cluster as the target",
         6,
         paths=(
             "integration/spark",
             "integration/mysql/test_galera.py",
             "e2e/test_archived_start.py",
             "e2e/test_memory_limit.py",
+            "e2e/test_spark_source.py",
             "unit/spark/test_archive.py",
         ),
     ),
@@ -210,6 +211,7 @@ GROUPS = {
             "property/test_random_ddl.py",
             "property/test_random_ddl_duckdb.py",
             "property/test_rules_and_policies.py",
+            "property/test_spark_source.py",
             "property/test_table_rules.py",
             "property/test_unique_keys.py",
             "property/test_values.py",

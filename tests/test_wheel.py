@@ -18,8 +18,9 @@ def test_the_wheel_has_the_program_alone(tmp_path: Path) -> None:
         names = archive.namelist()
         (of_metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(of_metadata).decode()
-    assert {name.partition("/")[0] for name in names} == {"consumer", of_metadata.partition("/")[0]}
-    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "consumer").rglob("*.py")}
+    assert {name.partition("/")[0] for name in names} == {"consumer", "pyspark_ticdc", of_metadata.partition("/")[0]}
+    packages = (ROOT / "consumer", ROOT / "pyspark_ticdc")
+    modules = {path.relative_to(ROOT).as_posix() for package in packages for path in package.rglob("*.py")}
     assert modules == {name for name in names if name.endswith(".py")}
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata.splitlines()

