@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from consumer.model.process import cache_folder
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
-from tests.groups import GROUPS, TEST, group_of
+from tests.groups import GROUPS, TEST, group_of, group_of_path
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
 
-_LONG = ("tests/integration/spark/", "tests/property/", "tests/e2e/")
-"""Folders whose files take long, the longest first."""
+_LONG = (
+    "tests/integration/spark/",
+    "tests/e2e/test_corpus.py",
+    "tests/e2e/test_each_command.py",
+    "tests/e2e/test_kill.py",
+    "tests/e2e/test_rounds.py",
+    "tests/contract/test_loaders.py",
+    "tests/e2e/test_load_export.py",
+    "tests/e2e/test_several.py",
+    "tests/property/",
+    "tests/e2e/",
+    "tests/faults/",
+    "tests/integration/",
+    "tests/contract/",
+)
+"""Files and folders whose files take long, the longest first."""
+_TESTS = Path(__file__).parent
+_MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
+
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+    # A commit there does not wait for a disk, which is half of the time of most tests of servers and of DuckDB files.
+    os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None
+# Tests and the program are compiled once, and not by each process that is started.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """Under nohup it is ignored, also by what tests start, and a command that is started so goes on."""
@@ -25,6 +54,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--group", choices=[TEST, *GROUPS], help="only the tests of this group (tests/groups.py)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make test` imports no file whose tests all belong to groups of `make proof`."""
+    place = collection_path.relative_to(_TESTS) if collection_path.is_relative_to(_TESTS) else Path()
+    return config.getoption("group") == TEST and group_of_path(place.as_posix()) != TEST or None
 
 
 @pytest.hookimpl(trylast=True)

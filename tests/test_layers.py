@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -47,9 +48,14 @@ def package_of(path: Path) -> str:
     return "" if parts[0] == "__init__" else parts[0]
 
 
+@cache
+def nodes_of(source: str) -> Sequence[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
 def imported(source: str) -> Iterator[str]:
     """Dotted names of everything imported anywhere in `source`, in functions too."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -61,7 +67,7 @@ def imported(source: str) -> Iterator[str]:
 def imports_of(path: Path) -> set[str]:
     """The modules of ours that a module imports anywhere, for its types too."""
     names = set()
-    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+    for node in nodes_of(source_of(path)):
         if isinstance(node, ast.Import):
             names |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -168,7 +174,7 @@ def test_the_check_sees_what_a_protocol_knows() -> None:
 
 def lowered_names(source: str) -> list[str]:
     """What `source` calls a name and puts in lower case by hand, as ``column.name.lower()``."""
-    attributes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    attributes = [node for node in nodes_of(source) if isinstance(node, ast.Attribute)]
     return [
         ast.unparse(node) for node in attributes if node.attr in ("lower", "casefold") and called(node.value) & NAMES
     ]
@@ -203,7 +209,7 @@ def names_read(source: str) -> list[str]:
     """The names of a schema file that `source` reads: ``step.file.name``, or ``file.table``."""
     return [
         ast.unparse(node)
-        for node in ast.walk(ast.parse(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.Attribute) and node.attr in ("name", "database", "table")
         if ast.unparse(node.value).split(".")[-1] == "file"
     ]

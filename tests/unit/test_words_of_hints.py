@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
+
+import pytest
 
 from consumer.cli.program import COMMANDS
 from consumer.codec import PROTOCOLS
@@ -39,14 +41,22 @@ def _known_flags() -> set[str]:
     return flags_of_settings().union(*map(own_flags, COMMANDS))
 
 
+@pytest.fixture(scope="module")
+def hints() -> list[tuple[str, str]]:
+    return list(_hints())
+
+
 def _hints() -> Iterator[tuple[str, str]]:
     """Where a hint is written, and its text without what is put into it."""
     yield from ((protocol.name, protocol.commit_ts) for protocol in PROTOCOLS.values())
-    for file in sorted(PACKAGE.rglob("*.py")):
-        tree, place = ast.parse(file.read_text(encoding="utf-8")), file.relative_to(PACKAGE).as_posix()
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(PACKAGE.rglob("*.py"))}
+    nodes = {file: list(ast.walk(tree)) for file, tree in trees.items()}
+    used = _used(node for walked in nodes.values() for node in walked)
+    for file, tree in trees.items():
+        place = file.relative_to(PACKAGE).as_posix()
         if place == "model/hints.py":
             continue  # the one place that writes commands
-        for node in ast.walk(tree):
+        for node in nodes[file]:
             if isinstance(node, ast.keyword) and node.arg == "hint":
                 yield f"{place}:{node.value.lineno}", _text(node.value)
             elif isinstance(node, ast.FunctionDef) and node.name.endswith("hint"):
@@ -54,7 +64,7 @@ def _hints() -> Iterator[tuple[str, str]]:
         for node in tree.body:
             names = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             named = [name.id for name in names if isinstance(name, ast.Name)]
-            if named and named[0] in _USED and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            if named and named[0] in used and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 yield f"{place}:{node.lineno}", _text(node.value)
 
 
@@ -62,34 +72,29 @@ def _text(value: ast.AST) -> str:
     return " ".join(str(node.value) for node in ast.walk(value) if isinstance(node, ast.Constant))
 
 
-def _used() -> set[str]:
+def _used(nodes: Iterable[ast.AST]) -> set[str]:
     """The constants that hints are taken from."""
-    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py"))
-    hints = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hint")
+    hints = (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "hint")
     named = {node.id for hint in hints for node in ast.walk(hint.value) if isinstance(node, ast.Name)}
     return {name for name in named if name.strip("_").isupper()}
 
 
-_USED = _used()
-HINTS = list(_hints())
+def test_all_of_them_are_looked_at(hints: list[tuple[str, str]]) -> None:
+    assert len(hints) > 170
+    assert sum(bool(_FLAG.search(text)) for _, text in hints) > 30
+    assert sum(bool(_ASSIGNED.search(text)) for _, text in hints) > 10
 
 
-def test_all_of_them_are_looked_at() -> None:
-    assert len(HINTS) > 170
-    assert sum(bool(_FLAG.search(text)) for _, text in HINTS) > 30
-    assert sum(bool(_ASSIGNED.search(text)) for _, text in HINTS) > 10
-
-
-def test_what_hints_name_is_there() -> None:
+def test_what_hints_name_is_there(hints: list[tuple[str, str]]) -> None:
     keys, variables = _known_keys(), {env_of(field) for field in Settings.model_fields}
     quoted = {"metadata", *keys, *(command.name for command in COMMANDS)}
     known = ((_FLAG, _known_flags()), (_VARIABLE, variables), (_ASSIGNED, keys), (_QUOTED, quoted))
     unknown = [
-        (place, word) for place, text in HINTS for rule, words in known for word in {*rule.findall(text)} - words
+        (place, word) for place, text in hints for rule, words in known for word in {*rule.findall(text)} - words
     ]
     assert unknown == []
 
 
-def test_no_hint_writes_a_command_by_hand() -> None:
+def test_no_hint_writes_a_command_by_hand(hints: list[tuple[str, str]]) -> None:
     """`consumer.model.hints` quotes names as a shell takes them."""
-    assert [place for place, text in HINTS if _BY_HAND.search(text)] == []
+    assert [place for place, text in hints if _BY_HAND.search(text)] == []
