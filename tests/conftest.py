@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`make test` imports no file whose tests all belong to groups of `make proof`."""
     place = collection_path.relative_to(_TESTS) if collection_path.is_relative_to(_TESTS) else Path()
-    return config.getoption("group") == TEST and group_of_path(place.as_posix()) != TEST or None
+    return (config.getoption("group") == TEST and group_of_path(place.as_posix()) != TEST) or None
 
 
 @pytest.hookimpl(trylast=True)
@@ -79,6 +79,15 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (cache / "storage-consumer" / "spark").symlink_to(cache_folder("spark"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _soon() -> Iterator[None]:
+    """Who finds a lease taken says so after a second, and a storage that fails is soon asked again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("consumer.sink.mysql.progress.lease._WAIT_SECONDS", 1)
+        patch.setattr("consumer.storage.s3._FIRST_PAUSE", 0.03)
         yield
 
 

@@ -9,7 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import cached_property
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -55,6 +57,7 @@ class S3Server:
         (self.folder / "s3.json").write_text(json.dumps(self._identities))
         for attempt in range(1, _STARTS + 1):
             self.port, self._filer_port = free_port(), free_port(beside=_GRPC)
+            self.__dict__.pop("_client", None)
             (self.folder / "data").mkdir()
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, cwd=self.folder)
@@ -89,6 +92,10 @@ class S3Server:
 
     def client(self) -> Any:
         """A botocore client of the identity that may write."""
+        return self._client
+
+    @cached_property
+    def _client(self) -> Any:
         from botocore.config import Config
         from botocore.session import Session
 
@@ -104,11 +111,15 @@ class S3Server:
     def put(self, key: str, content: bytes) -> None:
         self.client().put_object(Bucket=BUCKET, Key=key, Body=content)
 
-    def put_all(self, objects: Mapping[str, bytes], threads: int = 16) -> None:
-        client = self.client()
-        with ThreadPoolExecutor(threads) as pool:
-            done = pool.map(lambda item: client.put_object(Bucket=BUCKET, Key=item[0], Body=item[1]), objects.items())
-            assert sum(1 for _ in done) == len(objects)
+    def put_all(self, objects: Mapping[str, bytes]) -> None:
+        """Past the S3 door, at a third of its cost: into the filer behind it."""
+        with closing(HTTPConnection("127.0.0.1", self._filer_port, timeout=60)) as filer:
+            for key, content in objects.items():
+                headers = {"Content-Type": "application/octet-stream"}
+                filer.request("PUT", f"/buckets/{BUCKET}/{quote(key)}", content, headers)
+                answer = filer.getresponse()
+                assert answer.status < 300, (key, answer.read())
+                answer.read()
 
     def put_directory(self, directory: Path, prefix: str) -> None:
         """SeaweedFS takes a backslash in a key for a slash: files with one in their names are left out."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
+from io import StringIO
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from consumer import app
 from consumer.config.load import load
@@ -134,8 +139,14 @@ def run_once(settings: Settings, loader: Loader) -> tuple[RunResult, Recorder]:
 
 def compare(expected: Path, target: str, storage: Path, ignore: Collection[TableName] = ()) -> list[str]:
     """Differences of a MySQL-compatible target from `expected`, but for tables to `ignore`; empty: equal."""
-    command = [sys.executable, str(COMPARE), str(expected), target, "--storage", str(storage)]
-    command += [word for table in ignore for word in ("--ignore", str(table))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    return [] if done.returncode == 0 else (lines or done.stderr.splitlines()[-1:])
+    words = [str(COMPARE), str(expected), target, "--storage", str(storage)]
+    words += [word for table in ignore for word in ("--ignore", str(table))]
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
+        patch.setattr(sys, "argv", words)
+        equal = _comparison()["main"]() == 0
+    return [] if equal else said.getvalue().splitlines()
+
+
+@cache
+def _comparison() -> dict[str, Any]:
+    return runpy.run_path(str(COMPARE))

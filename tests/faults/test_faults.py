@@ -22,7 +22,6 @@ _BY_NAME = {point.name: point for point in POINTS}
     [
         ("a statement has run", "kill -9"),
         ("rows are written or staged", "overtaken"),
-        ("a load has ended", "cut off"),
         ("before a commit", "target killed"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,22 @@ V = Column("v", "INT")
 Rows = Sequence[Sequence[str | bytes | None]]
 
 
+@cache
+def _acquired(time_zone: str) -> bytes:
+    """A file that was acquired once: to copy it costs less than to make its tables again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "replica.duckdb"
+        sink = DuckDbSink(DuckDbSettings(str(path), "c", time_zone))
+        sink.acquire("file:///upstream")
+        sink.record(ProgressChange(applied_ts=0))
+        sink.close()
+        return path.read_bytes()
+
+
 class Replica:
     def __init__(self, folder: Path, time_zone: str = "UTC") -> None:
         self.path = folder / "replica.duckdb"
+        self.path.write_bytes(_acquired(time_zone))
         self.sink = DuckDbSink(DuckDbSettings(str(self.path), "c", time_zone))
         self.sink.acquire("file:///upstream")
         self._version = 100
