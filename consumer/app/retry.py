@@ -15,6 +15,7 @@ from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
+from consumer.model.texts import some_of
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.options import RoundOptions
@@ -39,7 +40,7 @@ def retry(
         if progress.lacking and not tables:
             raise BadConfig(
                 "--table names no table with quarantined rows; there are some of"
-                f" {', '.join(map(str, sorted(progress.lacking)[:_SHOWN]))}",
+                f" {some_of(sorted(progress.lacking), _SHOWN)}",
                 hint="tables have upstream's names in --table, also where a route gives them others",
             )
         found: dict[TableName, _Settled] = {}

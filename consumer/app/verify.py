@@ -101,7 +101,7 @@ def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[P
 @contextmanager
 def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Mender | None]:
     """The file of statements gets its name when it is complete."""
-    from consumer.verify.mend import Repair, Statements, writing
+    from consumer.verify.mend import Repair, RepairFile, writing
 
     if not repairing.sql:
         yield Repair(sink, options.files.dialect) if repairing.write else None
@@ -114,7 +114,7 @@ def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator
     try:
         with file:
             file.write(_HEAD)
-            yield Statements(sink, file, repairing.sql)
+            yield RepairFile(sink, file, repairing.sql)
             with writing(repairing.sql):
                 put_in_place(file, repairing.sql)
     finally:

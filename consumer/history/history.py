@@ -12,7 +12,7 @@ from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partition
 from consumer.ddl.charsets import TIDB_DEFAULT
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, upstream_order
-from consumer.history.session import Session, session_of
+from consumer.history.upstream_session import Session, session_of
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from consumer.ddl.changes import changes_of
 from consumer.history.incarnations import LiveTables
-from consumer.history.session import session_of
+from consumer.history.upstream_session import session_of
 from consumer.model.actions import RENAME_ACTIONS
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, qualified

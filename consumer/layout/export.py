@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from consumer.ddl.created import created_columns
+from consumer.ddl.declared import created_columns
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.references import created_object
 from consumer.ddl.tokens import tokenize

@@ -24,7 +24,7 @@ from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, 
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
-from consumer.pipeline.session import session_refusal
+from consumer.pipeline.session_refusal import session_refusal
 from consumer.pipeline.statements import refusal_of
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
-from consumer.history.target import OVERTAKEN
+from consumer.history.target_tables import OVERTAKEN
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
@@ -21,7 +21,7 @@ from consumer.model.texts import one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
-from consumer.pipeline.session import session_refusal
+from consumer.pipeline.session_refusal import session_refusal
 from consumer.plan.ddl_step import ddl_step, refusal
 from consumer.plan.shaping import shaping_refusal
 from consumer.plan.statement import Statement

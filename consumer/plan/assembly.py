@@ -10,7 +10,7 @@ from typing import Any
 from consumer.errors import CannotBeExact, ConsumerError, GapFound
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
-from consumer.history.target import TargetTables, is_pending, was_executed
+from consumer.history.target_tables import TargetTables, is_pending, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from consumer.errors import BadConfig
 from consumer.history.incarnations import Incarnation
-from consumer.history.target import NOT_MADE, PASSED_OVER, TargetTables, is_left_undone, is_settled, was_executed
+from consumer.history.target_tables import NOT_MADE, PASSED_OVER, TargetTables, is_left_undone, is_settled, was_executed
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.files import SchemaFile

@@ -10,7 +10,7 @@ from functools import cached_property
 from consumer.errors import BadConfig, CheckpointBehind
 from consumer.history.history import exchanged
 from consumer.history.incarnations import Incarnation
-from consumer.history.target import PASSED_OVER, TargetTables, is_settled, was_executed
+from consumer.history.target_tables import PASSED_OVER, TargetTables, is_settled, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind

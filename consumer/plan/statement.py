@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
 from consumer.ddl.text_check import is_as_told
-from consumer.history.session import Session
+from consumer.history.upstream_session import Session
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from consumer.ddl.changes import Fate, changes_of, recovered_table
 from consumer.history.history import Event, History
 from consumer.history.incarnations import Incarnation, makes_temporary
-from consumer.history.target import is_left_undone, is_pending, needs_company
+from consumer.history.target_tables import is_left_undone, is_pending, needs_company
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column

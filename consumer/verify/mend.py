@@ -33,13 +33,13 @@ from consumer.target import Comparer, Sink, WriteSession
 from consumer.verify.compare import ANEW, DELETE, INSERT, PUTS, UPDATE
 
 
-class Waiting:
+class Spool:
     """Tables in a temporary file of this process, made for the first one and gone with it."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> Spool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,7 +74,7 @@ class Differing:
     def __init__(self, task: CheckTask, comparer: Comparer) -> None:
         self._task, self._comparer = task, comparer
         self._held = ExitStack()
-        self._parts: dict[tuple[int, int], Waiting] = {}
+        self._parts: dict[tuple[int, int], Spool] = {}
         self.new: Counter[int] = Counter()
         """By group, how many rows are not there yet."""
 
@@ -87,12 +87,12 @@ class Differing:
     def add(self, rows: pa.Table) -> None:
         """Raises TargetUnavailable where the disk does not take them."""
         if not self._task.target.key:
-            self._waiting(0, 0).add(rows)
+            self._spool(0, 0).add(rows)
             return
         pairs = np.stack([rows.column("kind").to_numpy(), rows.column("group").to_numpy()])
         for kind, group in np.unique(pairs, axis=1).T:
             chosen = (pairs[0] == kind) & (pairs[1] == group)
-            self._waiting(int(kind), int(group)).add(rows.filter(pa.array(chosen)))
+            self._spool(int(kind), int(group)).add(rows.filter(pa.array(chosen)))
             self.new[int(group)] += int(chosen.sum()) if kind == INSERT else 0
 
     def removed(self, target: LoadTarget, anew: bool = False) -> Iterator[pa.Table]:
@@ -129,9 +129,9 @@ class Differing:
         """Those of the task's groups that have puts."""
         return sorted({group for kind, group in self._parts if kind in PUTS})
 
-    def _waiting(self, kind: int, group: int) -> Waiting:
+    def _spool(self, kind: int, group: int) -> Spool:
         if (kind, group) not in self._parts:
-            self._parts[kind, group] = self._held.enter_context(Waiting())
+            self._parts[kind, group] = self._held.enter_context(Spool())
         return self._parts[kind, group]
 
     def _changes(self, rows: pa.Table, target: LoadTarget, put: bool) -> pa.Table:
@@ -195,7 +195,7 @@ class Repair:
 
 
 @dataclass(frozen=True)
-class Statements:
+class RepairFile:
     """Writes the statements to `file`, which is to be called `name`: each table is a transaction, and there with all
     its statements or not at all."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import consumer.history.target
+import consumer.history.target_tables
 import consumer.plan.assembly
 import consumer.plan.rewrites
 import consumer.plan.timeline
@@ -71,7 +71,7 @@ def _known_indexes(files: Any, read: Any, listing: Any, progress: Progress) -> A
     return {folder: file for folder, file in found.items() if progress.folders[folder].index}
 
 
-_pending_as_it_is = consumer.history.target.is_pending
+_pending_as_it_is = consumer.history.target_tables.is_pending
 _patiently = Ledger.patiently
 _begin_loads = LoadRunner.begin
 _follow = StatementRunner._follow

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.ddl.created import created_columns
+from consumer.ddl.declared import created_columns
 from consumer.ddl.definitions import statement_of
 from consumer.errors import DdlRefused
 from consumer.model.columns import Column

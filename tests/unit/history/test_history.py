@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
-from consumer.history.target import PASSED_OVER, TargetTables
+from consumer.history.target_tables import PASSED_OVER, TargetTables
 from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName

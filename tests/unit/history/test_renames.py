@@ -9,7 +9,7 @@ import pytest
 
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, order_same_version, overwritten_rename, rename_pairs
-from consumer.history.session import session_of
+from consumer.history.upstream_session import session_of
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
