@@ -129,6 +129,8 @@ def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
     settings = load(flags, env, options.get("config")).settings
     if options.get("tables") and options.get("columns"):
         raise BadConfig("columns is for one table", hint="give it with table, or select in _row")
+    if options.get("before") and (options.get("tables") or mode is Mode.STATE):
+        raise BadConfig("before is for the changes of one table", hint="leave it out")
     return settings
 
 

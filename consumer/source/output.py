@@ -29,7 +29,7 @@ from consumer.source.cutting import cut
 from consumer.source.options import Mode
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Share
-from consumer.source.shape import META_COLUMNS, TABLE, changes_schema, several_schema, values_schema
+from consumer.source.shape import BEFORE, META_COLUMNS, TABLE, changes_schema, several_schema, values_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -42,7 +42,10 @@ def schema_of(plan: Plan) -> pa.Schema:
         return several_schema(changes)
     (table,) = plan.tables
     columns = [table.target.columns[at] for at in _places(table, plan.asked.columns)]
-    return changes_schema(columns) if changes else values_schema(columns)
+    if not changes:
+        return values_schema(columns)
+    found = changes_schema(columns)
+    return found.append(pa.field(BEFORE, pa.struct(list(values_schema(columns))))) if plan.asked.before else found
 
 
 def narrowed(plan: Plan, schema: StructType) -> Plan:
@@ -75,10 +78,12 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
     meta = META_COLUMNS if asked.mode is Mode.CHANGES else frozenset[str]()
     own = [] if together else [name for name in plan.fields if name not in meta]
     wanted = _places(table, own) if together or own else ()
+    before = BEFORE in plan.fields and not together
     target, eras = _pruned(table, wanted)
+    eras = tuple(map(_with_befores, eras)) if before else eras
     places = {column.name: at for at, column in enumerate(target.columns)}
     columns = tuple(places[table.target.columns[at].name] for at in wanted)
-    share = Share(target, eras, columns, plan.fields, None, asked.zero_dates == "error", together)
+    share = Share(target, eras, columns, plan.fields, None, asked.zero_dates == "error", together, before)
     if asked.mode is Mode.STATE:
         yield share
         return
@@ -132,6 +137,13 @@ def _of_some(era: Era, kept: Sequence[int]) -> Era:
         {n: era.added[at] for n, at in enumerate(kept) if at in era.added},
         era.kept,
     )
+
+
+def _with_befores(era: Era) -> Era:
+    task = era.task
+    assert task.mode_load is not None
+    source = replace(task.source, befores=True)
+    return replace(era, task=replace(task, target=source, mode_load=replace(task.mode_load, source=source)))
 
 
 def asked_window(filters: Sequence[Filter], end: int) -> Window:

@@ -13,7 +13,7 @@ from consumer.changes.folding import decode_files, decode_folded, decoded, each_
 from consumer.changes.identity import row_codes
 from consumer.changes.keyed import fold_keyed
 from consumer.changes.table_modes import added, folded
-from consumer.codec.change_table import META, PUT, TS, UPDATE, change_schema
+from consumer.codec.change_table import META, PUT, TS, UPDATE, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
 from consumer.model.check import Era
@@ -23,7 +23,7 @@ from consumer.model.table_modes import OP, VERSION
 from consumer.model.times import LOGICAL_BITS
 from consumer.ports import RangeReader
 from consumer.source.json_rows import json_rows
-from consumer.source.shape import changes_schema, several_schema, values_schema
+from consumer.source.shape import BEFORE, changes_schema, several_schema, values_schema
 from consumer.verify.comparison import as_now
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ class Share:
     """What a task reads of a table: `eras` of its changes, or of its state all of them. `columns` are the columns that
     are given, by their positions in the target, `fields` the names of all that is given, in order. `bounds` are those
     of the files that other tasks may have to read, too, None for a state. `strict`: a day that no calendar has is an
-    error, and not NULL. `together`: it goes with other tables, as one column."""
+    error, and not NULL. `together`: it goes with other tables, as one column.
+    `before`: what each change found is given, too."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -46,6 +47,7 @@ class Share:
     bounds: Mapping[str, tuple[int, int]] | None = None
     strict: bool = False
     together: bool = False
+    before: bool = False
 
 
 def batches(share: Share, reader: RangeReader) -> Iterator[pa.RecordBatch]:
@@ -68,27 +70,54 @@ def told(error: ConsumerError, target: LoadTarget | None = None) -> ConsumerErro
 
 def _changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
     task, target = era.task, share.target
-    rows = (_keyed_changes if target.key else _keyless_changes)(share, era, reader)
+    every = (_every_keyed if target.key else _every_keyless)(share, era, reader)
+    rows = folded(every, task, task.source.key) if target.key else every
     if rows.num_rows:
         _check_known([era], share)
     assert task.mode_load is not None
     meta = dict(zip(task.mode_load.mode.usual, added(rows, task), strict=True))
     moments = pa.array((rows.column(TS).to_numpy() >> LOGICAL_BITS) * 1000)
     head = [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION]]
-    return _given(as_now(rows, era, target), share, head)
+    now = as_now(rows, era, target)
+    given = _given(now, share, head)
+    if not share.before:
+        return given
+    found = _before(every, rows, task.source.key)
+    return given.append_column(BEFORE, _struct(as_now(every, era, target), found, share))
 
 
-def _keyed_changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
+def _before(every: pa.Table, rows: pa.Table, key: Sequence[int]) -> Ints:
+    """For each of the changes `rows` which of `every` row that is gone it found, -1 for none."""
+    gone = np.flatnonzero(~every.column(PUT).to_numpy())
+    names = [*(f"c{at}" for at in key), TS]
+    both = [pa.chunked_array([*rows.column(n).chunks, *every.column(n).take(pa.array(gone)).chunks]) for n in names]
+    codes, count = row_codes(both)
+    place = np.full(count, -1)
+    place[codes[rows.num_rows :]] = gone
+    came = rows.column(PUT).to_numpy() & ~rows.column(UPDATE).to_numpy()
+    return np.where(came, -1, place[codes[: rows.num_rows]])
+
+
+def _struct(values: pa.Table, at: Ints, share: Share) -> pa.ChunkedArray:
+    none = pa.array(at < 0)
+    columns = [share.target.columns[place] for place in share.columns]
+    found = (values.column(f"c{place}").take(pa.array(at, mask=at < 0)) for place in share.columns)
+    arrays = [_typed(column, of, share).combine_chunks() for column, of in zip(columns, found, strict=True)]
+    fields = list(values_schema(columns))
+    return pa.chunked_array([pa.StructArray.from_arrays(arrays, fields=fields, mask=none)])
+
+
+def _every_keyed(share: Share, era: Era, reader: RangeReader) -> pa.Table:
     task, stats = era.task, list[FileStat]()
     tables = [change_schema(task.source).empty_table(), *decoded(reader, task.slices, task, stats)]
     for stat in stats:
         _check_order(stat, share, era)
-    return folded(pa.concat_tables(tables), task, task.source.key)
+    return pa.concat_tables(tables)
 
 
-def _keyless_changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
-    """An UPDATE is a delete and then a put: some releases write it so."""
-    task = replace(era.task, target=replace(era.task.target, events=False), mode_load=None)
+def _every_keyless(share: Share, era: Era, reader: RangeReader) -> pa.Table:
+    """Each once. An UPDATE is a delete and then a put: some releases write it so."""
+    task = replace(era.task, target=replace(era.task.target, events=False, befores=False), mode_load=None)
     files, _ = decode_files(task, reader)
     rows = each_change(files, task)
     return rows.append_column(UPDATE, pa.array(np.zeros(rows.num_rows, np.bool_)))

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 AFTER = """
 assert changes.count() == 24, changes.count()
-assert sorted(row.v for row in at_six.collect()) == [2, 3, 3, 4, 10, 66, 77] or at_six.count() > 0
+assert {row.id: row.v for row in earlier.collect()} == {1: 10, 2: 22, 4: 4, 20: 3}
 assert spark.read.parquet(out + "/changes").count() == 24
 assert everything.count() == 33
 assert some.columns[-1] == "id"
@@ -22,7 +22,7 @@ assert spark.read.parquet(out + "/batches/*").count() == 6
 assert spark.read.format("ticdc").schema("id int, _op string").option("table", "du.t").load(uri).count() == 24
 said = ""
 try:
-    ticdc.option("table", "du.x").load(uri)
+    ticdc(table="du.x")
 except Exception as error:
     said = str(error)
 assert "TableMissing: du.x: the storage has no such table up to this moment; did you mean du.t?" in said, said

@@ -186,7 +186,7 @@ class ChangeBuilder:
             old = pc.coalesce(self._values(position, _taken(text, wanted), origin, lines), new)
             changed |= pc.not_equal(old, new).to_numpy(zero_copy_only=False)
             keys.append(old)
-        where = np.flatnonzero(changed)
+        where = np.arange(len(at)) if self._target.befores else np.flatnonzero(changed)
         if self._target.events:
             return at[where], [*self._olds(columns, at[where], kept, lines)]
         old_columns: list[pa.Array | None] = [None] * len(columns)

@@ -148,6 +148,29 @@ def test_rows_of_a_table_with_no_key_come_as_often_as_they_were_made(tmp_path: P
     assert state(feed, "d.k") == [(1,), (2,)]
 
 
+def test_what_a_change_found_comes_where_the_files_have_it(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    one, two, moved = ({"id": "1", "v": v} for v in ("1", "5", None))
+    columns, other = (ID, Column("v", "INT")), {"id": "7", "v": "5"}
+    rows = typed_line(columns, 20, two, "UPDATE", old=[one]) + typed_line(
+        columns, 21, moved, "UPDATE", old=[{"v": "5"}]
+    )
+    rows += typed_line(columns, 22, other, "UPDATE", old=[moved]) + typed_line(columns, 23, other, "DELETE")
+    feed.file("d.t", 10, rows)
+    feed.checkpoint(30)
+    found = read(uri(feed), table="d.t", before="true", from_ts="11").to_pylist()
+    assert [(row["_op"], row["id"], row["v"], row["_before"]) for row in found] == [
+        ("I", 2, 2, None),
+        ("U", 1, 5, {"id": 1, "v": 1}),
+        ("U", 1, None, {"id": 1, "v": 5}),
+        ("D", 1, None, {"id": 1, "v": None}),
+        ("U", 7, 5, None),
+        ("D", 7, 5, {"id": 7, "v": 5}),
+    ]
+    found = read(uri(feed), table="d.t", before="true", columns="v").column("_before").to_pylist()
+    assert found[2:4] == [{"v": 1}, {"v": 5}]
+
+
 def test_values_have_their_types_and_no_day_is_invented(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     columns = (
         Column("id", "BIGINT", unsigned=True, nullable=False, is_pk=True),
