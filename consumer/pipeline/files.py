@@ -18,6 +18,7 @@ from consumer.errors import (
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.hints import ACCEPT_LOSS
+from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.rules import hidden
@@ -64,7 +65,7 @@ def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -
     for name, consumer in context.consumers.items():
         errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
         error = next((error for error in errors if not put_off(context, name, error)), None)
-        error = None if error is None else given_up(context, error)
+        error = None if error is None else given_up(context.ports.reader, error)
         if isinstance(error, Retryable):
             context.round.hold(name)
             context.defer([name], f"look at files of {name}", error, partial(context.round.release, name))
@@ -80,7 +81,7 @@ def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> 
         again()
         return
     context.defer([table], f"load {table}", error, again)
-    if not context.deferred.is_due(table) and not isinstance(known := given_up(context, error), Retryable):
+    if not context.deferred.is_due(table) and not isinstance(known := given_up(context.ports.reader, error), Retryable):
         context.stop(table, known.about(str(table)))
 
 
@@ -98,13 +99,13 @@ def _is_above(reader: StorageReader, file: DataFile, checkpoint: int) -> bool:
     return first is not None and first > checkpoint
 
 
-def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
+def given_up(reader: StorageReader, error: ConsumerError) -> ConsumerError:
     """What `error` becomes after the last retry: if the storage answers but does not give one file, it is an error of
     the file's table."""
     if not isinstance(error, StorageUnavailable) or not error.path:
         return error
     try:
-        context.ports.reader.checkpoint()
+        reader.checkpoint()
     except CheckpointMissing:
         pass
     except ConsumerError:
@@ -197,25 +198,21 @@ def look_at_ended(context: RoundContext) -> None:
         for name, ended in left_to_nobody(context.assembly, context.round, progress).items()
         if context.consumers[name].state.error is None
     }
-    looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint)
-    for path, error in (looked or {}).items():
-        if isinstance(error, ConsumerError) and not isinstance(error, CorruptFile):
-            text = f"no table has the name that {path} belongs to, and it cannot be read: {error.message}"
-            context.tell(Note(NoteKind.UNREAD_FILES, text))
+    looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint, progress)
     for name, of in context.assembly.of_nobody(found, looked, progress).items():
         consumer, there = context.consumers[name], progress.table(name)
-        if of.error is not None and not accepted(name):
-            context.stop(name, of.error)
+        if of.due and not accepted(name):
+            context.stop(name, next(iter(of.due.values())))
             continue
-        if of.error is not None:
-            text = f"{name}: {len(of.due)} files are left out, as their loss is accepted: {of.error.message}"
-            context.tell(Note(NoteKind.UNREAD_FILES, text, name, len(of.due)))
+        context.accept(
+            name, (Loss.of(error, found[name].since, context.assembly.checkpoint) for error in of.due.values())
+        )
         gone = {name: TableProgress(there.applied_ts, State.DROPPED)} if there.state is State.STOPPED else {}
-        done = [*of.over, *(file for file, left in of.due.items() if not left)]
+        done = [*of.over, *(file for file in of.due if file not in of.left)]
         if done or gone:
             context.ledger.record(ProgressChange(tables=gone, folders=consumer.lost(done, progress)))
             consumer.state.give_up(done)
-        if above := {**of.above, **{file.path: left for file, left in of.due.items() if left}}:
+        if above := {**of.above, **{file.path: context.assembly.checkpoint + 1 for file in of.left}}:
             context.ledger.record(ProgressChange(folders=consumer.noted(above, context.progress)))
         if gone and name not in context.round.live:
             consumer.drop(there.applied_ts)
@@ -228,17 +225,36 @@ def left_to_nobody(assembly: Assembly, round_: Round, progress: Progress) -> dic
 
 
 def bounds_of_ended(
-    reader: StorageReader, found: Mapping[TableName, Ended], options: RoundOptions, checkpoint: int
+    reader: StorageReader,
+    found: Mapping[TableName, Ended],
+    options: RoundOptions,
+    checkpoint: int,
+    progress: Progress,
 ) -> Mapping[str, Bounds | ConsumerError] | None:
-    """The bounds of their files that can have rows up to the checkpoint; None where rows have no time."""
+    """The bounds of their files that can have rows up to the checkpoint, or why these cannot be read; None where rows
+    have no time. Raises Retryable where the storage itself does not answer."""
     if options.files.dialect.timeless:
         return None
-    wanted = [entry.file for ended in found.values() for entry in ended.unread if entry.next_ts <= checkpoint]
-    bounds = reader.bounds(wanted) if wanted else {}
-    damaged = (file for file in wanted if isinstance(bounds.get(file.path), CorruptFile))
-    # One that begins above the checkpoint may still be in the making.
-    later = {file.path for file in damaged if file.folder.version >= checkpoint or _is_above(reader, file, checkpoint)}
-    return {path: known for path, known in bounds.items() if path not in later}
+    since = {
+        entry.file: max(ended.since, progress.start_of(name))
+        for name, ended in found.items()
+        for entry in ended.unread
+        if entry.next_ts <= checkpoint
+    }
+    bounds = dict(reader.bounds(since)) if since else {}
+    for file, end in since.items():
+        error = bounds.get(file.path)
+        if isinstance(error, CorruptFile):
+            # One that begins above the checkpoint may still be in the making. One of an older folder is taken for one
+            # of the table that ended, unless its first row is not.
+            behind = file.folder.version >= end or _is_above(reader, file, end)
+            if not behind or file.folder.version >= checkpoint or _is_above(reader, file, checkpoint):
+                del bounds[file.path]
+        elif isinstance(error, StorageUnavailable):
+            bounds[file.path] = known = given_up(reader, error)
+            if isinstance(known, Retryable):
+                raise known
+    return bounds
 
 
 def _is_altered_next(context: RoundContext, state: TableState) -> bool:

@@ -208,10 +208,10 @@ class _Preview:
     def _of_nobody(self) -> Iterator[tuple[TableName, ConsumerError]]:
         """Names with rows that no table takes."""
         ended = left_to_nobody(self.assembly, self._round, self.progress)
-        bounds = bounds_of_ended(self._reader, ended, self._options, self.assembly.checkpoint)
+        bounds = bounds_of_ended(self._reader, ended, self._options, self.assembly.checkpoint, self.progress)
         for name, of in self.assembly.of_nobody(ended, bounds, self.progress).items():
-            if of.error is not None and not self._accept_gap(name):
-                yield name, of.error
+            if of.due and not self._accept_gap(name):
+                yield name, next(iter(of.due.values()))
 
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():

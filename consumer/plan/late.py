@@ -9,10 +9,10 @@ to a row that was never read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.errors import CameLate, ConsumerError, CorruptFile, DdlRefused
+from consumer.errors import CameLate, ConsumerError, CorruptFile, DdlRefused, FileUnreadable
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
@@ -34,11 +34,11 @@ class Ended(NamedTuple):
 class OfNobody(NamedTuple):
     """What the unread files of an `Ended` name hold. Of a file in none of these, rows may be due later."""
 
-    due: Mapping[DataFile, int]
-    """Those with rows between its end and the checkpoint, of a table that no statement made, and damaged ones, that can
-    have such; and the first commit-ts that can be left to read behind these, 0 for none."""
-    error: ConsumerError | None
-    """Of the first of these."""
+    due: Mapping[DataFile, ConsumerError]
+    """Those with rows between its end and the checkpoint, of a table that no statement made, and those that cannot be
+    read, and can have such."""
+    left: Collection[DataFile]
+    """Those of them that have rows above the checkpoint too."""
     over: Sequence[DataFile]
     """Those with no row behind its end."""
     above: Mapping[str, int]
@@ -56,15 +56,14 @@ def rows_of_nobody(
     """`bounds` None: rows have no time, and a file can be of another table if it lies in a folder of the end, or is a
     new one beside those that were `read` until then. `start`: the target was given what is older."""
     since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
-    due: dict[DataFile, int] = {}
+    due: dict[DataFile, ConsumerError] = {}
+    left: set[DataFile] = set()
     over: list[DataFile] = []
     above: dict[str, int] = {}
-    error: ConsumerError | None = None
     for entry in ended.unread:
         file, found = entry.file, Bounds(0, 0, exact=False) if bounds is None else bounds.get(entry.file.path)
-        if isinstance(found, CorruptFile):
-            if file.folder.version >= since:  # one of an older folder is taken for one of the table that ended
-                due[file], error = 0, error or found.about(str(name))
+        if isinstance(found, CorruptFile | FileUnreadable):
+            due[file] = found.about(str(name))
             continue
         if not isinstance(found, Bounds):
             continue
@@ -77,13 +76,13 @@ def rows_of_nobody(
         else:
             is_due = since < first <= checkpoint or since < last <= checkpoint
         if is_due:
-            due[file] = checkpoint + 1 if last > checkpoint else 0
-            error = error or _of_nobody(name, file, ended.since, of)
+            due[file] = _of_nobody(name, file, ended.since, of)
+            left |= {file} if last > checkpoint else set()
         elif bounds is not None and last <= since:
             over.append(file)
         elif first > checkpoint:
             above[file.path] = first
-    return OfNobody(due, error, over, above)
+    return OfNobody(due, left, over, above)
 
 
 def _of_nobody(name: TableName, file: DataFile, since: int, rows: str) -> CameLate:

@@ -213,7 +213,8 @@ class Statement:
             case Action.RECOVER_TABLE:
                 return {} if self.trash is None else {self.trash: (self.file.name,)}
             case _:
-                return dict.fromkeys(self.drops, ())
+                # What is recorded under the name of a new table is what another one lacked.
+                return dict.fromkeys((*self.drops, *filter(None, (self.creates,))), ())
 
     def _moves(self, name: TableName, progress: Progress) -> bool:
         place = progress.table(name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from consumer import app
+from consumer.errors import ConsumerError, StorageUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import DataFile
@@ -82,6 +84,16 @@ def ended(feed: Feed, how: str) -> None:
         feed.statement("d.t", 20, Action.CREATE_VIEW, query, (Column("id", "UNSPECIFIED"),))
 
 
+def assert_lost(replica: MemoryReplica, after: int, upto: int, *texts: str) -> None:
+    """`status` shows these losses of d.t, and nothing else."""
+    rows = app.status(replica.settings(), Recorder()).unwell
+    assert [row.table for row in rows] == [T] * bool(texts)
+    for row in rows:
+        assert row.error == ""
+        assert [(loss.after_ts, loss.to_ts) for loss in row.accepted] == [(after, upto)] * len(texts)
+        assert all(text in loss.reason for text, loss in zip(texts, row.accepted, strict=True))
+
+
 @pytest.mark.parametrize("folder", [2, 20])
 @pytest.mark.parametrize("how", [how for how in ENDS if how != "rename"])
 def test_rows_behind_the_end_of_their_name_are_told(how: str, folder: int, feed: Feed, replica: MemoryReplica) -> None:
@@ -99,9 +111,13 @@ def test_rows_behind_the_end_of_their_name_are_told(how: str, folder: int, feed:
         assert (result.exit_code, result.tables[T].state) == (3, "stopped")
         assert (said.replace("31", "55") in result.tables[T].error, path.name in result.tables[T].error) == (True, True)
     assert replica.once(70, accept_gap_in=["d.t"]).exit_code == 0
-    assert any("1 files are left out, as their loss is accepted" in note for note in replica.seen.notes)
-    assert replica.once(80).exit_code == 0
-    assert not app.status(replica.settings(), Recorder()).unwell, "nothing is left of it"
+    assert any("d.t: accepted as lost: " in note for note in replica.seen.notes)
+    assert (replica.once(80).exit_code, replica.seen.notes) == (0, [])
+    assert_lost(replica, ENDS[how], 70, said.replace("31", "55"))
+    if how != "view":
+        feed.create("d.t", 85)
+        assert replica.once(90).exit_code == 0
+        assert_lost(replica, 0, 0)
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -144,8 +160,9 @@ def test_the_rows_of_a_table_that_no_statement_makes_can_be_accepted_as_lost(
     ended(feed, "drop")
     feed.describe("d.t", 31)
     feed.puts("d.t", 31, {34: (3, "c")})
+    feed.puts("d.t", 31, {35: (4, "d")})
     assert [replica.once(40, accept_gap_in=gap).exit_code for gap in ([], ["d.t"], [])] == [3, 0, 0]
-    assert not app.status(replica.settings(), Recorder()).unwell
+    assert_lost(replica, 20, 40, "rows of commit-ts 34, ", "rows of commit-ts 35, ")
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -229,6 +246,41 @@ def test_a_damaged_file_behind_the_end_of_a_name_stops_it(feed: Feed, replica: M
         assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
         assert path.name in result.tables[T].error
     assert [replica.once(40, accept_gap_in=gap).exit_code for gap in (["d.t"], [])] == [0, 0]
+
+
+def test_a_damaged_file_of_an_older_folder_counts_by_its_first_row(feed: Feed, replica: MemoryReplica) -> None:
+    """After a RENAME TiCDC writes to no folder of the name; rows of a table with the same columns come to the last
+    one."""
+    ended(feed, "rename")
+    for ts in (12, 31):
+        path = feed.puts("d.t", 2, {ts: (2, "b"), ts + 1: (3, "c")})
+        path.write_bytes(path.read_bytes()[:-40])
+        if ts == 12:
+            assert replica.once(40).exit_code == 3, "the table stops at it, and its RENAME with it"
+            path.unlink()
+            assert replica.once(40, accept_gap_in=["d.t"]).exit_code == 0
+    result = replica.once(40)
+    assert (result.exit_code, states(result)["d.t"]) == (3, "stopped")
+    assert path.name in result.tables[T].error
+
+
+def test_a_file_behind_the_end_of_a_name_that_cannot_be_read_stops_it(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(feed, "drop")
+    assert replica.once(25).exit_code == 0
+    path = feed.puts("d.t", 20, {31: (2, "b")})
+
+    def unread(_: object, files: Collection[DataFile]) -> dict[str, ConsumerError]:
+        return {file.path: StorageUnavailable("access denied", path=file.path) for file in files}
+
+    with monkeypatch.context() as patched:
+        patched.setattr("consumer.storage.reader.FsspecReader.bounds", unread)
+        result = replica.once(40)
+        assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
+        assert f"{path.name}: access denied" in result.tables[T].error
+        assert replica.once(40, accept_gap_in=["d.t"]).exit_code == 0
+    assert_lost(replica, 20, 40, "access denied")
 
 
 def test_a_damaged_file_of_an_ended_name_that_is_above_the_checkpoint_may_be_in_the_making(
