@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consumer import app
 from consumer.app import parts as app_parts
+from consumer.app.parts import sink_of
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.results import RunResult
 from consumer.sink import sink_for
+from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
-from tests.support.every_target import Target
-from tests.support.feed import Feed, MemoryReplica
+from tests.support.every_target import Duck, Target
+from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.observers import Recorder
 
 
@@ -58,6 +63,24 @@ def test_a_refused_statement_that_was_seen_to_by_hand_is_skipped(feed: Feed, tar
     app.skip_ddl(target.replica.settings(), Recorder(), TableName("d", "b"), 30, "by hand")
     assert once(target, 50) == (0, "ok")
     assert target.tables == {"d.b": {1: "1", 2: "2"}, "d.mine": {9: "9"}}
+
+
+def test_statements_behind_a_refused_one_of_the_same_call_wait_for_it(feed: Feed, tmp_path: Path) -> None:
+    """The second of three ALTERs, which follow one another without rows, stops the table at its own version."""
+    name, url = TableName("d", "t"), f"duckdb:///{tmp_path}/replica.duckdb"
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "300")})
+    narrow, new = Column("v", "TINYINT"), (Column("a", "INT"), Column("b", "INT"))
+    feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `a` INT", (ID, VALUE, new[0]))
+    feed.statement("d.t", 30, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `v` TINYINT", (ID, narrow, new[0]))
+    feed.statement("d.t", 40, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `b` INT", (ID, narrow, *new))
+    replica = Replica(feed, url)
+    for checkpoint in (50, 60):
+        result = replica.once(checkpoint)
+        assert (result.exit_code, result.tables[name].version, result.tables[name].watermark) == (5, 30, 30)
+        with closing(sink_of(replica.settings())) as sink:
+            assert sink.progress().table(name).applied_ts == 30
 
 
 def test_a_refused_statement_follows_the_policy_of_the_next_run(feed: Feed, target: Target) -> None:
