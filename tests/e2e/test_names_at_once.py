@@ -19,7 +19,7 @@ from consumer.ports import Moved, RangeReader, unheard
 from consumer.results import RunResult
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.target import Writer
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -65,6 +65,20 @@ def test_a_table_is_kept_before_its_first_rows_are_there(replica: Replica) -> No
 _VIEW = "CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `d`.`t` (`id`) AS "
 _IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS `t` (`id` INT PRIMARY KEY,`v` INT)"
 _Begins = Callable[[Feed, int], object]
+
+
+def _exchanges(feed: Feed, number: int) -> None:
+    """A partition with one row becomes d.t."""
+    name = f"part{number}"
+    parts = "PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (9))"
+    feed.describe("d.t", 11)
+    query = f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY,`v` INT) {parts}"
+    feed.statement(f"d.{name}", 11, Action.CREATE_TABLE, query)
+    feed.puts(f"d.{name}", 11, {12: (number, str(number))})
+    query = f"ALTER TABLE `d`.`{name}` EXCHANGE PARTITION `p` WITH TABLE `d`.`t`"
+    feed.statement(f"d.{name}", 14, Action.EXCHANGE_PARTITION, query)
+
+
 AT_ONCE: dict[str, tuple[_Begins, dict[str, object]]] = {
     "CREATE": (lambda feed, _: feed.create("d.t", 12), {}),
     "IF NOT EXISTS": (lambda feed, _: feed.statement("d.t", 12, Action.CREATE_TABLE, _IF_NOT_EXISTS), {}),
@@ -80,6 +94,7 @@ AT_ONCE: dict[str, tuple[_Begins, dict[str, object]]] = {
     ),
     "older": (lambda feed, _: feed.describe("d.t", 12), {}),
     "older, TRUNCATE": (lambda feed, _: (feed.describe("d.t", 11), feed.truncate("d.t", 12)), {}),
+    "older, EXCHANGE": (_exchanges, {}),
     "older, --start-ts": (lambda feed, _: feed.describe("d.t", 12), {"start_ts": "10", "tables": ("d.t",)}),
     "replay": (lambda feed, _: feed.create("d.t", 12), {"tables": ("d.t",)}),
 }
@@ -108,14 +123,20 @@ class _AtOnce:
             return list(pool.map(lambda call: call(), calls))
 
 
+@pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    found: SqlServer = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.mark.parametrize("how", AT_ONCE)
 def test_one_of_two_who_begin_at_one_moment_has_the_table(
-    how: str, tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+    how: str, tmp_path: Path, server: SqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begins, flags = AT_ONCE[how]
-    fresh_mariadb.execute("CREATE DATABASE d")
+    server.execute("CREATE DATABASE d")
     if how.startswith("older"):
-        fresh_mariadb.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+        server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT) COLLATE utf8mb4_bin")
     calls: list[Callable[[], RunResult]] = []
     for number in (1, 2):
         folder = tmp_path / f"cdc{number}"
@@ -124,11 +145,11 @@ def test_one_of_two_who_begin_at_one_moment_has_the_table(
         feed.create(f"d.own{number}", 2)
         feed.puts(f"d.own{number}", 2, {3: (number, str(number))})
         feed.checkpoint(10)
-        settings = Replica(feed, fresh_mariadb.url()).settings(name=f"c{number}", **flags)
+        settings = Replica(feed, server.url()).settings(name=f"c{number}", **flags)
         if not flags:
             assert app.once(settings, Recorder(), InlineLoader()).exit_code == 0
         begins(feed, number)
-        if how not in ("VIEW", "RENAME"):
+        if how not in ("VIEW", "RENAME", "older, EXCHANGE"):
             feed.puts(f"d.t{number}" if how == "merged of two names" else "d.t", 12, {14: (number, str(number))})
         feed.checkpoint(20)
         once = partial(app.once, settings, Recorder(), InlineLoader())
@@ -138,7 +159,7 @@ def test_one_of_two_who_begin_at_one_moment_has_the_table(
     assert sorted(result.exit_code for result in results) == [0, 5], [str(result.tables) for result in results]
     first = 1 + [result.exit_code for result in results].index(0)
     assert f"belongs to the consumer 'c{first}" in str(results[2 - first].tables)
-    assert fresh_mariadb.execute("SELECT id FROM d.t") == [(first,)], "no row of the other one"
+    assert server.execute("SELECT id FROM d.t") == [(first,)], "no row of the other one"
 
 
 def test_who_dies_between_taking_a_table_and_making_it_still_has_it(
