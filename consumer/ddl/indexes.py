@@ -138,8 +138,9 @@ def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]
     given = same_names(index.name for index in defined if index.name)
     taken = {*(given | changes.checks if creates else same_names(i.name for i in before.indexes))}
     made = []
+    numbers: dict[str, int] = {}
     for index in defined:
-        name = index.name or automatic_name(_stem(index, any_part=creates), taken)
+        name = index.name or automatic_name(_stem(index, any_part=creates), taken, numbers)
         # The primary key takes a name as any other index does, and is called PRIMARY.
         own = _PRIMARY if index.kind == _PRIMARY else name
         known = KnownIndex(own, index.kind, index.parts, automatic=not index.name)
@@ -166,11 +167,14 @@ def made_foreign_keys(changes: IndexChanges, before: TableIndexes) -> list[MadeF
     return found
 
 
-def automatic_name(stem: str, taken: Collection[str]) -> str:
-    """TiDB's name for an index that was given none: `stem`, with a number where that is `taken` (lower case)."""
-    number, name = (3, f"{stem}_2") if same_name(stem) == "primary" else (2, stem)
-    while same_name(name) in taken:
-        name, number = f"{stem}_{number}", number + 1
+def automatic_name(stem: str, taken: Collection[str], numbers: dict[str, int]) -> str:
+    """TiDB's name for an index that was given none: `stem`, with a number where that is `taken` (lower case).
+    `numbers` has by stem those from which on one can be free, while more names are taken, and is kept."""
+    key = same_name(stem)
+    number = numbers.get(key, 2 if key == "primary" else 1)
+    while same_name(name := f"{stem}_{number}" if number > 1 else stem) in taken:
+        number += 1
+    numbers[key] = number
     return name
 
 

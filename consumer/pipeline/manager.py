@@ -364,9 +364,7 @@ def _waiting_text(barrier: Barrier) -> str:
 def _place(
     name: TableName, consumer: TableConsumer, applied: int, waits: str | None, checkpoint: int, progress: Progress
 ) -> TableProgress | None:
-    place, known = consumer.finish(applied, waits), progress.table(name)
-    if (known.state, known.applied_ts) == (State.DROPPED, consumer.state.position) and waits is None:
-        place = known  # not alive yet, or `metadata` went back to before its end
+    place = consumer.finish(applied, waits)
     if checkpoint == MAX_TSO and (place is None or place.state is State.OK):
         return _ungated(name, progress)
     return place
