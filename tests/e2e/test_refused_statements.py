@@ -19,7 +19,7 @@ from consumer.results import RunResult
 from consumer.sink import sink_for
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
-from tests.support.every_target import Duck, Target
+from tests.support.every_target import Target
 from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.observers import Recorder
 
