@@ -23,7 +23,7 @@ demo: ## Apply a small changefeed to a DuckDB file and show the tables
 	@$(BIN)/python scripts/show_tables.py $(DEMO)/replica.duckdb
 	@printf '%s\n' 'Try next, and see that nothing is applied twice:' \
 	  "  $(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC" \
-	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)'"
+	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC"
 
 test: tools ## Run the tests that every change must pass
 	$(BIN)/python -m pytest --group test -n 2 --dist loadfile --no-loadscope-reorder

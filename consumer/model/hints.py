@@ -22,6 +22,7 @@ _COMMAND = re.compile(
 )
 ACCEPT_LOSS = f"storage-consumer once {_ACCEPT_GAP_IN}"
 """In a hint of those who do not know the table: `about_table` puts it behind."""
+SKIP_DDL = "storage-consumer skip-ddl"
 _OF_A_TARGET = ("--config", "--downstream-uri")
 """The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
 and targets it needs all flags that say which they are."""
@@ -40,7 +41,7 @@ def retry_command(table: TableName) -> str:
 
 def skip_ddl_command(owner: TableName, version: int) -> str:
     """Records a statement as done; `owner` is its table, or its database alone."""
-    return f"storage-consumer skip-ddl --table {table_argument(owner)} --version {version}"
+    return f"{SKIP_DDL} --table {table_argument(owner)} --version {version}"
 
 
 def forget_command(name: str) -> str:

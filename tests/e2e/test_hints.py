@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -256,6 +257,124 @@ def test_a_loss_of_a_table_that_the_storage_cannot_load_again(shop: Shop) -> Non
         assert "resync --table d.old" not in told
         assert told.count("load an export of it with `load-export` and its --table") == 1
         assert told.count("""storage-consumer resync --table 'd.it'"'"'s'""") == 1
+
+
+@dataclass
+class Scene:
+    """What happens to the shop, the flags of the command that stops then and the checkpoint, the words of the reason,
+    and what a person does before the printed commands are pasted, as the hint says."""
+
+    happens: Callable[[Shop], object]
+    words: str
+    by_hand: Callable[[Shop], object] = lambda shop: None
+    flags: tuple[str, ...] = ()
+    code: int = 5
+    command: str = "once"
+
+
+T = "d.it's"
+FILE = "CDC00000000000000000002.json"
+
+
+def with_settings(shop: Shop, text: str) -> tuple[str, ...]:
+    (shop.feed.folder.parent / "own.toml").write_text(text, encoding="utf-8")
+    return ("--config", str(shop.feed.folder.parent / "own.toml"))
+
+
+def data_file(shop: Shop) -> Path:
+    return next(path for path in shop.feed.folder.rglob(FILE))
+
+
+def made_by_hand(shop: Shop) -> None:
+    shop.by_hand("CREATE TABLE d.k (id INT, v INT)")
+    shop.by_hand("INSERT INTO d.k VALUES (1, 1)")
+    shop.feed.create("d.k", 16)
+
+
+def moved_in(shop: Shop) -> None:
+    shop.feed.create("d.k", 16)
+    shop.feed.puts("d.k", 16, {17: (7, "7")})
+    shop.feed.rename("d.k", "d.j", 18)
+
+
+def came_back(shop: Shop) -> None:
+    shop.feed.drop(T, 16)
+    shop.feed.statement(T, 18, Action.RECOVER_TABLE, "RECOVER TABLE `it's`")
+
+
+def made_unreadable(shop: Shop) -> None:
+    fifo(shop.feed.puts(T, 2, {16: (4, "4")}))
+
+
+def with_an_old_row(shop: Shop) -> None:
+    shop.feed.puts(T, 2, {12: (4, "4"), 16: (5, "5")})
+
+
+def behind_the_end(shop: Shop) -> None:
+    shop.feed.drop(T, 16)
+    shop.feed.puts(T, 2, {17: (4, "4")})
+
+
+def damaged_since(shop: Shop) -> None:
+    shop.feed.puts(T, 2, {16: (3, "3")})
+    assert shop.once(20).code == 0
+    data_file(shop).write_bytes(b"{")
+
+
+def merged(shop: Shop) -> None:
+    for database, ts in (("s1", 16), ("s2", 17)):
+        shop.feed.database(database, ts)
+        shop.feed.create(f"{database}.t", ts + 2)
+
+
+def merged_and_moved(shop: Shop) -> None:
+    merged(shop)
+    assert shop.once(30, *MERGED).code == 0
+    shop.feed.rename("s1.t", "s1.u", 40)
+
+
+MERGED = ("--route", "s*.t -> shop.t merge _source")
+IGNORED = '[consumer.ddl]\nrules = [{kinds = ["create-table"], action = "ignore"}]\n'
+FAILS = '[consumer.ddl]\nrules = [{kinds = ["add-index"], action = "fail"}]\n'
+SCENES = {
+    "a table made by hand has rows": Scene(made_by_hand, "the policy for create-table is ignore", flags=(IGNORED,)),
+    "a policy is fail": Scene(
+        lambda shop: shop.feed.statement(T, 16, Action.ADD_INDEX, "ALTER TABLE `it's` ADD INDEX `i`(`v`)"),
+        *("the policy for add-index is fail",),
+        flags=(FAILS,),
+    ),
+    "a table that was left out comes under another name": Scene(
+        moved_in,
+        "the table rules leave out d.k",
+        lambda shop: shop.by_hand("CREATE TABLE d.j (id INT, v INT)"),
+        flags=("--tables", "*.*", "--tables", "!d.k"),
+    ),
+    "a table comes back that was not kept": Scene(
+        came_back, "the target did not keep it", lambda shop: shop.by_hand('CREATE TABLE d."it\'s" (id INT, v INT)')
+    ),
+    "a file that cannot be read": Scene(
+        made_unreadable, "make the file readable again", lambda shop: data_file(shop).unlink(), code=3
+    ),
+    "rows that came late": Scene(with_an_old_row, "it has a row of commit-ts 12", code=3),
+    "rows behind the end of a name": Scene(behind_the_end, "d.it's", code=3),
+    "a resync that meets a damaged file": Scene(
+        damaged_since, "the table was not emptied", lambda shop: data_file(shop).unlink(), ("--table", T), 3, "resync"
+    ),
+    "a merged table moves": Scene(merged_and_moved, "it moves s1.t", flags=MERGED),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=list(SCENES))
+def test_the_printed_commands_work_as_they_are_printed(scene: Scene, shop: Shop) -> None:
+    flags = with_settings(shop, scene.flags[0]) if scene.flags[:1] in ((IGNORED,), (FAILS,)) else scene.flags
+    scene.happens(shop)
+    shop.feed.checkpoint(50)
+    left = shop.run(scene.command, *flags)
+    assert (left.code, scene.words in left.err) == (scene.code, True), left
+    told = left.err + (shop.run("status", *flags).out if scene.command == "once" else "")
+    scene.by_hand(shop)
+    assert {done.code for done in shop.paste(told)} == {0}, told
+    assert shop.run("once", *(flags if scene.command == "once" else ())).code == 0
 
 
 DAMAGED = "the data file is damaged, or its schema file does not belong to it"
