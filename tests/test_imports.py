@@ -25,9 +25,11 @@ def loaded_by(*names: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("writer", ["consumer.sink.mysql.rows.writer", "consumer.sink.columnar.writer"])
-def test_executors_stay_light(writer: str) -> None:
-    loaded = loaded_by("consumer.codec", "consumer.changes", writer)
+@pytest.mark.parametrize(
+    "last", ["consumer.sink.mysql.rows.writer", "consumer.sink.columnar.writer", "consumer.source.reading"]
+)
+def test_executors_stay_light(last: str) -> None:
+    loaded = loaded_by("consumer.codec", "consumer.changes", last)
     assert "consumer" in loaded
     assert loaded & {"pyspark", "py4j", "typer", "fsspec", "botocore", "pydantic", "rich", "structlog"} == set()
 

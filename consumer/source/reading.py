@@ -24,6 +24,7 @@ from consumer.model.times import LOGICAL_BITS
 from consumer.ports import RangeReader
 from consumer.source.json_rows import json_rows
 from consumer.source.shape import BEFORE, changes_schema, several_schema, values_schema
+from consumer.spark.tasks import of_table
 from consumer.verify.comparison import as_now
 
 log = logging.getLogger(__name__)
@@ -54,15 +55,14 @@ def batches(share: Share, reader: RangeReader) -> Iterator[pa.RecordBatch]:
     """Raises what the files are refused for, with its hint."""
     try:
         table = _state(share, reader) if share.bounds is None else _changes(share, share.eras[0], reader)
-    except ConsumerError as error:
-        raise told(error, share.target) from error
+    except Exception as error:
+        raise told(of_table(error, share.target.table, share.target.load.shaping)) from error
     yield from table.select(share.fields).to_batches(max_chunksize=_BATCH_ROWS)
 
 
-def told(error: ConsumerError, target: LoadTarget | None = None) -> ConsumerError:
+def told(error: ConsumerError) -> ConsumerError:
     """The error as Spark shows it, which knows nothing of hints."""
-    table = error.table or ("" if target is None else str(target.table))
-    body = {**error.as_dict(), "table": table}
+    body = error.as_dict()
     if error.hint:
         body |= {"message": f"{error.message} ({error.hint})", "hint": ""}
     return from_dict(body)

@@ -239,15 +239,16 @@ def test_filters_and_columns_leave_bytes_unread(tmp_path: Path) -> None:
         feed.puts("d.t", 10, {number: (number, "1")})
     feed.checkpoint(50)
 
-    def files(*filters: Any) -> int:
+    def bytes_read(*filters: Any) -> int:
         _, pieces = planned(uri(feed), filters, table="d.t", partition_bytes="1B")
-        return sum(len(piece.value.eras[0].task.slices) for piece in pieces)
+        return sum(piece.value.eras[0].task.bytes for piece in pieces)
 
     ts = ("_commit_ts",)
-    assert files() == 21
-    assert files(GreaterThan(ts, 36), LessThan(("v",), 3)) == 4
-    assert files(EqualTo(ts, 25)) == files(In(ts, (25,))) == 1
-    assert files(GreaterThanOrEqual(("_commit_time",), datetime(2024, 1, 1, tzinfo=UTC))) == 0
+    sizes = [path.stat().st_size for path in sorted(feed.folder.rglob("CDC*"))]
+    assert bytes_read() == sum(sizes)
+    assert bytes_read(GreaterThan(ts, 36), LessThan(("v",), 3)) == sum(sizes[-4:])
+    assert bytes_read(EqualTo(ts, 25)) == bytes_read(In(ts, (25,))) == sizes[6]
+    assert bytes_read(GreaterThanOrEqual(("_commit_time",), datetime(2024, 1, 1, tzinfo=UTC))) == 0
     _, (piece,) = planned(uri(feed), table="d.t", columns="id")
     assert [column.name for column in piece.value.eras[0].task.source.columns] == ["id"]
     asked = StructType().add("_op", StringType()).add("v", IntegerType())
@@ -344,6 +345,20 @@ def test_rows_without_a_time_have_a_newest_state_alone(tmp_path: Path) -> None:
     for more in ({"mode": "changes"}, {"mode": "state", "to_ts": "15"}):
         with pytest.raises(CannotBeExact, match="do not say when they were committed"):
             read(where, **asked, **more)
+
+
+def test_an_option_that_nobody_gave_is_asked_for(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    columns = (ID, Column("raw", "VARBINARY", length=9))
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE t (id INT PRIMARY KEY, raw VARBINARY(9))", columns)
+    feed.file("d.t", 10, b'"I","t","d",11,1,"YQ=="\r\n', extension="csv")
+    feed.checkpoint(20)
+    config = tmp_path.parent / "proven.toml"
+    own = "[sink.csv]\ninclude-commit-ts = true\n"
+    config.write_text(f"[sink]\nprotocol = 'csv'\n{own}[consumer]\nunproven = ['binary-encoding-method']\n")
+    with pytest.raises(BadConfig, match="binary-encoding-method"):
+        read(f"file://{tmp_path}?protocol=csv", table="d.t", config=str(config))
 
 
 def test_a_file_that_is_not_in_the_order_of_time_is_not_read_by_halves(tmp_path: Path) -> None:
