@@ -100,10 +100,13 @@ def test_behind_a_refused_statement_none_of_its_table_runs(target: Target, sink:
     good = ddl(Action.ADD_COLUMN, SHOP, 21, "ALTER TABLE `item` ADD COLUMN `n` INT", added)
     bad = ddl(Action.CREATE_TABLE, SHOP, 22, "CREATE TABLE `item` (`id` INT PRIMARY KEY)", (ID,))
     behind = ddl(Action.DROP_COLUMN, SHOP, 23, "ALTER TABLE `item` DROP COLUMN `name`", (ID, added[2]))
-    outcomes = sink.apply_ddls([good, bad, behind, create], {})
-    assert [outcome.error is None for outcome in outcomes] == [True, False, False, True]
+    elsewhere = TableName("other", "item")
+    merged = ddl(Action.MODIFY_TABLE_COMMENT, elsewhere, 24, "ALTER TABLE `item` COMMENT 'x'", added)
+    merged = replace(merged, touches=(SHOP,), routed=replace(merged.file, root="shop/item", database="shop"))
+    outcomes = sink.apply_ddls([good, bad, behind, create, merged], {})
+    assert [outcome.error is None for outcome in outcomes] == [True, False, False, True, True]
     assert sink.progress().tables[SHOP] == TableProgress(21)
-    assert {ddl.version for ddl in sink.progress().ddls if ddl.table} == {2, 21}
+    assert {ddl.version for ddl in sink.progress().ddls if ddl.table} == {2, 21, 24}
     load(sink, prepared(sink, SHOP, added), changes((True, ("1", "a", "5"))), window=Window(21, 30))
     assert target.rows(SHOP) == [("1", "a", "5")]
 

@@ -455,6 +455,7 @@ def test_what_began_from_a_snapshot_is_not_merged_later(make: Make) -> None:
     replica = make()
     replica.routes = ()
     replica.feed.database("d", 12 * MS)
+    replica.feed.create("d.own", 13 * MS)
     assert replica.once(15 * MS, tables=("d.*",), start_ts=str(11 * MS)).exit_code == 0
     replica.routes = (ROUTE,)
     replica.feed.database("s3", 16 * MS)

@@ -240,11 +240,12 @@ class DuckDbSink:
         return outcomes
 
     def _applied(self, steps: Sequence[ApplyDdl], failed: dict[TableName, ConsumerError]) -> Iterator[DdlOutcome]:
-        """`failed` are tables of which nothing more runs, and why: they are added to."""
+        """`failed` are upstream's tables of which nothing more runs, and why: they are added to. What is merged with one
+        of them goes on."""
         done, size = 0, len(steps)
         while done < len(steps):
             left = steps[done : done + size]
-            error = next((failed[name] for name in left[0].touches if name in failed), None)
+            error = failed.get(left[0].table)
             if error is None:
                 try:
                     outcomes = self._apply(left)
@@ -261,7 +262,7 @@ class DuckDbSink:
                 if len(left) > 1:
                     size = 1
                     continue
-                failed |= dict.fromkeys(left[0].touches, error)
+                failed[left[0].table] = error
             yield DdlOutcome(left[0], error=error)
             done += 1
 

@@ -146,9 +146,9 @@ class MemorySink:
         outcomes: list[DdlOutcome] = []
         failed: dict[TableName, ConsumerError] = {}
         for step in steps:
-            error = next((failed[name] for name in step.touches if name in failed), None)
+            error = failed.get(step.table)
             outcome = self._apply(step) if error is None else DdlOutcome(step, error=error)
-            failed |= {} if outcome.error is None else dict.fromkeys(step.touches, outcome.error)
+            failed |= {} if outcome.error is None else {step.table: outcome.error}
             outcomes.append(outcome)
         return outcomes
 
