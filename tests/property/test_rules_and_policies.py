@@ -194,7 +194,9 @@ def test_whatever_is_left_out_comes_back_right_or_by_the_hint(seed: int) -> None
         upstream = TwoDatabases(rnd, feed)
         checked = Checked(upstream, MemoryReplica(feed))
         checkpoint = 1
-        checked.once(checkpoint, ALL, {})  # with no table: a first run that finds some refuses rules that let none through
+        checked.once(
+            checkpoint, ALL, {}
+        )  # with no table: a first run that finds some refuses rules that let none through
         for rules in rnd.choices(RULES, k=rnd.randint(1, 5)):
             for _ in range(rnd.randint(1, 12)):
                 upstream.step()

@@ -240,8 +240,8 @@ class DuckDbSink:
         return outcomes
 
     def _applied(self, steps: Sequence[ApplyDdl], failed: dict[TableName, ConsumerError]) -> Iterator[DdlOutcome]:
-        """`failed` are upstream's tables of which nothing more runs, and why: they are added to. What is merged with one
-        of them goes on."""
+        """`failed` are upstream's tables of which nothing more runs, and why: they are added to. What is merged with
+        one of them goes on."""
         done, size = 0, len(steps)
         while done < len(steps):
             left = steps[done : done + size]
