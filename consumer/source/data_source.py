@@ -68,7 +68,7 @@ def _in_full(make: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Piece(InputPartition):  # type: ignore[misc]
-    """A `reading.Share` as Spark carries it."""
+    """Some `reading.Share` for one task, as Spark carries them."""
 
 
 class TicdcReader(DataSourceReader):  # type: ignore[misc]
@@ -83,10 +83,11 @@ class TicdcReader(DataSourceReader):  # type: ignore[misc]
         return {"_files": self._files}
 
     def partitions(self) -> Sequence[InputPartition]:
-        from consumer.source.output import shares
+        from consumer.source.output import packed, shares
 
         assert self._plan is not None
-        return [Piece(share) for share in shares(self._plan, self.filters)]
+        found = shares(self._plan, self.filters)
+        return [Piece(some) for some in packed(found, self._plan.asked.partition_bytes)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         from consumer.source.reading import batches
@@ -127,7 +128,10 @@ class TicdcStream(DataSourceStreamReader):  # type: ignore[misc]
         return {_AT: _in_full(self._followed.latest)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return [Piece(share) for share in _in_full(self._followed.shares, start[_AT], end[_AT])]
+        from consumer.source.output import packed
+
+        found = _in_full(self._followed.shares, start[_AT], end[_AT])
+        return [Piece(some) for some in packed(found, self._plan.asked.partition_bytes)]
 
     def commit(self, end: dict[str, int]) -> None:
         self._followed.read(end[_AT])

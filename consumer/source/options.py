@@ -84,7 +84,7 @@ class Asked:
             last,
             tuple(name.strip() for name in options.get("columns", "").split(",") if name.strip()),
             _checked("before", values.boolean, options.get("before", "false")),
-            _checked("partition-bytes", values.size, options.get("partition-bytes", "64MiB")),
+            _checked("partition-bytes", values.size, options.get("partition-bytes", "32MiB")),
             _checked("zero-dates", one_of, options.get("zero-dates", "null"), ("null", "error")),
             _checked("max-bytes-per-trigger", values.size, most)
             if (most := options.get("max-bytes-per-trigger"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -71,6 +71,21 @@ def shares(plan: Plan, filters: Sequence[Filter]) -> Iterator[Share]:
     for table in plan.tables:
         if plan.asked.table or _may_be(str(table.target.table), filters):
             yield from _of_table(plan, table, window)
+
+
+def packed(found: Iterable[Share], size: int) -> Iterator[tuple[Share, ...]]:
+    """What one task reads: little ones together, up to about `size` bytes."""
+    some: list[Share] = []
+    held = 0
+    for share in found:
+        length = sum(era.task.bytes for era in share.eras)
+        if some and held + length > size:
+            yield tuple(some)
+            some, held = [], 0
+        some.append(share)
+        held += length
+    if some:
+        yield tuple(some)
 
 
 def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:

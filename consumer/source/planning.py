@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from consumer.app.parts import checkpoint_of, listed, reader_of
 from consumer.codec import protocol_of
@@ -137,11 +137,16 @@ class _Tables:
         )
 
     def _plan(self, name: TableName, table: Incarnation) -> TablePlan:
-        executed = frozenset(met.file.path for met in self.assembly.history.met)
         zone = zone_of(resolved_zone(self.asked.settings.tz))
         known = (self.assembly, self.assembly, self.progress, self.options, self.reader)
         history = TableHistory(
-            name, table, self.end, *known, executed=executed, followed=followed(self.asked.mode, zone), applied=False
+            name,
+            table,
+            self.end,
+            *known,
+            executed=self._executed,
+            followed=followed(self.asked.mode, zone),
+            applied=False,
         )
         self._check_beginning(name, history)
         target = self._target(history)
@@ -149,8 +154,13 @@ class _Tables:
         eras = history.eras(target, {})
         if self.asked.mode is Mode.STATE:
             _check_whole(history)
-        bounds = self._bounds(eras) if self.asked.mode is Mode.CHANGES else {}
+        bounds = self._bounds(table, eras) if self.asked.mode is Mode.CHANGES else {}
         return TablePlan(target, eras, bounds)
+
+    @cached_property
+    def _executed(self) -> frozenset[str]:
+        """All statements: upstream executed them."""
+        return frozenset(met.file.path for met in self.assembly.history.met)
 
     def _check_beginning(self, name: TableName, history: TableHistory) -> None:
         """Raises GapFound, and BadConfig where the range has changes of another table of the name."""
@@ -205,10 +215,10 @@ class _Tables:
         load = TableLoad(name, purpose=Purpose.COMPARE, shaping=rules.shaping_of(name))
         return LoadTarget(load, columns, tuple(column.name for column in columns), key)
 
-    def _bounds(self, eras: Sequence[Era]) -> dict[str, tuple[int, int]]:
+    def _bounds(self, table: Incarnation, eras: Sequence[Era]) -> dict[str, tuple[int, int]]:
         """Raises what the first or the last line of a file is refused for."""
         wanted = {piece.path for era in eras for piece in era.task.slices}
-        every = (file for files in self.assembly.files.values() for file in files)
+        every = (file for name in table.names for file in self.assembly.files.get(name, ()))
         found = self.reader.bounds(list({file.path: file for file in every if file.path in wanted}.values()))
         return {path: _first_and_last(bounds) for path, bounds in found.items()}
 

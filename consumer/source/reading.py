@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,13 +51,14 @@ class Share:
     before: bool = False
 
 
-def batches(share: Share, reader: RangeReader) -> Iterator[pa.RecordBatch]:
+def batches(shares: Iterable[Share], reader: RangeReader) -> Iterator[pa.RecordBatch]:
     """Raises what the files are refused for, with its hint."""
-    try:
-        table = _state(share, reader) if share.bounds is None else _changes(share, share.eras[0], reader)
-    except Exception as error:
-        raise told(of_table(error, share.target.table, share.target.load.shaping)) from error
-    yield from table.select(share.fields).to_batches(max_chunksize=_BATCH_ROWS)
+    for share in shares:
+        try:
+            table = _state(share, reader) if share.bounds is None else _changes(share, share.eras[0], reader)
+        except Exception as error:
+            raise told(of_table(error, share.target.table, share.target.load.shaping)) from error
+        yield from table.select(share.fields).to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def told(error: ConsumerError) -> ConsumerError:
