@@ -179,7 +179,7 @@ def _may_be(table: str, filters: Sequence[Filter]) -> bool:
 def _range(one: Filter) -> tuple[int, int]:
     column, value = getattr(one, "attribute", ()), getattr(one, "value", None)
     given = one.value if isinstance(one, In) else (value,)
-    ranges = [_commit_ts(column, found) for found in given]
+    ranges = [_commit_ts(column, found) for found in given] or [(0, MAX_TSO)]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     match one:
         case EqualTo() | EqualNullSafe() | In():

@@ -10,7 +10,7 @@ from consumer.app.parts import checkpoint_of, listed, reader_of
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
 from consumer.config.sentences import nearest
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableError, TableMissing
 from consumer.history.incarnations import Incarnation
 from consumer.model.check import Era
 from consumer.model.files import Bounds, Listing
@@ -118,9 +118,18 @@ class _Tables:
                         "it is a view or a temporary table, of which TiCDC writes no rows", table=str(name)
                     )
                 continue
-            if name in errors:
-                raise errors[name]
-            yield self._plan(name, table)
+            if error := errors.get(name) or self._broken(table):
+                raise error
+            try:
+                yield self._plan(name, table)
+            except TableError as error:
+                raise error.about(error.table or str(name)) from error
+
+    def _broken(self, table: Incarnation) -> ConsumerError | None:
+        """What is wrong with a schema file of a name that the table had before."""
+        found = (self.assembly.broken.get(name) for name in table.names)
+        due = (error for error in found if error is not None and (error.version or self.end) >= self.asked.first)
+        return next(due, None)
 
     def _missing(self) -> TableMissing:
         text, history = self.asked.table, self.assembly.history

@@ -137,6 +137,17 @@ def test_a_table_is_who_has_the_name_at_the_end(tmp_path: Path) -> None:
         changes(feed, "d.t")
 
 
+def test_a_damaged_schema_file_of_an_older_name_is_said(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.rename("d.t", "d.u", 20)
+    feed.checkpoint(30)
+    assert len(changes(feed, "d.u")) == 2
+    (path,) = (feed.folder / "d" / "t" / "meta").iterdir()
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CorruptFile, match="schema_10_"):
+        changes(feed, "d.u")
+
+
 def test_rows_of_a_table_with_no_key_come_as_often_as_they_were_made(tmp_path: Path) -> None:
     feed, columns = Feed(tmp_path), (Column("v", "INT"),)
     feed.database("d", 1)
