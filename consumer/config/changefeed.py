@@ -170,102 +170,40 @@ def _line(detected: Detected, key: str, value: str | int | bool) -> str:
 # The keys that matter to a consumer's reading, over all versions of TiCDC
 
 CHANGEFEED_KEYS = frozenset(
-    {
-        "active-active-progress-interval",
-        "active-active-sync-stats-interval",
-        "bdr-mode",
-        "case-sensitive",
-        "changefeed-error-stuck-duration",
-        "check-gc-safe-point",
-        "consistent",
-        "consumer",
-        "cyclic-replication",
-        "enable-active-active",
-        "enable-old-value",
-        "enable-sync-point",
-        "enable-table-monitor",
-        "event-collector-batch-bytes",
-        "event-collector-batch-count",
-        "filter",
-        "force-replicate",
-        "ignore-ineligible-table",
-        "integrity",
-        "memory-quota",
-        "mounter",
-        "performance-mode",
-        "scheduler",
-        "sink",
-        "sql-mode",
-        "sync-point-interval",
-        "sync-point-retention",
-        "synced-status",
-    }
+    """
+    active-active-progress-interval active-active-sync-stats-interval bdr-mode case-sensitive
+    changefeed-error-stuck-duration check-gc-safe-point consistent consumer cyclic-replication
+    enable-active-active enable-old-value enable-sync-point enable-table-monitor event-collector-batch-bytes
+    event-collector-batch-count filter force-replicate ignore-ineligible-table integrity memory-quota mounter
+    performance-mode scheduler sink sql-mode sync-point-interval sync-point-retention synced-status
+    """.split()
 )
 """Top level; `consumer` is our own table."""
 
 SINK_KEYS = frozenset(
-    {
-        "advance-timeout-in-sec",
-        "case-sensitive",
-        "cloud-storage-config",
-        "column-selectors",
-        "content-compatible",
-        "date-separator",
-        "debezium",
-        "debezium-disable-schema",
-        "delete-only-output-handle-key-columns",
-        "dispatchers",
-        "enable-kafka-sink-v2",
-        "enable-partition-separator",
-        "encoder-concurrency",
-        "file-index-digit",
-        "force-replicate",
-        "iceberg-config",
-        "integrity",
-        "kafka-config",
-        "mysql-config",
-        "only-output-updated-columns",
-        "open",
-        "protocol",
-        "pulsar-config",
-        "safe-mode",
-        "schema-registry",
-        "send-all-bootstrap-at-start",
-        "send-bootstrap-in-msg-count",
-        "send-bootstrap-interval-in-sec",
-        "send-bootstrap-to-all-partition",
-        "terminator",
-        "transaction-atomicity",
-    }
+    """
+    advance-timeout-in-sec case-sensitive cloud-storage-config column-selectors content-compatible
+    date-separator debezium debezium-disable-schema delete-only-output-handle-key-columns dispatchers
+    enable-kafka-sink-v2 enable-partition-separator encoder-concurrency file-index-digit force-replicate
+    iceberg-config integrity kafka-config mysql-config only-output-updated-columns open protocol pulsar-config
+    safe-mode schema-registry send-all-bootstrap-at-start send-bootstrap-in-msg-count
+    send-bootstrap-interval-in-sec send-bootstrap-to-all-partition terminator transaction-atomicity
+    """.split()
 )
 """[sink]"""
 
 CLOUD_STORAGE_KEYS = frozenset(
-    {
-        "file-cleanup-cron-spec",
-        "file-expiration-days",
-        "file-size",
-        "flush-concurrency",
-        "flush-interval",
-        "output-column-id",
-        "output-raw-change-event",
-        "spool-base-dir",
-        "spool-disk-quota",
-        "use-table-id-as-path",
-        "worker-count",
-    }
+    """
+    file-cleanup-cron-spec file-expiration-days file-size flush-concurrency flush-interval output-column-id
+    output-raw-change-event spool-base-dir spool-disk-quota use-table-id-as-path worker-count
+    """.split()
 )
 """[sink.cloud-storage-config]"""
 
 FILTER_KEYS = frozenset(
-    {
-        "event-filters",
-        "ignore-dbs",
-        "ignore-tables",
-        "ignore-txn-commit-ts",
-        "ignore-txn-start-ts",
-        "rules",
-    }
+    """
+    event-filters ignore-dbs ignore-tables ignore-txn-commit-ts ignore-txn-start-ts rules
+    """.split()
 )
 """[filter]"""
 
