@@ -41,10 +41,10 @@ from consumer.model.times import now, tso_to_text
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.pipeline.resync import give_up, passed_files
 from consumer.plan import table_modes
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.plan.routing import written
 from consumer.plan.starting import given
 from consumer.ports import Loader, Observer

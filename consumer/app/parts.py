@@ -20,9 +20,9 @@ from consumer.model.progress import Progress, ProgressChange
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.waiting import patiently
+from consumer.plan.options import RoundOptions
 from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
 from consumer.results import AcceptedLoss, RunResult, TableResult

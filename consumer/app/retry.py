@@ -18,7 +18,7 @@ from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.texts import some_of
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
-from consumer.pipeline.options import RoundOptions
+from consumer.plan.options import RoundOptions
 from consumer.ports import Loader, Observer
 from consumer.results import RetryResult, TableRetry
 

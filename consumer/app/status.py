@@ -12,9 +12,9 @@ from consumer.model.progress import Progress, State
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 from consumer.plan.retention import day_dates
 from consumer.plan.routing import check_begun
 from consumer.plan.statuses import table_statuses

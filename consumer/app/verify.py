@@ -20,8 +20,8 @@ from consumer.model.process import put_in_place
 from consumer.model.progress import Progress
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.waiting import patiently
+from consumer.plan.options import RoundOptions
 from consumer.ports import Loader, Observer
 from consumer.target import Sink
 

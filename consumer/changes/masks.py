@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from consumer.codec.change_table import META, arrow_type
 from consumer.model.columns import Column, Family
-from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.rules import Mask, MaskKind, Shaping
 
@@ -24,11 +23,11 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
 _TIMES = {Family.DATE: "%Y-%m-%d", Family.DATETIME: "%Y-%m-%d %H:%M:%S"}
 
 
-def masked(changes: pa.Table, target: LoadTarget) -> pa.Table:
+def masked(changes: pa.Table, shaping: Shaping, columns: Sequence[Column]) -> pa.Table:
     """A change table with the masks of its table. NULL stays NULL, but under `fixed`. A key that is hashed tells rows
     apart as before."""
-    for position, column in enumerate(target.columns):
-        mask = None if target.load.shaping is None else target.load.shaping.mask_of(column.name)
+    for position, column in enumerate(columns):
+        mask = shaping.mask_of(column.name)
         if mask is not None:
             values = changes.column(META + position).combine_chunks()
             field = changes.schema.field(META + position)

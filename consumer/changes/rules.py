@@ -64,9 +64,9 @@ def rules_of(shaping: Shaping, columns: tuple[Column, ...], clock: Clock) -> Rul
 def shaped(rows: BlockRows, inside: Flags, origin: Origin, target: LoadTarget, clock: Clock) -> pa.Table:
     """`rows.changes` without the changes that an event filter drops. A put of a row that the replica is not to have is
     a delete of its key: late deletes are known before. Masks come last. Raises as `rows.changes`."""
-    if target.load.shaping is None:
-        return rows.changes(inside, origin)
-    rules = rules_of(target.load.shaping, target.columns, clock)
+    shaping = target.load.shaping
+    assert shaping is not None
+    rules = rules_of(shaping, target.columns, clock)
     for drop in rules.events:
         update, delete = rows.kinds()
         kinds = {INSERT: ~(update | delete), UPDATE: update, DELETE: delete & ~update}
@@ -87,14 +87,15 @@ def shaped(rows: BlockRows, inside: Flags, origin: Origin, target: LoadTarget, c
         put: Flags = changes.column(PUT).to_numpy().copy()
         put[put] = rules.where.holds(changes.filter(pa.array(put)))
         changes = changes.set_column(_PUT_AT, changes.schema.field(PUT), pa.array(put))
-    return masked(changes, target) if target.load.shaping.masks else changes
+    return masked(changes, shaping, target.columns) if shaping.masks else changes
 
 
 def fitting(net: pa.Table, target: LoadTarget, clock: Clock) -> pa.Table:
     """Of the net rows of a table with no key those that the replica has. They are counted before, because what was sent
     again shows by all rows. Raises CannotBeExact."""
-    if target.load.shaping is None or not net.num_rows:
+    if not net.num_rows:
         return net
+    assert target.load.shaping is not None
     where = rules_of(target.load.shaping, target.columns, clock).where
     return net if where is None else net.filter(pa.array(where.holds(net)))
 

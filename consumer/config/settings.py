@@ -49,7 +49,7 @@ from consumer.model.naming import Naming, Route
 from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.times import zone_of
-from consumer.pipeline.options import FilesKnown, RoundOptions
+from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.plan.retention import Retention
 from consumer.spark.settings import SparkSettings
 from consumer.target import TargetOptions

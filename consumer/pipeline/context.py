@@ -13,11 +13,11 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.waiting import Deferred, SideBySide
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 from consumer.plan.round import Round
 from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.target import Sink

@@ -25,10 +25,10 @@ from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import place
 from consumer.plan.late import Ended
+from consumer.plan.options import RoundOptions
 from consumer.plan.round import Round
 from consumer.plan.unread import TableState, Unread
 from consumer.plan.windows import plan_load
@@ -177,7 +177,13 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
         state = consumer.state
         unread = [entry for entry in state.unread if entry.next_ts or entry.file.path in known]
         load = plan_load(
-            consumer.name, Window(state.position, state.position), unread, known, state.boundaries, state.round_bytes
+            consumer.name,
+            Window(state.position, state.position),
+            unread,
+            known,
+            state.boundaries,
+            context.options.files,
+            state.round_bytes,
         )
         first = {entry.file.path: known[entry.file.path].first for entry in unread if not entry.next_ts}
         above = {path: ts for path, ts in first.items() if ts > state.position}

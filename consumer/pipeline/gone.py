@@ -12,9 +12,9 @@ from consumer.model.names import TableName
 from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 from consumer.target import Sink
 
 

@@ -22,7 +22,6 @@ from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.snapshot import check_times, next_end, part_of
 from consumer.pipeline.statements import StatementRunner
@@ -31,6 +30,7 @@ from consumer.pipeline.waiting import Deferred, SideBySide
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
 from consumer.plan.notes import notes
+from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.survey import check_selected
@@ -171,9 +171,7 @@ class ConsumerManager:
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
-        round_ = assembly.round(
-            states, options.files.dialect.timeless, options.files.date_order, options.batches.published_bytes
-        )
+        round_ = assembly.round(states, options.files, options.batches)
         context = RoundContext(
             ports,
             options,

@@ -13,11 +13,11 @@ from consumer.model.ddl_policy import PolicyOf
 from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.table_rules import TableRules
-from consumer.pipeline.options import RoundOptions
 from consumer.plan import shaping, table_modes
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
+from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_begun
 from consumer.plan.starting import check_exchanged, starting
 from consumer.plan.survey import check_decided, check_keys_told, check_protocol

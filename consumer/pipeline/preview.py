@@ -21,7 +21,6 @@ from consumer.pipeline.files import bounds_of_ended, left_to_nobody
 from consumer.pipeline.gone import gone, not_begun
 from consumer.pipeline.ledger import spared
 from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
 from consumer.pipeline.session_refusal import session_refusal
@@ -31,6 +30,7 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import ddl_step
 from consumer.plan.notes import notes
+from consumer.plan.options import RoundOptions
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
 from consumer.plan.survey import check_selected
@@ -177,9 +177,7 @@ class _Preview:
         states = {
             name: TableConsumer(name, assembly, progress, options, TableResult()).state for name in assembly.tables
         }
-        self._round = assembly.round(
-            states, options.files.dialect.timeless, options.files.date_order, options.batches.published_bytes
-        )
+        self._round = assembly.round(states, options.files, options.batches)
         self._round.learned(bounds)
 
     def steps(self) -> Iterator[_Planned]:

@@ -33,7 +33,6 @@ from consumer.model.steps import Window, ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.context import Ports
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -41,8 +40,9 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.gaps import find_gaps, gone_upto
+from consumer.plan.options import RoundOptions
 from consumer.plan.unread import Unread, folder_without
-from consumer.plan.windows import plan_load, plan_timeless_load
+from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 from consumer.results import TableResult
 from consumer.target import Sink
@@ -133,12 +133,8 @@ def _tasks(
     table: TableName, window: Window, unread: Sequence[Unread], assembly: Assembly, options: RoundOptions
 ) -> Iterator[LoadTask]:
     """One for the files of each schema file."""
-    dialect, catalog, order = options.files.dialect, assembly.catalog, options.files.date_order
-    load = (
-        plan_timeless_load(table, window, unread, (), order)
-        if dialect.timeless
-        else plan_load(table, window, unread, {}, (), 1 << 62, order)
-    )
+    dialect, catalog = options.files.dialect, assembly.catalog
+    load = plan_load(table, window, unread, {}, (), options.files)
     schemas = {file.path: file for p in load.files if (file := catalog.schema(p.file.folder)) is not None}
     for schema in schemas.values():
         own = replace(load, files=tuple(p for p in load.files if catalog.schema(p.file.folder) == schema))

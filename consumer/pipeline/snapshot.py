@@ -15,8 +15,8 @@ from consumer.model.progress import Progress, State
 from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO
-from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 from consumer.plan.unread import Unread, unread_files
 from consumer.plan.windows import Stretch, is_too_much, next_moment, reached, seen_versions
 from consumer.ports import StorageReader

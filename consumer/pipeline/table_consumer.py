@@ -14,8 +14,8 @@ from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.times import MAX_TSO
-from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 from consumer.plan.unread import TableState, folder_after, folder_with_due, unread_files, were_others
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult

@@ -18,10 +18,12 @@ from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
+from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO, tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
 from consumer.plan.gaps import find_gaps, find_lost_rests, gone_upto, hole_below, last_row
 from consumer.plan.late import Ended, OfNobody, Stretches, left_over, overdue_statements, rows_of_nobody, seen_rows
+from consumer.plan.options import FilesKnown
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.rewrites import (
     Doubts,
@@ -279,14 +281,12 @@ class Assembly:
         found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.history.alive))
         return (gap for gap in found if gap is not None)
 
-    def round(
-        self, tables: Mapping[TableName, TableState], timeless: bool, date_order: str = "", publish_bytes: int = 0
-    ) -> Round:
-        """The round of `tables`, each where its progress is. `timeless` rows in folders from before the last statement
-        that emptied their table are left out here, because only their folder shows that they are gone."""
-        for name, state in tables.items() if timeless else ():
+    def round(self, tables: Mapping[TableName, TableState], files: FilesKnown, batches: Batches) -> Round:
+        """The round of `tables`, each where its progress is. Rows without a time in folders from before the last
+        statement that emptied their table are left out here, because only their folder shows that they are gone."""
+        for name, state in tables.items() if files.dialect.timeless else ():
             state.begin(self._begun(name, state.position))
-        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless, date_order, publish_bytes)
+        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, files, batches)
 
     def check_places(self, name: TableName, files: Iterable[DataFile], progress: Progress) -> CannotBeExact | None:
         """Why rows without a time in the `files` of a table cannot be put in their place; None where they can."""

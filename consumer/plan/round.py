@@ -19,20 +19,21 @@ from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.steps import Barrier, LoadRows, Window
+from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO
+from consumer.plan.options import FilesKnown
 from consumer.plan.queue import Obstacles, Queue, passes
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import TableState
-from consumer.plan.windows import plan_load, plan_timeless_load
+from consumer.plan.windows import plan_load
 
 
 class Round:
     """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
-    `timeless`: rows have no time, so folders decide which files come before a statement. `is_over`: whether no row
-    above a version, at which a table's rows begin again, can be in an older folder. `date_order` is as in
-    RoundOptions, `publish_bytes` as in plan_load.
+    `is_over`: whether no row above a version, at which a table's rows begin again, can be in an older folder. Where
+    rows have no time, folders decide which files come before a statement.
     """
 
     def __init__(
@@ -41,15 +42,13 @@ class Round:
         timeline: Timeline,
         tables: Mapping[TableName, TableState],
         is_over: Callable[[Folder, int], bool],
-        timeless: bool = False,
-        date_order: str = "",
-        publish_bytes: int = 0,
+        files: FilesKnown,
+        batches: Batches,
     ) -> None:
         self._is_over = is_over
         self.checkpoint = checkpoint
-        self.timeless = timeless
-        self._date_order = date_order
-        self._publish_bytes = publish_bytes
+        self._files = files
+        self._batches = batches
         self.tables = dict(tables)
         self.live = set(timeline.live)
         # A view can have the name of a table that is gone, whose files may still come, and still lie there.
@@ -74,6 +73,11 @@ class Round:
             for name in statement.touches:
                 if name in self.tables:
                     self.tables[name].boundaries.add(statement.version)
+
+    @property
+    def timeless(self) -> bool:
+        """Whether rows have no time."""
+        return self._files.dialect.timeless
 
     @property
     def pending(self) -> list[Statement]:
@@ -170,12 +174,10 @@ class Round:
         return loads
 
     def _load(self, state: TableState, window: Window) -> LoadRows:
-        name, unread, own, order = state.name, state.unread, state.boundaries, self._date_order
-        if self.timeless:
-            return plan_timeless_load(name, window, unread, own, order)
         bounded = self.snapshot_after is None or window.after < self.snapshot_after
         size = state.round_bytes if bounded else sys.maxsize
-        return plan_load(name, window, unread, self._bounds, own, size, order, self._publish_bytes)
+        most = self._batches.published_bytes
+        return plan_load(state.name, window, state.unread, self._bounds, state.boundaries, self._files, size, most)
 
     def lost(self, name: TableName, version: int) -> list[DataFile]:
         """What a stopped table will never read once its rows begin again at `version`: its unread files from before, if

@@ -19,6 +19,7 @@ from consumer.model.progress import Progress, State
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.times import ms_to_tso, tso_to_ms
 from consumer.plan.date_order import place, unordered_dates
+from consumer.plan.options import FilesKnown
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread
@@ -30,16 +31,24 @@ def plan_load(
     unread: Sequence[Unread],
     bounds: Mapping[str, Bounds],
     boundaries: Collection[int],
-    round_bytes: int,
-    date_order: str = "",
+    settings: FilesKnown,
+    round_bytes: int = sys.maxsize,
     publish_bytes: int = 0,
 ) -> LoadRows:
     """The load that brings `table` towards ``window.end``: all files with rows in it, or what `round_bytes` allows.
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
-    `date_order` is as in RoundOptions. `publish_bytes`: rows of the window are written in one transaction, of about so
-    many bytes or `round_bytes`, and files can be read for several of them; 0: in any number of transactions.
+    `publish_bytes`: rows of the window are written in one transaction, of about so many bytes or `round_bytes`, and
+    files can be read for several of them; 0: in any number of transactions.
+
+    Of rows that say nothing of their time files are read wholly, and their folders alone say which. A statement's own
+    folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds: nothing tells where
+    all series of files have come equally far. Whoever lets such files in has asked check_dates.
     """
+    if settings.dialect.timeless:
+        below = window.end if window.end in boundaries else window.end + 1
+        files = [entry.file for entry in unread if entry.file.folder.version < below]
+        return LoadRows(table, window, _planned(files, window, boundaries, settings.date_order or "date"))
     needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.end)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
         bounded, end = _bounded(needed, window, bounds, round_bytes)
@@ -47,20 +56,7 @@ def plan_load(
         if publish_bytes and is_too_much([file.size for file in bounded], most, most):
             bounded, end = _divided(table, needed, window, bounds, most)
         needed, window = bounded, Window(window.after, end)
-    return LoadRows(table, window, _planned(needed, window, boundaries, date_order))
-
-
-def plan_timeless_load(
-    table: TableName, window: Window, unread: Sequence[Unread], boundaries: Collection[int], date_order: str = ""
-) -> LoadRows:
-    """The load of rows that say nothing of their time: files are read wholly, and their folders alone say which.
-
-    A statement's own folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds:
-    nothing tells where all series of files have come equally far. Whoever lets such files in has asked check_dates.
-    """
-    below = window.end if window.end in boundaries else window.end + 1
-    files = [entry.file for entry in unread if entry.file.folder.version < below]
-    return LoadRows(table, window, _planned(files, window, boundaries, date_order or "date"))
+    return LoadRows(table, window, _planned(needed, window, boundaries, settings.date_order))
 
 
 def _bounded(

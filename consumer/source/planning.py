@@ -20,9 +20,9 @@ from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.times import zone_of
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
+from consumer.plan.options import RoundOptions
 from consumer.plan.starting import check_moment
 from consumer.plan.survey import check_selected
 from consumer.plan.table_modes import stored_columns

@@ -21,16 +21,15 @@ from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.table_modes import TableMode
 from consumer.model.times import MAX_TSO
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 from consumer.plan.unread import Unread
-from consumer.plan.windows import plan_load, plan_timeless_load
+from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 from consumer.verify.known import IN_A_TARGET, Followed, Known, added_places, known_now, modes_of, upstream_key
 from consumer.verify.sources import TableFiles, TableStatements, takes_rows_away
 
-_ALL = 1 << 62
 """More bytes than a table has: an era is read in one load."""
 
 
@@ -229,14 +228,12 @@ class TableHistory:
         return Quarantine(len(known), uneven=True, known=known) if known else None
 
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
-        window, order = Window(span.after, span.end), self.options.files.date_order
-        boundaries = {file.version for file in self.statements.all}
+        settings, boundaries = self.options.files, {file.version for file in self.statements.all}
         files = self.files.of(span.name)
-        if self.options.files.dialect.timeless:
-            own = [Unread(file, 0) for file in files if file.folder.version >= span.after]
-            return plan_timeless_load(span.name, window, own, boundaries, order)
-        entries = [Unread(file, 0, MAX_TSO) for file in files]
-        return plan_load(span.name, window, entries, bounds, boundaries, _ALL, order)
+        if settings.dialect.timeless:
+            files = [file for file in files if file.folder.version >= span.after]
+        unread = [Unread(file, 0, MAX_TSO) for file in files]
+        return plan_load(span.name, Window(span.after, span.end), unread, bounds, boundaries, settings)
 
 
 def _is_in(name: str, names: set[str]) -> bool:

@@ -35,11 +35,11 @@ from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.opening import copied_files
-from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
+from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping
 from consumer.target import Comparer, LoadRequest, Only, Sink

@@ -17,8 +17,8 @@ from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progres
 from consumer.model.steps import ddl_id
 from consumer.model.table_rules import Batches, TableRules
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.plan.unread import Unread, folder_after, unread_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings

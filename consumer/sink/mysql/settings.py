@@ -74,8 +74,9 @@ class MySqlSettings:
         return self.socket or f"{self.host}:{self.port}"
 
     @classmethod
-    def from_uri(cls, uri: str, *, name: str, time_zone: str = "UTC") -> MySqlSettings:
-        """Read ``mysql://user:password@host:port/?option=value`` (``mariadb://``, ``tidb://`` too). BadConfig."""
+    def from_uri(cls, uri: str, **given: Any) -> MySqlSettings:
+        """Read ``mysql://user:password@host:port/?option=value`` (``mariadb://``, ``tidb://`` too). Its options count
+        before those that are `given` besides. BadConfig."""
         parts = urlsplit(uri)
         if parts.scheme not in _DEFAULT_PORTS:
             raise BadConfig(f"the downstream scheme {parts.scheme!r} is none of {', '.join(_DEFAULT_PORTS)}")
@@ -93,9 +94,7 @@ class MySqlSettings:
             port=_port(parts, _DEFAULT_PORTS[parts.scheme]),
             user=unquote(parts.username or "root"),
             password="".join(passwords),
-            name=name,
-            time_zone=time_zone,
-            **options,
+            **{**given, **options},
         )
 
 

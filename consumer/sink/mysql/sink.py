@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pymysql
 
@@ -45,12 +45,7 @@ from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, Tar
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
-    """What the URI says counts before the options."""
-    settings = MySqlSettings.from_uri(uri, name=options.name, time_zone=options.time_zone)
-    bounded = settings.worker_count if "worker-count=" in uri else options.worker_count
-    triggers = settings.allow_triggers or options.allow_triggers
-    staged = replace(settings, staged=options.staged, max_wait=options.max_wait)
-    return MySqlSink(replace(staged, worker_count=bounded, allow_triggers=triggers))
+    return MySqlSink(MySqlSettings.from_uri(uri, **asdict(options)))
 
 
 class MySqlSink:

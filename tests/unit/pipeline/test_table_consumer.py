@@ -11,9 +11,9 @@ from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile, Progress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.table_rules import Batches, TableRules
-from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.results import TableResult
 from tests.support.build import ID, data_file, schema_file
 

@@ -12,9 +12,12 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile, Listing, SchemaFile
+from consumer.model.load import Dialect
 from consumer.model.progress import Progress
+from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import ddl_step
+from consumer.plan.options import FilesKnown
 from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
 
@@ -79,7 +82,7 @@ def play(schemas: list[SchemaFile], files: Files) -> None:
     states = {
         name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
     }
-    round_ = assembly.round(states, timeless=False)
+    round_ = assembly.round(states, FilesKnown(Dialect()), Batches(1 << 30))
     before, ran = -1, 0
     while round_.changes != before:
         before = round_.changes

@@ -8,18 +8,25 @@ from typing import Any
 
 import pytest
 
+from consumer.codec.csv.options import CsvFormat
 from consumer.errors import ConsumerError, RowRefused
 from consumer.layout.schema_file import VIEW_COLUMN_TYPE
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Listing, SchemaFile
+from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress
+from consumer.model.rules import Consistency
 from consumer.model.steps import Window, ddl_id
+from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
+from consumer.plan.options import FilesKnown
 from consumer.plan.round import Round
 from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
+
+FILES, TIMELESS = FilesKnown(Dialect()), FilesKnown(Dialect("csv", options=CsvFormat()))
 
 Rows = Mapping[str, Sequence[int]]
 """Table -> commit-ts: each stands for one file with one row, in the folder of version 10."""
@@ -89,7 +96,8 @@ def prepared(
         name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), most) for name in assembly.tables
     }
     errors = dict.fromkeys(stopped, RowRefused("the row is bad"))
-    return Game(assembly.round(states, bool(timeless), publish_bytes=most), errors, bounds)
+    batches = Batches(most, consistency=Consistency.SNAPSHOT, publish_bytes=most)
+    return Game(assembly.round(states, TIMELESS if timeless else FILES, batches), errors, bounds)
 
 
 def play(schemas: Sequence[SchemaFile], rows: Rows | None = None, **others: Any) -> Game:
@@ -334,6 +342,6 @@ def test_rows_without_time_from_before_a_tables_beginning_stay_unread() -> None:
     progress = Progress("u", 50, ddls={record.id: record for record in done})
     assembly = Assembly.of(Listing(100, schemas, {"d/a": files}), progress, lambda name: True)
     state = TableState(TableName("d", "a"), 50, unread_files(files, {}), 1)
-    (load,) = assembly.round({state.name: state}, timeless=True).ready_loads()
+    (load,) = assembly.round({state.name: state}, TIMELESS, Batches(1)).ready_loads()
     assert [planned.file for planned in load.files] == files[1:]
     assert load.window == Window(50, 100)

@@ -231,9 +231,14 @@ def file_session(flavor: str) -> str:
 
 def is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
     """Whether it is a node of a Galera cluster."""
-    cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
+    return variable_is(cursor, "wsrep_on", "ON")
+
+
+def variable_is(cursor: pymysql.cursors.Cursor, name: str, value: str) -> bool:
+    """Whether the server has such a variable, and it is that."""
+    cursor.execute(f"SHOW VARIABLES LIKE '{name}'")
     row = cursor.fetchone()
-    return row is not None and row[1] == "ON"
+    return row is not None and row[1] == value
 
 
 def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:

@@ -13,7 +13,7 @@ from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
 from consumer.sink.common import table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
-from consumer.sink.mysql.server.connection import Flavor, FlavorName
+from consumer.sink.mysql.server.connection import Flavor, FlavorName, variable_is
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
@@ -51,7 +51,7 @@ def prepare(
     blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
-    server = Server(Flavor.parse(version).name, bool(local_infile), _logs_statements(cursor))
+    server = Server(Flavor.parse(version).name, bool(local_infile), variable_is(cursor, "binlog_format", "STATEMENT"))
     shared = _Shared(settings, server, blanks)
     return [_answer(request, found, shared) for request in requests]
 
@@ -76,12 +76,6 @@ class _Shared:
     settings: MySqlSettings
     server: Server
     blanks: Mapping[TableName, Blanks]
-
-
-def _logs_statements(cursor: pymysql.cursors.Cursor) -> bool:
-    cursor.execute("SHOW VARIABLES LIKE 'binlog_format'")
-    row = cursor.fetchone()
-    return row is not None and row[1] == "STATEMENT"
 
 
 def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) -> Mapping[TableName, Blanks]:
