@@ -19,6 +19,7 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
+from consumer.model.names import TableName
 from consumer.results import RunResult
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
@@ -108,7 +109,7 @@ def test_readers_see_all_tables_at_one_moment(bank: Bank, tmp_path: Path) -> Non
     assert len({applied_ts for _, applied_ts in places}) == 1
 
 
-def test_a_copy_stays_while_a_table_is_stopped(bank: Bank, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_copy_stays_while_a_table_is_stopped_or_has_a_loss(bank: Bank, caplog: pytest.LogCaptureFixture) -> None:
     bank.once()
     bank.move(7)
     damaged = bank.feed.file("d.b", 10, b"{no json\n")
@@ -117,6 +118,11 @@ def test_a_copy_stays_while_a_table_is_stopped(bank: Bank, caplog: pytest.LogCap
     assert "d.b is not (stopped)" in caplog.text
     damaged.unlink()
     bank.flags["accept_gap_in"] = "*.*"
+    assert bank.once().exit_code == 0
+    assert bank.shown() == [(50, 50)]
+    assert "d.b has 1 accepted loss" in caplog.text
+    del bank.flags["accept_gap_in"]
+    assert app.resync(bank.settings(), Recorder(), TableName("d", "b"), InlineLoader()).exit_code == 0
     assert bank.once().exit_code == 0
     assert bank.shown() == [(43, 57)]
 
