@@ -526,6 +526,16 @@ class InspectResult(Result):
         return time_text(self.checkpoint_ts) if self.checkpoint_ts else None
 
 
+class ChangesResult(Result):
+    """changes"""
+
+    table: Table
+    changes: Count
+    """Those that were printed."""
+    to_ts: Count
+    """The moment up to which all of them were."""
+
+
 class CheckedLine(Model):
     """One thing that was looked at."""
 
@@ -575,6 +585,7 @@ RESULTS = (
     VerifyReport,
     RetryResult,
     InspectResult,
+    ChangesResult,
     CheckResult,
     SkipDdlResult,
     ForgetResult,

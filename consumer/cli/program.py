@@ -10,6 +10,7 @@ import typer
 from consumer import __version__
 from consumer.cli.apply import backfill, load_export, once, replay, resync, run
 from consumer.cli.by_hand import forget, retry, skip_ddl
+from consumer.cli.changes import changes
 from consumer.cli.check import check
 from consumer.cli.command import Command
 from consumer.cli.inspect import inspect
@@ -23,7 +24,8 @@ from consumer.errors import BadConfig
 from consumer.results import Failure
 
 COMMANDS: tuple[Command, ...] = (
-    run, once, backfill, load_export, replay, plan, status, verify, inspect, check, retry, resync, skip_ddl, forget,
+    run, once, backfill, load_export, replay, plan, status, verify, inspect, check, changes, retry, resync, skip_ddl,
+    forget,
 )  # fmt: skip
 
 _EPILOG = (

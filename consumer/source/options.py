@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from consumer.config import values
 from consumer.config.load import load
+from consumer.config.rules import TableModeRule
 from consumer.config.sentences import nearest, one_of
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
@@ -30,6 +31,8 @@ _OWN = (
     "path", "table", "tables", "mode", "from-ts", "to-ts", "config", "columns", "before", "partition-bytes",
     "zero-dates", "max-bytes-per-trigger",
 )  # fmt: skip
+_EACH_CHANGE = ["*.* = append"]
+_SHARE = 64 << 20
 _LISTS = ("accept_gap_in", "never_split")
 
 
@@ -58,6 +61,8 @@ class Asked:
     partition_bytes: int
     zero_dates: str
     trigger_bytes: int
+    where: str = ""
+    """An expression: only changes that it is TRUE of, by the values that they found or left."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Asked:
@@ -90,6 +95,16 @@ class Asked:
             if (most := options.get("max-bytes-per-trigger"))
             else 0,
         )
+
+
+def story(settings: Settings, table: str, first: int, last: int | None, where: str) -> Asked:
+    """All changes of a table by the settings of a command, with what they found. Raises BadConfig."""
+    if last is not None and last <= first:
+        raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
+    plain = {"routes": (), "columns": (), "table_modes": (TableModeRule(tables=("*.*",), mode="append"),)}
+    return Asked(
+        settings.model_copy(update=plain), table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where
+    )
 
 
 def _key(name: str) -> str:
@@ -125,7 +140,7 @@ def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
     if options.get("tables"):
         flags["tables"] = options["tables"].split(",")
     env = {name: text for name, text in os.environ.items() if not name.startswith("STORAGE_CONSUMER_")}
-    flags |= {"routes": (), "columns": (), "table_modes": ["*.* = append"] if mode is Mode.CHANGES else ()}
+    flags |= {"routes": (), "columns": (), "table_modes": _EACH_CHANGE if mode is Mode.CHANGES else ()}
     settings = load(flags, env, options.get("config")).settings
     if options.get("tables") and options.get("columns"):
         raise BadConfig("columns is for one table", hint="give it with table, or select in _row")

@@ -98,7 +98,7 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
     eras = tuple(map(_with_befores, eras)) if before else eras
     places = {column.name: at for at, column in enumerate(target.columns)}
     columns = tuple(places[table.target.columns[at].name] for at in wanted)
-    share = Share(target, eras, columns, plan.fields, None, asked.zero_dates == "error", together, before)
+    share = Share(target, eras, columns, plan.fields, None, asked.zero_dates == "error", together, before, asked.where)
     if asked.mode is Mode.STATE:
         yield share
         return

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from consumer.changes.conditions import compiled
 from consumer.changes.folding import decode_files, decode_folded, decoded, each_change, net_changes
 from consumer.changes.identity import row_codes
 from consumer.changes.keyed import fold_keyed
@@ -39,7 +40,7 @@ class Share:
     are given, by their positions in the target, `fields` the names of all that is given, in order. `bounds` are those
     of the files that other tasks may have to read, too, None for a state. `strict`: a day that no calendar has is an
     error, and not NULL. `together`: it goes with other tables, as one column.
-    `before`: what each change found is given, too."""
+    `before`: what each change found is given, too. `where`: only changes of which it is TRUE, before or after."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -49,6 +50,7 @@ class Share:
     strict: bool = False
     together: bool = False
     before: bool = False
+    where: str = ""
 
 
 def batches(shares: Iterable[Share], reader: RangeReader) -> Iterator[pa.RecordBatch]:
@@ -83,8 +85,13 @@ def _changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
     given = _given(now, share, head)
     if not share.before:
         return given
-    found = _before(every, rows, task.source.key)
-    return given.append_column(BEFORE, _struct(as_now(every, era, target), found, share))
+    found, then = _before(every, rows, task.source.key), as_now(every, era, target)
+    given = given.append_column(BEFORE, _struct(then, found, share))
+    if not share.where:
+        return given
+    condition = compiled(share.where, target.columns, clock=task.dialect.clock)
+    held = condition.holds(then)[found] & (found >= 0)
+    return given.filter(pa.array(condition.holds(now) | held))
 
 
 def _before(every: pa.Table, rows: pa.Table, key: Sequence[int]) -> Ints:

@@ -1,0 +1,119 @@
+"""`changes`: what became of the rows of a table, and when."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from consumer.cli.command import command, parse_table
+from consumer.cli.session import Invocation
+from consumer.cli.text import out
+from consumer.errors import BadConfig
+from consumer.model.texts import count_text
+from consumer.model.times import time_text
+from consumer.results import ChangesResult
+
+_BEFORE = "_before"
+Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
+Key = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="VALUE", help="Only the row with this key. Once for each column of the key."),
+]
+Where = Annotated[
+    str, typer.Option("--where", metavar="EXPR", help="Only changes of which it is TRUE before or after, as 'v > 10'.")
+]
+From = Annotated[str | None, typer.Option("--from-ts", metavar="TSO|TIME", help="Changes after this moment.")]
+To = Annotated[str | None, typer.Option("--to-ts", metavar="TSO|TIME", help="Changes up to this moment.")]
+Form = Annotated[str, typer.Option("--format", metavar="text|jsonl|csv", help="How changes are printed.")]
+
+
+@command(
+    "storage-consumer changes --table du.t --key 2 --upstream-uri 'file:///data/cdc?protocol=canal-json'",
+    ("storage", "process"),
+)
+def changes(
+    call: Invocation,
+    table: Table,
+    key: Key = None,
+    where: Where = "",
+    from_ts: From = None,
+    to_ts: To = None,
+    format: Form = "text",
+) -> int:
+    """Print each change of a table's rows, or of one row, with what it found and what it left. Reads the storage alone,
+    in this process."""
+    from consumer.source.story import told
+
+    if format not in _FORMS:
+        raise BadConfig(f"--format: {format!r} is none of {', '.join(_FORMS)}")
+    name, settings = parse_table(table), call.settings
+    first = settings.tso("--from-ts", from_ts) if from_ts else 0
+    last = settings.tso("--to-ts", to_ts) if to_ts else None
+    plan, found = told(settings, str(name), key or (), where, first, last)
+    count, write = 0, _FORMS[format]
+    call.observer.close_bar()
+    for rows in found:
+        for row in rows.to_pylist():
+            out(*write(row, count == 0))
+            count += 1
+    result = ChangesResult(table=name, changes=count, to_ts=plan.end)
+    return call.show(result, lambda: _total(result, format))
+
+
+def _total(result: ChangesResult, format: str) -> None:
+    if format == "text":
+        out(f"{count_text(result.changes, 'change')} of {result.table} up to {time_text(result.to_ts)}")
+
+
+Row = Mapping[str, Any]
+
+
+def _parts(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a change left, and what it found."""
+    left = {name: value for name, value in row.items() if name not in _META}
+    return left, row[_BEFORE] or {}
+
+
+_META = ("_op", "_commit_ts", "_commit_time", "_version", _BEFORE)
+
+
+def _as_text(row: Row, _first: bool) -> Sequence[str]:
+    left, found = _parts(row)
+    if row["_op"] == "U":
+        changed = [f"{n}: {_shown(found.get(n))} -> {_shown(v)}" for n, v in left.items() if v != found.get(n)]
+        same = [f"{n}={_shown(v)}" for n, v in left.items() if v == found.get(n)]
+        values = f"{', '.join(changed) or 'nothing changed'}  ({', '.join(same)})"
+    else:
+        values = ", ".join(f"{name}={_shown(value)}" for name, value in left.items())
+    return [f"{time_text(row['_commit_ts'])}  {row['_op']}  {values}"]
+
+
+def _shown(value: object) -> str:
+    return "NULL" if value is None else repr(value) if isinstance(value, str) else _plain(value)
+
+
+def _plain(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _as_json(row: Row, _first: bool) -> Sequence[str]:
+    return [json.dumps({**row, "_commit_ts_str": str(row["_commit_ts"])}, default=_plain, ensure_ascii=False)]
+
+
+def _as_csv(row: Row, first: bool) -> Sequence[str]:
+    left, _ = _parts(row)
+    head = {"_commit_time": time_text(row["_commit_ts"]), "_op": row["_op"], "_commit_ts": row["_commit_ts"]}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if first:
+        writer.writerow([*head, *left])
+    writer.writerow(["" if value is None else _plain(value) for value in (*head.values(), *left.values())])
+    return text.getvalue().rstrip("\n").split("\n")
+
+
+_FORMS = {"text": _as_text, "jsonl": _as_json, "csv": _as_csv}

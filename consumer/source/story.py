@@ -1,0 +1,70 @@
+"""The changes of one table in order, in this process: no Spark, a share at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from consumer.changes.conditions import compiled
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig
+from consumer.model.columns import Column, Family
+from consumer.model.names import quote
+from consumer.source.options import story
+from consumer.source.output import schema_of, shares
+from consumer.source.planning import Plan, plan
+from consumer.source.reading import batches
+from consumer.source.shape import COMMIT_TS, OP
+
+_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
+
+
+def told(
+    settings: Settings, table: str, key: Sequence[str], where: str, first: int, last: int | None
+) -> tuple[Plan, Iterator[pa.Table]]:
+    """The plan, and the changes in the order of their commit-ts, those of a transaction with the rows that went first.
+    `key`: the values of a row's key, () for all rows. Raises BadConfig, and what `once` would stop the table for."""
+    found = plan(story(settings, table, first, last, where))
+    (of_table,) = found.tables
+    columns = of_table.target.columns
+    wanted = [where] if where else []
+    if key:
+        wanted.append(_of_key([columns[at] for at in of_table.target.key], key))
+    text = " AND ".join(f"({one})" for one in wanted) if len(wanted) > 1 else "".join(wanted)
+    try:
+        if text:
+            compiled(text, columns)
+    except ValueError as problem:
+        raise BadConfig(f"{'--where' if where else '--key'} is refused: {problem}") from None
+    found = replace(found, asked=replace(found.asked, where=text))
+    found = replace(found, fields=tuple(schema_of(found).names))
+    return found, _in_order(found)
+
+
+def _in_order(found: Plan) -> Iterator[pa.Table]:
+    for share in shares(found, ()):
+        rows = pa.Table.from_batches(list(batches(share, found.reader)), schema_of(found))
+        if rows.num_rows:
+            yield rows.sort_by([(COMMIT_TS, "ascending"), (OP, "ascending")])
+
+
+def _of_key(columns: Sequence[Column], values: Sequence[str]) -> str:
+    """An expression that is TRUE of the row with this key. Raises BadConfig."""
+    if not columns:
+        raise BadConfig("--key: the table has no key", hint="name rows by --where")
+    names = ", ".join(column.name for column in columns)
+    if len(columns) != len(values):
+        raise BadConfig(f"--key: the key has {len(columns)} columns ({names}), and {len(values)} values are given")
+    return " AND ".join(f"{quote(c.name)} = {_literal(c, value)}" for c, value in zip(columns, values, strict=True))
+
+
+def _literal(column: Column, value: str) -> str:
+    if column.family in _NUMBERS:
+        try:
+            float(value)
+        except ValueError:
+            raise BadConfig(f"--key: {value!r} is not a number, and {column.name} is one") from None
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
