@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from consumer import app
 from consumer.config.load import load
@@ -28,10 +28,14 @@ from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.results import CheckResult, InspectResult, Result, RunResult, StatusResult, VerifyReport
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = [
     "ConsumerError",
     "TableName",
     "backfill",
+    "changes",
     "check",
     "inspect",
     "once",
@@ -111,6 +115,31 @@ def check(*, config: str | None = None, **settings: Any) -> CheckResult:
     """What a first run needs, a line each. `exit_code` is 5 if it would fail."""
     with _called(config, settings) as (ours, observer):
         return _of(ours, app.check(ours, observer))
+
+
+def changes(
+    table: str,
+    key: Sequence[object] = (),
+    where: str = "",
+    from_ts: int | str | None = None,
+    to_ts: int | str | None = None,
+    *,
+    config: str | None = None,
+    **settings: Any,
+) -> Iterator[pa.Table]:
+    """Each change of the rows of `table` (``db.t``), in the order of their commit-ts, as Arrow tables of many changes
+    each. Their columns are ``_op`` (I, U or D), ``_commit_ts``, ``_commit_time``, ``_version``, those of the table, and
+    ``_before``, a struct of what the change found. `key`: only of the row with these values; `where`: an expression as
+    of ``[[consumer.rows]]`` that must be TRUE before or after a change."""
+    from consumer.source.story import told
+
+    with _called(config, settings) as (ours, _):
+        first, last = (
+            None if moment is None else ours.tso(name, str(moment))
+            for name, moment in (("from_ts", from_ts), ("to_ts", to_ts))
+        )
+        _, found = told(ours, table, [str(value) for value in key], where, first or 0, last)
+        yield from found
 
 
 @contextmanager

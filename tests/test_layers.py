@@ -24,7 +24,8 @@ LAYERS = (
     {"pipeline", "storage", "spark", "sink", "observe"},
     {"config", "verify"},
     {"app"},
-    {"cli", "api", "source"},
+    {"source"},
+    {"cli", "api"},
     {"__main__"},
 )
 """Packages of one level do not import one another."""

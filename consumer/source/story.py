@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from consumer.changes.conditions import compiled
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, TableMissing
 from consumer.model.columns import Column, Family
 from consumer.model.names import quote
 from consumer.source.options import story
@@ -26,7 +26,10 @@ def told(
 ) -> tuple[Plan, Iterator[pa.Table]]:
     """The plan, and the changes in the order of their commit-ts, those of a transaction with the rows that went first.
     `key`: the values of a row's key, () for all rows. Raises BadConfig, and what `once` would stop the table for."""
-    found = plan(story(settings, table, first, last, where))
+    try:
+        found = plan(story(settings, table, first, last, where))
+    except TableMissing as missing:
+        raise BadConfig(missing.sentence(), hint=missing.hint) from None
     (of_table,) = found.tables
     columns = of_table.target.columns
     wanted = [where] if where else []

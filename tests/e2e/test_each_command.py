@@ -18,6 +18,7 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("inspect", 0, "", ()),
     ("check", 0, "", ()),
     ("plan", 0, "", ()),
+    ("changes", 0, "", ("--table", "du.t", "--key", "2")),
     ("backfill", 0, "", ("--master", "local[2]")),
     ("once", 0, "", ()),
     ("status", 0, "", ("--check",)),
@@ -43,7 +44,7 @@ def test_one_after_the_other(tmp_path: Path) -> None:
         left, result, err = _left([command, *upstream, *replica, "--json", *flags])
         assert left == code, (command, result, err)
         assert says in f"{result.get('error')} {result.get('hint')}", (command, result)
-        if command not in ("inspect", "check", "plan"):
+        if command not in ("inspect", "check", "plan", "changes"):
             assert duckdb_tables(target) == DEMO_TABLES, command
 
 

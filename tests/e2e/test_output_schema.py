@@ -59,6 +59,7 @@ def test_every_command_prints_what_the_schema_says(cli: CommandLine) -> None:
     checked(cli.run("backfill", "--json"), "Failure")
     inspected = ["--upstream-uri", f"file://{cli.storage}", "--time-range", "--json"]
     checked(cli.raw("inspect", *inspected), "InspectResult")
+    assert checked(cli.run("changes", "--table", "du.t", "--json"), "ChangesResult")["changes"] > 10
     held = checked(cli.run("status", "--json"), "StatusResult")
     assert held["tables_ok"] == 3
     assert held["lag_seconds"] > 0

@@ -84,12 +84,19 @@ class FakeApp:
     def skip_ddl(self, settings: Any, observer: Any, table: TableName, version: int, reason: str) -> str:
         return self.answer("skip_ddl", settings, observer, table, version, reason)
 
+    def changes(self, settings: Any, *rest: Any) -> Any:
+        """`consumer.source.story.told`: a moment, and no rows."""
+        return types.SimpleNamespace(end=self.answer("changes", settings, None, *rest).to_ts), iter(())
+
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> FakeApp:
     fake = FakeApp()
     monkeypatch.setitem(sys.modules, "consumer.app", types.ModuleType("consumer.app"))
     monkeypatch.setattr(consumer, "app", fake, raising=False)
+    story = types.ModuleType("consumer.source.story")
+    monkeypatch.setattr(story, "told", fake.changes, raising=False)
+    monkeypatch.setitem(sys.modules, "consumer.source.story", story)
     for name in ("STORAGE_CONSUMER_CONFIG", "STORAGE_CONSUMER_UPSTREAM_URI"):
         monkeypatch.delenv(name, raising=False)
     return fake

@@ -18,6 +18,7 @@ from consumer.model.names import TableName
 from consumer.model.steps import TargetDdl
 from consumer.results import (
     AcceptedLoss,
+    ChangesResult,
     CheckedLine,
     CheckResult,
     ForgetResult,
@@ -63,6 +64,7 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "verify": VerifyResult((), 0.0),
         "check": CheckResult(lines=(CheckedLine(about="java", verdict="ok", text="17"),)),
         "retry": RetryResult(tables=(), seconds=0.0),
+        "changes": ChangesResult(table=ORDERS, changes=0, to_ts=T1),
         "inspect": InspectResult(checkpoint_ts=T1, toml="[sink]", command="storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())

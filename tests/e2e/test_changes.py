@@ -1,0 +1,111 @@
+"""`changes` beside the lines of the files, read here by Python's own JSON."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer import api
+from tests.support.command_line import DEMO, T_CREATED, CommandLine, command_line
+
+OPS = {"INSERT": "I", "UPDATE": "U", "DELETE": "D"}
+Change = tuple[int, str, int, int | None]
+
+
+@pytest.fixture
+def consumer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+def expected() -> list[Change]:
+    """Commit-ts, kind, id and v of all changes of table t, each once."""
+    found: set[Change] = set()
+    for file in (DEMO / "du" / "t").glob("*/*/*.json"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            for row in event["data"]:
+                value = None if row["v"] is None else int(row["v"])
+                found.add((event["_tidb"]["commitTs"], OPS[event["type"]], int(row["id"]), value))
+    return sorted(found)
+
+
+def shown(lines: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines]
+
+
+def test_every_change_once_in_order(consumer: CommandLine) -> None:
+    left = consumer.run("changes", "--table", "du.t", "--format", "jsonl", "--json")
+    *lines, last = left.out.splitlines()
+    found = [(row["_commit_ts"], row["_op"], row["id"], row["v"]) for row in shown(lines)]
+    assert [ts for ts, *_ in found] == sorted(ts for ts, *_ in found)
+    assert sorted(found) == expected()
+    assert (left.code, json.loads(last)["changes"]) == (0, len(found))
+
+
+@pytest.mark.parametrize("row", [1, 2, 9])
+def test_the_story_of_a_row(consumer: CommandLine, row: int) -> None:
+    lines = consumer.run("changes", "--table", "du.t", "--key", str(row), "--format", "jsonl").out.splitlines()
+    found = shown(lines)
+    assert [(x["_commit_ts"], x["_op"], x["id"], x["v"]) for x in found] == [x for x in expected() if x[2] == row]
+    for before, after in pairwise(found):
+        if after["_op"] == "U":
+            assert after["_before"]["v"] == before["v"]
+    assert all((change["_before"] is None) == (change["_op"] == "I") for change in found)
+
+
+def test_a_range_and_an_expression(consumer: CommandLine) -> None:
+    every = expected()
+    first, last = every[3][0], every[-3][0]
+    words = ("--from-ts", str(first), "--to-ts", str(last), "--where", "id in (1, 2) or v = 9", "--format", "csv")
+    lines = consumer.run("changes", "--table", "du.t", *words).out.splitlines()
+    assert lines[0] == "_commit_time,_op,_commit_ts,id,v,u,w"
+    wanted = [x for x in every if first < x[0] <= last and (x[2] in (1, 2) or x[3] == 9)]
+    cells = [line.split(",") for line in lines[1:]]
+    found = {(int(ts), op, int(key), int(v) if v else None) for _, op, ts, key, v, *_ in cells}
+    assert set(wanted) <= found
+    # An update away from what the expression asks for is among them, by what it found.
+    rest = found - set(wanted)
+    assert all(op == "U" for _, op, _, _ in rest)
+
+
+def test_a_person_reads_what_changed(consumer: CommandLine) -> None:
+    lines = consumer.run("changes", "--table", "du.t", "--key", "6").out.splitlines()
+    assert lines == [
+        "2026-11-21T06:00:57.958Z  I  id=6, v=6, u=6, w=1",
+        "2026-11-21T06:00:57.986Z  U  v: 6 -> 66  (id=6, u=6, w=1)",
+        "2 changes of du.t up to 2026-11-21T06:01:21.857Z",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--table", "du.nope"), 2, "no such table"),
+        (("--table", "du.t", "--key", "x"), 2, "is not a number"),
+        (("--table", "du.t", "--key", "1", "--key", "2"), 2, "the key has 1 columns (id), and 2 values are given"),
+        (("--table", "du.t", "--where", "nope = 1"), 2, "no column nope"),
+        (("--table", "du.t", "--format", "xml"), 2, "none of text, jsonl, csv"),
+        (("--table", "du.t", "--to-ts", "2027-01-01T00:00:00Z"), 4, "complete only up to"),
+        (("--table", "du.t", "--from-ts", "9", "--to-ts", "8"), 2, "is not after"),
+    ],
+)
+def test_what_is_refused(consumer: CommandLine, words: tuple[str, ...], code: int, says: str) -> None:
+    left = consumer.run("changes", *words)
+    assert (left.code, says in left.err) == (code, True), left.err
+
+
+def test_a_damaged_file_ends_it_by_name(consumer: CommandLine) -> None:
+    damaged = consumer.data_file("t", T_CREATED, 1)
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    left = consumer.run("changes", "--table", "du.t")
+    assert left.code in (3, 5)
+    assert damaged.name in left.err
+
+
+def test_from_python(consumer: CommandLine) -> None:
+    found = api.changes("du.t", [6], upstream_uri=f"file://{consumer.storage}?protocol=canal-json", tz="UTC")
+    assert [change["v"] for batch in found for change in batch.to_pylist()] == [6, 66]
