@@ -48,7 +48,7 @@ def told(
 
 def _in_order(found: Plan) -> Iterator[pa.Table]:
     for share in shares(found, ()):
-        rows = pa.Table.from_batches(list(batches(share, found.reader)), schema_of(found))
+        rows = pa.Table.from_batches(list(batches([share], found.reader)), schema_of(found))
         if rows.num_rows:
             yield rows.sort_by([(COMMIT_TS, "ascending"), (OP, "ascending")])
 
