@@ -150,7 +150,7 @@ def start_of(settings: Settings, reader: StorageReader, progress: Progress) -> P
 def _check_times(dialect: Dialect) -> None:
     if dialect.timeless:
         raise BadConfig(
-            "rows of this CSV changefeed do not say when they were committed: --start-ts cannot tell old from new ones",
+            f"{protocol_of(dialect).without_times}: --start-ts cannot tell old from new ones",
             hint=f"set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
         )
 

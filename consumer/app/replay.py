@@ -100,7 +100,7 @@ def _name(settings: Settings, first: int, last: int | None) -> str:
 def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
     if dialect.timeless and bounded:
         raise BadConfig(
-            "rows of this CSV changefeed do not say when they were committed, so no range of time can be replayed",
+            f"{protocol_of(dialect).without_times}, so no range of time can be replayed",
             hint="leave --from-ts and --to-ts out; or"
             f" set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
         )

@@ -16,7 +16,7 @@ from typer.models import ArgumentInfo
 from consumer.cli.session import OfAll, execute
 from consumer.config.fields import Part
 from consumer.config.settings import Settings
-from consumer.config.spelling import flag_of, is_several, metavar_of, part_of
+from consumer.config.spelling import flag_of, given_by
 from consumer.config.table_filter import table_filter
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
@@ -110,7 +110,7 @@ def _help_all_flag(uses: Collection[Part]) -> inspect.Parameter:
             for parameter in context.command.params:
                 field = str(parameter.name)
                 if field in Settings.model_fields:
-                    parameter.hidden = part_of(field) not in uses  # type: ignore[attr-defined]
+                    parameter.hidden = given_by(field).part not in uses  # type: ignore[attr-defined]
             print(context.get_help())
             raise typer.Exit
 
@@ -123,17 +123,17 @@ def _setting_flags(uses: Collection[Part]) -> list[inspect.Parameter]:
 
 
 def _setting_flag(field: str, uses: Collection[Part]) -> inspect.Parameter:
-    hidden = field not in _FIRST or part_of(field) not in uses
+    hidden = field not in _FIRST or given_by(field).part not in uses
     info = Settings.model_fields[field]
     spellings = ["-v", "--verbose"] if field == "verbose" else [flag_of(field)]
     text = (info.description or "").replace("`", "")
-    metavar = metavar_of(field)
+    metavar = given_by(field).metavar
     if not metavar:
         return _parameter(field, Annotated[bool, typer.Option(*spellings, help=text, hidden=hidden)], False)
     if info.default and isinstance(info.default, (str, int)):
         text += f"  [default: {info.default}]"
     option = typer.Option(*spellings, metavar=metavar, help=text, hidden=hidden)
-    kind = list[str] if is_several(field) else str
+    kind = list[str] if given_by(field).several else str
     return _parameter(field, Annotated[kind | None, option], None)
 
 

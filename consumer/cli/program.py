@@ -19,7 +19,7 @@ from consumer.cli.session import print_json
 from consumer.cli.status import status
 from consumer.cli.verify import verify
 from consumer.config.settings import Settings
-from consumer.config.spelling import flag_of, metavar_of
+from consumer.config.spelling import flag_of, given_by
 from consumer.errors import BadConfig
 from consumer.results import Failure
 
@@ -99,7 +99,7 @@ def with_two_dashes(arguments: Sequence[str], commands: Iterable[Command] = COMM
     valued = {
         "--config": True,
         "--help-all": False,
-        **{flag: bool(metavar_of(field)) for field, flag in _setting_flags()},
+        **{flag: bool(given_by(field).metavar) for field, flag in _setting_flags()},
     }
     for command in commands:
         valued |= command.flags

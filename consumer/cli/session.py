@@ -20,7 +20,7 @@ from consumer.cli.text import masked_note, out, print_run, readers_may_leave, sa
 from consumer.config.load import Loaded, load
 from consumer.config.secrets import redact, scrubber
 from consumer.config.settings import Settings
-from consumer.config.spelling import flag_of, follows, key_of
+from consumer.config.spelling import flag_of, given_by, key_of
 from consumer.errors import BadConfig, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import completed
@@ -279,7 +279,7 @@ def _identity(settings: Settings, options: str) -> Identity:
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:
     """The flags that a follow-up command needs as well, secrets masked."""
     words = ["--config", config] if config else []
-    for field in filter(follows, Settings.model_fields):
+    for field in (name for name in Settings.model_fields if given_by(name).follows):
         given = flags.get(field) or ()
         for value in given if isinstance(given, (list, tuple)) else (given,):
             words += [flag_of(field), redact(str(value))]

@@ -124,5 +124,10 @@ class RowProtocol:
     CorruptFile, StorageUnavailable."""
 
     @property
+    def without_times(self) -> str:
+        """What is wrong with a changefeed of which the dialect is timeless."""
+        return f"rows of this {self.name} changefeed do not say when they were committed"
+
+    @property
     def commit_ts_key(self) -> str:
         return self.commit_ts.partition("=")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -14,25 +15,30 @@ Part = Literal["process", "storage", "target", "names", "bad rows", "start", "sp
 """What a setting with a flag is about."""
 
 
-def setting(
-    default: Any,
-    description: str,
-    *,
-    metavar: str = "",
-    flag: bool = True,
-    file: str = "[consumer]",
-    key: str = "",
-    file_key: str = "",
-    several: bool = False,
-    follows: bool = False,
-    part: Part = "applying",
-) -> Any:
-    """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file. A
-    flag can be given `several` times; it `follows` into the commands that are printed to go on with. Commands that use
-    its `part` show it in their help."""
-    extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key, "file_key": file_key}
-    extra |= {"several": several, "follows": follows, "part": part}
-    return Field(default, description=description, json_schema_extra=extra)
+@dataclass(frozen=True, slots=True)
+class Given:
+    """How a setting is given."""
+
+    metavar: str = ""
+    """What stands for the value in help texts, "" for a switch."""
+    flag: bool = True
+    """Whether there is one."""
+    file: str = "[consumer]"
+    """The table that holds it in the file."""
+    key: str = ""
+    """Its name in flags, and in the file where `file_key` is none; "": the field's."""
+    file_key: str = ""
+    several: bool = False
+    """Whether its flag can be given several times."""
+    follows: bool = False
+    """Whether its flag is needed by a command that goes on with what another did."""
+    part: Part = "applying"
+    """What it is about: commands that use this show it in their help."""
+
+
+def setting(default: Any, description: str, **given: Any) -> Any:
+    """A field with its documentation, and how it is `Given`."""
+    return Field(default, description=description, json_schema_extra={"given": Given(**given)})  # type: ignore[dict-item]
 
 
 def field_of(protocol: RowProtocol, option: Option) -> str:

@@ -114,8 +114,7 @@ def _settings(
             raise settings.key_loss
         if settings.syncpoints and settings.dialect.timeless:
             raise BadConfig(
-                "syncpoints are moments of the upstream, and rows of this CSV changefeed do not say when they were"
-                " committed",
+                f"syncpoints are moments of the upstream, and {PROTOCOLS[settings.protocol].without_times}",
                 hint=f"set {PROTOCOLS[settings.protocol].commit_ts}, and have it write to a new prefix;"
                 " or leave syncpoints out",
             )

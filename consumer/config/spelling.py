@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from consumer.config.fields import Given
 from consumer.config.settings import Settings
+
+
+def given_by(field: str) -> Given:
+    """How a setting is given."""
+    extra = Settings.model_fields[field].json_schema_extra
+    assert isinstance(extra, dict)
+    given = extra["given"]
+    assert isinstance(given, Given)
+    return given
 
 
 def key_of(field: str) -> str:
     """How a setting is spelt in flags and files: kebab-case."""
-    return _extra(field)["key"] or field.replace("_", "-")
+    return given_by(field).key or field.replace("_", "-")
 
 
 def env_of(field: str) -> str:
@@ -19,36 +27,10 @@ def env_of(field: str) -> str:
 
 def flag_of(field: str) -> str:
     """The flag of a setting, "" where there is none."""
-    return f"--{key_of(field)}" if _extra(field)["flag"] else ""
+    return f"--{key_of(field)}" if given_by(field).flag else ""
 
 
 def file_key_of(field: str) -> str:
     """Where the file holds a setting, as ``[consumer] name``."""
-    extra = _extra(field)
-    return f"{extra['file']} {extra['file_key'] or key_of(field)}".strip()
-
-
-def is_several(field: str) -> bool:
-    """Whether its flag can be given several times."""
-    return bool(_extra(field)["several"])
-
-
-def follows(field: str) -> bool:
-    """Whether its flag is needed by a command that goes on with what another did."""
-    return bool(_extra(field)["follows"])
-
-
-def part_of(field: str) -> str:
-    """What a setting is about (`fields.Part`)."""
-    return str(_extra(field)["part"])
-
-
-def metavar_of(field: str) -> str:
-    """What stands for the value in help texts, "" for a switch."""
-    return str(_extra(field)["metavar"])
-
-
-def _extra(field: str) -> dict[str, Any]:
-    extra = Settings.model_fields[field].json_schema_extra
-    assert isinstance(extra, dict)
-    return extra
+    given = given_by(field)
+    return f"{given.file} {given.file_key or key_of(field)}".strip()

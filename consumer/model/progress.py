@@ -4,10 +4,11 @@ itself."""
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 from consumer.errors import ProgressMoved
 from consumer.model.actions import Action
@@ -229,32 +230,7 @@ class ProgressChange:
     def merged(self, *others: ProgressChange) -> ProgressChange:
         """All changes in one; if two change the same thing, the last one counts. Takes one pass over them."""
         changes = (self, *others)
-        applied = [change.applied_ts for change in changes if change.applied_ts is not None]
-        starts = [change.start_ts for change in changes if change.start_ts is not None]
-        routes = [change.routes for change in changes if change.routes is not None]
-        modes = [change.modes for change in changes if change.modes is not None]
-        filters = [change.filters for change in changes if change.filters is not None]
-        return ProgressChange(
-            applied_ts=applied[-1] if applied else None,
-            start_ts=starts[-1] if starts else None,
-            starts={name: ts for change in changes for name, ts in change.starts.items()},
-            tables={name: place for change in changes for name, place in change.tables.items()},
-            folders={folder: place for change in changes for folder, place in change.folders.items()},
-            ddls=tuple(record for change in changes for record in change.ddls),
-            forget_ddls=tuple(gone for change in changes for gone in change.forget_ddls),
-            audit=tuple(row for change in changes for row in change.audit),
-            rewind=any(change.rewind for change in changes),
-            by_hand=tuple(name for change in changes for name in change.by_hand),
-            routes=routes[-1] if routes else None,
-            modes=modes[-1] if modes else None,
-            filters=filters[-1] if filters else None,
-            moved_lacks={old: new for change in changes for old, new in change.moved_lacks.items()},
-            quarantined={name: rows for change in changes for name, rows in change.quarantined.items()},
-            taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
-            losses={name: found for change in changes for name, found in change.losses.items()},
-            syncpoint=max(change.syncpoint for change in changes),
-            leaves=any(change.leaves for change in changes),
-        )
+        return ProgressChange(**{one.name: _merged(one, changes) for one in fields(ProgressChange)})
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:
         """Raises ProgressMoved if recording it would move the progress back. What is recorded now: the global
@@ -271,6 +247,16 @@ class ProgressChange:
                     f"the target has recorded commit-ts {known} for {what}, and this round would go back to {place}",
                     hint="run again: the progress is read again",
                 )
+
+
+def _merged(one: Field[Any], changes: Sequence[ProgressChange]) -> Any:
+    """Of a field in all `changes`: what is in any of them, or the last value that is set."""
+    values = [getattr(change, one.name) for change in changes]
+    if isinstance(values[0], tuple):
+        return tuple(itertools.chain.from_iterable(values))
+    if isinstance(values[0], Mapping):
+        return {key: value for found in values for key, value in found.items()}
+    return next((value for value in reversed(values) if value != one.default), one.default)
 
 
 def _ended(place: TableProgress | None) -> bool:

@@ -171,18 +171,17 @@ class ConsumerManager:
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
-        round_ = assembly.round(states, options.files, options.batches)
         context = RoundContext(
-            ports,
-            options,
-            ledger,
-            self._lessons,
-            assembly,
-            round_,
-            consumers,
-            Deferred(seconds),
-            self.beside(),
-            Others(
+            ports=ports,
+            options=options,
+            ledger=ledger,
+            lessons=self._lessons,
+            assembly=assembly,
+            round=assembly.round(states, options.files, options.batches),
+            consumers=consumers,
+            deferred=Deferred(seconds),
+            side=self.beside(),
+            others=Others(
                 self._of_others,
                 assembly,
                 lambda: ledger.progress,

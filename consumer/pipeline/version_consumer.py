@@ -113,7 +113,7 @@ class TableVersionConsumer:
             )
         if self.dialect.timeless and mode.keeps_ended:
             raise CannotBeExact(
-                f"rows of this CSV changefeed do not say when they were committed, and the mode {mode} needs that",
+                f"{protocol_of(self.dialect).without_times}, and the mode {mode} needs that",
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )

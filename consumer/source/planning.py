@@ -193,7 +193,7 @@ class _Tables:
             return
         if asked.mode is Mode.CHANGES or asked.last is not None:
             raise CannotBeExact(
-                "rows of this CSV changefeed do not say when they were committed",
+                protocol_of(files.dialect).without_times,
                 hint=f"set {protocol_of(files.dialect).commit_ts}, {FROM_A_NEW_PREFIX}; the newest state (mode state"
                 " without to-ts) can be read",
                 table=str(history.name),
