@@ -175,6 +175,7 @@ def test_a_statement_may_take_longer_than_a_client_may_be_silent(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.sink.mysql.server.connection.SILENCE_SECONDS", 2)
+    monkeypatch.setattr("consumer.sink.mysql.server.connection.SHORT_LOCK_WAIT_SECONDS", 10)
     monkeypatch.setattr("consumer.sink.mysql.progress.lease._HEARTBEAT_SECONDS", 0.2)
     fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (a INT)")
     sink = acquired(fresh_mariadb)
