@@ -93,7 +93,7 @@ GROUPS = {
     "corpus": Group(
         "the recorded changefeeds through Spark on every target, whole and step by step, and in every table mode",
         8,
-        paths=("e2e/test_compare_duckdb.py", "e2e/test_forms.py"),
+        paths=("e2e/test_compare_duckdb.py", "e2e/test_forms.py", "e2e/test_spark_source_corpus.py"),
         programs=(("tests.e2e.corpus_report",),),
         tools=("mysql",),
     ),
