@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import NamedTuple
 
 from consumer.errors import CannotBeExact, ConsumerError, GapFound
 from consumer.history.history import History
@@ -46,6 +47,14 @@ BoundsOf = Callable[[Collection[DataFile]], Mapping[str, object]]
 """The first and the last commit-ts of files, by path, or why they cannot be read."""
 
 
+class _Answer(NamedTuple):
+    """The errors of an assembly, for what they were asked."""
+
+    progress: Progress
+    accept_gap: Accepts
+    errors: Sequence[tuple[TableName, ConsumerError]]
+
+
 @dataclass(frozen=True, slots=True)
 class Assembly:
     """`tables` are the tables that this round is about: they exist, are about to, or lack a usable schema file. A
@@ -69,7 +78,8 @@ class Assembly:
     goes_on: Mapping[Folder, int] = field(default_factory=dict)
     written: Mapping[str, Mapping[Folder, int]] = field(default_factory=dict)
     naming: Naming = SAME
-    _asked: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
+    _answers: list[_Answer] = field(default_factory=list, init=False, compare=False, repr=False)
+    """The last answer of `errors`."""
 
     @classmethod
     def of(
@@ -141,18 +151,18 @@ class Assembly:
     def errors(self, progress: Progress, accept_gap: Accepts) -> Sequence[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files. Each table is looked at
         once for one progress: a round asks before it begins, and as it does."""
-        if not self._asked or self._asked[0] is not progress or self._asked[1] is not accept_gap:
-            self._asked[:] = [progress, accept_gap, [*self._look_for_errors(progress, accept_gap)]]
-        found: Sequence[tuple[TableName, ConsumerError]] = self._asked[2]
-        return found
+        for known in self._answers:
+            if known.progress is progress and known.accept_gap is accept_gap:
+                return known.errors
+        self._answers[:] = [_Answer(progress, accept_gap, [*self._look_for_errors(progress, accept_gap)])]
+        return self._answers[0].errors
 
     def _look_for_errors(self, progress: Progress, accept_gap: Accepts) -> Iterator[tuple[TableName, ConsumerError]]:
         for name in filter(self.wanted, self.tables):
             error = self._broken(name, progress) or self._schemaless(name, progress) or self.overdue.get(name)
             error = error or self._lost(name, progress)
             if error is None and name in self.timeline.live and not accept_gap(name):
-                applied_ts = progress.table(name).applied_ts
-                error = self._gap(name, progress, applied_ts, applied_ts)
+                error = self.gap_from(name, progress, progress.table(name).applied_ts)
             if error is not None:
                 yield name, error
 
@@ -266,20 +276,16 @@ class Assembly:
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
         """The first gap in the files of the table whose rows begin again with `statement`."""
         name = statement.begins
-        return (
-            None
-            if name is None or not self.wanted(name)
-            else self._gap(name, progress, statement.version, statement.version)
-        )
+        return None if name is None or not self.wanted(name) else self.gap_from(name, progress, statement.version)
 
     def gap_from(self, name: TableName, progress: Progress, version: int) -> GapFound | None:
         """The first hole in the files of the table, were it read from `version` on."""
-        return self._gap(name, progress, version, version)
+        return next(self._gaps(name, progress, version, version), None)
 
     def gaps(self) -> Iterator[GapFound]:
         """The first hole in the files of each table, if it were read from its beginning."""
-        found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.history.alive))
-        return (gap for gap in found if gap is not None)
+        for name in sorted(self.history.alive):
+            yield from itertools.islice(self._gaps(name, Progress(), self.checkpoint, 0), 1)
 
     def round(self, tables: Mapping[TableName, TableState], files: FilesKnown, batches: Batches) -> Round:
         """The round of `tables`, each where its progress is. Rows without a time in folders from before the last
@@ -327,9 +333,6 @@ class Assembly:
 
     def _losses(self, name: TableName, progress: Progress, after: int) -> list[Loss]:
         return [Loss.of(gap, after, self.checkpoint) for gap in self._gaps(name, progress, after, after)]
-
-    def _gap(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> GapFound | None:
-        return next(self._gaps(name, progress, version, applied_ts), None)
 
     def _gaps(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> Iterator[GapFound]:
         """Holes in folders older than the last new beginning up to `version` do not matter: their rows are gone. But
