@@ -206,14 +206,19 @@ class Assembly:
 
     def _folded_again(self, progress: Progress, whole: Collection[Folder], bounds: BoundsOf) -> Iterator[Folder]:
         """Without a checkpoint no table moves on with its rows: the folders of those with a file to read that may have
-        older rows than were read. All rows behind the table's last statement are folded again."""
+        older rows than were read, or with a statement to run that is older. All rows behind the table's last statement
+        are folded again."""
+        first = {name: statement.version for statement in self.timeline.pending[::-1] for name in statement.touches}
         for name in filter(self.wanted, self.timeline.live):
             folders, position = self.folders_of((name,), progress), progress.table(name).applied_ts
             last = max((place.last_ts for place in folders.values()), default=0)
             files = self.files.get(name, ()) if last > position else ()
             unread = unread_files(files, progress.folders, whole=whole)
             ends = bounds([entry.file for entry in unread]).values() if unread else ()
-            if any(not isinstance(end, Bounds) or (end.first <= last and not end.ends_by(position)) for end in ends):
+            late = first.get(name, last) < last
+            if late or any(
+                not isinstance(end, Bounds) or (end.first <= last and not end.ends_by(position)) for end in ends
+            ):
                 yield from folders
 
     def _lost(self, name: TableName, progress: Progress) -> CannotBeExact | None:

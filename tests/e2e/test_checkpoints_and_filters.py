@@ -79,6 +79,18 @@ def test_without_metadata_older_rows_are_folded_with_all_that_were_read(
     assert replica.tables == {"d.t": {1: "new", 2: "kept", **more}}
 
 
+def test_without_metadata_a_statement_that_comes_late_is_in_front_of_the_rows_behind_it(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {21: (1, "gone"), 31: (2, "kept")})
+    replica.once(checkpoint_ts="max")
+    feed.truncate("d.t", 30)
+    for _ in range(2):
+        assert replica.once(checkpoint_ts="max").exit_code == 0
+        assert replica.tables == {"d.t": {2: "kept"}}
+
+
 def test_without_metadata_rows_that_are_newer_than_all_others_are_read_alone(
     feed: Feed, replica: MemoryReplica
 ) -> None:
