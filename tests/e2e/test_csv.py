@@ -256,6 +256,20 @@ def test_rows_have_the_columns_that_the_changefeed_selects(
     assert (check.state, check.counted.found, check.counted.missing) == (state, 1, 0)
 
 
+def test_rows_of_a_key_that_earlier_ones_lacked_stop_their_table(feed: Feed, tmp_path: Path) -> None:
+    """The DELETE would not find the row that was written without its id."""
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `mail` VARCHAR(40) NOT NULL UNIQUE, `v` INT)"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, create, PEOPLE)
+    url, selected = f"duckdb:///{tmp_path}/replica.duckdb", {"column_selectors": SELECTED["unique key"]}
+    rows_of(feed, "d.t", 2, 'I 10 "a",1')
+    feed.checkpoint(20)
+    assert once(feed, url, **TIMED, **selected).stopped == {}
+    rows_of(feed, "d.t", 2, 'D 30 1,"a",1')
+    feed.checkpoint(40)
+    for flags in (selected, {}):
+        assert "rows without a value in its key" in str(once(feed, url, **TIMED, **flags).stopped[T])
+
+
 def test_without_the_changefeeds_file_the_sentence_names_its_selectors(feed: Feed, tmp_path: Path) -> None:
     feed.create("d.t", 2)
     rows_of(feed, "d.t", 2, "I 470611813613961217 1")

@@ -99,6 +99,7 @@ def _merge_keyed(
     if target.own:
         _complete(connection, target, table, staged)
     if has_rows(connection, table.name):
+        _check_keys(connection, target, name)
         keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
         same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
         gone = f"SELECT {keys} FROM {staged.source}"
@@ -121,6 +122,19 @@ def _merge_keyed(
     (inserted,) = connection.execute(f"INSERT INTO {name} ({columns}) {new}").fetchall()[0]
     connection.execute("DROP TABLE temp.main.completed")
     return int(inserted)
+
+
+def _check_keys(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str) -> None:
+    """Raises SchemaDrift where rows were applied that lacked columns of the key: they are not found by it."""
+    names = [quote(target.names[position]) for position in target.key]
+    if connection.execute(f"SELECT 1 FROM {name} WHERE {' IS NULL OR '.join(names)} IS NULL LIMIT 1").fetchall():
+        raise SchemaDrift(
+            f"the table holds rows without a value in its key ({', '.join(names)}), from changes that lacked it: these"
+            " changes have it, and do not find those rows",
+            hint="did the changefeed's column selectors change? Empty and reload the table:"
+            f" {resync_command(target.table)}",
+            table=str(target.table),
+        )
 
 
 def _ended(target: LoadTarget, ending: Ending, table: ReplicaTable, name: str, keys: str) -> str:
