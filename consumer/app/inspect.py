@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from consumer.codec import PROTOCOLS, protocol_of, protocol_of_file
+from consumer.codec import PROTOCOLS, protocol_of, protocols_of_file
 from consumer.codec.protocol import Sniffed
 from consumer.config.changefeed import changefeed_toml
 from consumer.config.secrets import redact
@@ -150,13 +150,12 @@ def _unproven_keys(keys: Sequence[str]) -> Iterator[str]:
 
 
 def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -> Sniffed | None:
-    protocol = protocol_of_file(file.path)
-    if protocol is None:
-        return None
-    for size in _HEADS:
+    protocols = protocols_of_file(file.path)
+    for size in _HEADS if protocols else ():
         content = files.read(file, 0, min(size, file.size))
         whole = len(content) == file.size
-        found = protocol.sniff(content, whole, schema, catalog.declared)
+        shown = (protocol.sniff(content, whole, schema, catalog.declared) for protocol in protocols)
+        found = next(filter(None, shown), None)
         if found is not None or whole:
             return found
     return None

@@ -16,6 +16,6 @@ def protocol_of(dialect: Dialect) -> RowProtocol:
     return DUMPLING if dialect.protocol == DUMPLING.name else PROTOCOLS[dialect.protocol]
 
 
-def protocol_of_file(path: str) -> RowProtocol | None:
-    """By the extension of its name."""
-    return next((found for found in PROTOCOLS.values() if path.endswith(f".{found.extension}")), None)
+def protocols_of_file(path: str) -> list[RowProtocol]:
+    """Those whose files have such a name: several can have one extension."""
+    return [found for found in PROTOCOLS.values() if path.endswith(f".{found.extension}")]

@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from consumer.codec import PROTOCOLS, protocol_of, protocol_of_file
+from consumer.codec import PROTOCOLS, protocol_of, protocols_of_file
 from consumer.codec.protocol import Undecided
 from consumer.ddl.changes import changes_of
 from consumer.errors import BadConfig
@@ -134,11 +134,10 @@ def check_protocol(protocol: str, assembly: Assembly) -> None:
         return  # an export: Dumpling has its own names
     others: dict[str, DataFile] = {}
     for file in itertools.chain.from_iterable(assembly.files.values()):
-        found = protocol_of_file(file.path)
-        if found is not None and found.name == protocol:
+        found = [one.name for one in protocols_of_file(file.path)]
+        if protocol in found:
             return  # of the first file, as a rule: what the others are called is of no account
-        if found is not None:
-            others[found.name] = file
+        others |= dict.fromkeys(found, file)
     for other, file in others.items():
         raise BadConfig(
             f"the settings say protocol {protocol}, and {file.path} has the name of a {other} file, as all others have",
