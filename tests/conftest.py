@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from consumer.model.process import cache_folder
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
@@ -45,6 +46,10 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
 # Tests and the program are compiled once, and not by each process that is started.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+settings.register_profile("without a deadline", deadline=None)
+settings.load_profile("without a deadline")
+"""An example that takes long on a busy machine is no failure."""
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """Under nohup it is ignored, also by what tests start, and a command that is started so goes on."""
@@ -84,9 +89,8 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _soon() -> Iterator[None]:
-    """Who finds a lease taken says so after a second, and a storage that fails is soon asked again."""
+    """A storage that fails is asked again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("consumer.sink.mysql.progress.lease._WAIT_SECONDS", 1)
         patch.setattr("consumer.storage.s3._FIRST_PAUSE", 0.03)
         yield
 

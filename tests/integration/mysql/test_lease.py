@@ -25,7 +25,8 @@ from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
 
-def test_the_second_is_told_who_holds_it(fresh_mariadb: MariaDb) -> None:
+def test_the_second_is_told_who_holds_it(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consumer.sink.mysql.progress.lease._WAIT_SECONDS", 1)
     first = acquired(fresh_mariadb)
     second = MySqlSink(settings(fresh_mariadb))
     with pytest.raises(LeaseHeld, match=f"pid {os.getpid()}"):
