@@ -10,11 +10,13 @@ from pathlib import Path
 import botocore.auth
 import duckdb
 import pytest
+from pyspark.sql.datasource import Filter, GreaterThan
 
 from tests.fault_proxy import FAULTS, FaultProxy
 from tests.s3_server import READER, S3Server
 from tests.support.command_line import DEMO, DEMO_TABLES, T_CREATED, CommandLine, duckdb_tables
 from tests.support.export import Export
+from tests.support.spark_source import planned, read
 
 
 @pytest.fixture
@@ -40,6 +42,22 @@ def test_a_second_run_reads_no_data_file(cli: CommandLine, s3_server: S3Server, 
     assert (left.code, sum(table["rows"] for table in left.json["tables"].values())) == (0, 0)
     assert proxy.listings == 1
     assert not [path for _, path, _ in proxy.requests if "/CDC" in path]
+
+
+def test_a_data_source_reads_it_and_leaves_files_out(s3_server: S3Server, proxy: FaultProxy) -> None:
+    uri = s3_server.uri("demo", endpoint=proxy.endpoint)
+    assert read(uri, table="du.t").num_rows == 24
+    assert read(uri, table="du.t", mode="state").num_rows == 7
+
+    def files(*filters: Filter) -> set[str]:
+        reader, pieces = planned(uri, filters, table="du.t", partition_bytes="1B")
+        proxy.requests.clear()
+        for piece in pieces:
+            list(reader.read(piece))
+        return {path.partition("?")[0] for _, path, _ in proxy.requests if "/CDC" in path}
+
+    assert len(files()) == 12
+    assert len(files(GreaterThan(("_commit_ts",), 470611621546557439))) < 12
 
 
 def test_a_storage_that_stays_away_is_for_later(cli: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:

@@ -66,4 +66,5 @@ def test_workers_of_a_cluster_read_it() -> None:
 
 def test_a_client_of_spark_connect_reads_it() -> None:
     pytest.importorskip("grpc")
+    pytest.importorskip("zstandard")
     run(remote=True, master="")
