@@ -68,6 +68,7 @@ GROUPS = {
             "integration/mysql/test_galera.py",
             "e2e/test_archived_start.py",
             "e2e/test_memory_limit.py",
+            "e2e/test_spark_docs.py::test_all_examples_and_the_notebook_run_as_they_stand",
             "e2e/test_spark_source.py",
             "unit/spark/test_archive.py",
         ),
