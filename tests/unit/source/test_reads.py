@@ -342,6 +342,23 @@ def test_a_state_is_refused_where_the_storage_does_not_have_all_rows(tmp_path: P
         state(feed)
 
 
+def test_rows_that_a_partition_took_away_are_not_guessed(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    query = "CREATE TABLE t (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5))"
+    feed.statement("d.t", 10, Action.CREATE_TABLE, query)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    feed.statement("d.t", 20, Action.TRUNCATE_PARTITION, "ALTER TABLE t TRUNCATE PARTITION p")
+    feed.puts("d.t", 20, {21: (2, "2")})
+    feed.checkpoint(30)
+    assert changes(feed) == [("I", 11, 1, 1), ("I", 21, 2, 2)]
+    assert state(feed, to_ts="15") == [(1, 1)]
+    with pytest.raises(CannotBeExact, match="takes rows away by partitions"):
+        state(feed)
+    feed.file("d.t", 20, typed_line((ID, Column("v", "INT")), 22, {"id": "1", "v": "1"}, "DELETE"))
+    assert state(feed) == [(2, 2)], "no row of before is left that could be gone"
+
+
 def test_rows_without_a_time_have_a_newest_state_alone(tmp_path: Path) -> None:
     feed = Feed(tmp_path)
     feed.database("d", 1)
