@@ -103,8 +103,9 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
         yield share
         return
     for era in eras:
-        # Of a table with no key a row that was written again shows by all rows around it.
-        parts = list(cut(era, table.bounds, window, asked.partition_bytes)) if target.key else [era]
+        # Of a table with no key a row that was written again shows by the rows before it.
+        known, asked_of = (table.bounds, window) if target.key else ({}, Window(0, window.end))
+        parts = list(cut(era, known, asked_of, asked.partition_bytes))
         whole = len(eras) == len(parts) == 1 and parts[0].task.window == era.task.window
         for part in parts:
             paths = {piece.path for piece in part.task.slices} if not whole else ()

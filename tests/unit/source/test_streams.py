@@ -14,7 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.source.data_source import TicdcSource
 from tests.support.build import ID, VALUE
-from tests.support.canal_json import typed_line
+from tests.support.canal_json import keyless, typed_line
 from tests.support.feed import Feed, with_two_rows
 
 
@@ -46,7 +46,7 @@ class Query:
         worker = pickle.loads(dumps(self.reader))
         pieces = self.reader.partitions(self.at, end)
         rows = [row for piece in pieces for batch in worker.read(piece) for row in batch.to_pylist()]
-        return [(row["_commit_ts"], row["id"], row["v"]) for row in rows]
+        return [(row["_commit_ts"], row.get("id"), row["v"]) for row in rows]
 
 
 def test_each_change_is_in_one_batch(tmp_path: Path) -> None:
@@ -101,6 +101,22 @@ def test_other_columns_end_it_and_a_new_start_goes_on(tmp_path: Path) -> None:
     assert query.batch() == [(21, 4, 4)]
     query.at = {"commit-ts": 12}
     assert query.again({"commit-ts": 20}) == [(16, 3, 3)], "a batch of before, in the columns of now"
+
+
+def test_rows_of_a_table_with_no_key_are_in_one_batch_each(tmp_path: Path) -> None:
+    feed, columns = Feed(tmp_path), (Column("v", "INT"),)
+    feed.database("d", 1)
+    feed.statement("d.k", 10, Action.CREATE_TABLE, "CREATE TABLE k (v INT)", columns)
+    feed.file("d.k", 10, keyless(11, 1) + keyless(12, 2) + keyless(13, 3))
+    feed.checkpoint(20)
+    query = Query(feed, table="d.k")
+    query.at = {"commit-ts": 0}
+    assert query.again({"commit-ts": 11}) == [(11, None, 1)]
+    query.at = {"commit-ts": 11}
+    assert query.batch() == [(12, None, 2), (13, None, 3)]
+    feed.file("d.k", 10, keyless(13, 3) + keyless(21, 4))
+    feed.checkpoint(30)
+    assert query.batch() == [(21, None, 4)]
 
 
 def test_other_statements_do_not_end_it(tmp_path: Path) -> None:
