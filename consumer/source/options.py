@@ -31,6 +31,8 @@ _OWN = (
     "path", "table", "tables", "mode", "from-ts", "to-ts", "config", "columns", "before", "partition-bytes",
     "zero-dates", "max-bytes-per-trigger",
 )  # fmt: skip
+OPTIONS = (*_OWN, *_CHANGEFEED)
+"""All names of options."""
 _EACH_CHANGE = ["*.* = append"]
 _SHARE = 64 << 20
 _LISTS = ("accept_gap_in", "never_split")
@@ -46,9 +48,9 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a read asks for. `first` and `last` are moments as they were written, None where they were not given;
-    `table` is "" where rules
-    name several; `columns` the only ones wanted, () for all; `before`: the values before each change too.
+    """What a read asks for. `first` and `last` are moments as TSOs, 0 and None where they were not given; `table`
+    is "" where rules name several; `columns` the only ones wanted, () for all; `before`: the values before each change
+    too.
     `trigger_bytes` is 0 where a batch of a stream is not bounded."""
 
     settings: Settings
@@ -91,9 +93,7 @@ class Asked:
             _checked("before", values.boolean, options.get("before", "false")),
             _checked("partition-bytes", values.size, options.get("partition-bytes", "32MiB")),
             _checked("zero-dates", one_of, options.get("zero-dates", "null"), ("null", "error")),
-            _checked("max-bytes-per-trigger", values.size, most)
-            if (most := options.get("max-bytes-per-trigger"))
-            else 0,
+            _checked("max-bytes-per-trigger", values.size, most) if most else 0,
         )
 
 
@@ -109,14 +109,14 @@ def story(settings: Settings, table: str, first: int, last: int | None, where: s
 
 def _key(name: str) -> str:
     """Spark's own options are written without hyphens: both are the same here."""
-    known = {option.replace("-", ""): option for option in (*_OWN, *_CHANGEFEED)}
+    known = {option.replace("-", ""): option for option in OPTIONS}
     return known.get(name.lower().replace("-", "").replace("_", ""), name)
 
 
 def _check_names(options: Mapping[str, str]) -> None:
     for name in options:
-        if name not in _OWN and name not in _CHANGEFEED:
-            close = nearest(name, (*_OWN, *_CHANGEFEED))
+        if name not in OPTIONS:
+            close = nearest(name, OPTIONS)
             raise BadConfig(
                 f"{name} is no option of the format ticdc" + (f"; did you mean {close}?" if close else ""),
                 hint="docs/spark.md lists them",
