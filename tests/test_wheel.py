@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -25,3 +27,12 @@ def test_the_wheel_has_the_program_alone(tmp_path: Path) -> None:
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata.splitlines()
     assert metadata.count("\nClassifier: ") > 5
+
+
+def test_the_image_is_built_of_all_that_the_wheel_has() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
+    copied = re.findall(r"^COPY (?!--)(.*) \S+$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    shown = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
+    needed = {*packages["packages"], "pyproject.toml", "README.md", "LICENSE"}
+    assert needed <= {name for line in copied for name in line.split()}
+    assert needed <= shown
