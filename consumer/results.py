@@ -28,7 +28,7 @@ from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.readiness import Verdict
 from consumer.model.steps import TargetDdl
-from consumer.model.times import MAX_TSO, time_text, tso_to_ms
+from consumer.model.times import MAX_TSO, seconds_behind, time_text, tso_to_ms
 
 Table = Annotated[TableName, PlainSerializer(str, return_type=str)]
 Count = Annotated[int, Field(ge=0)]
@@ -159,7 +159,7 @@ class RunResult(Result):
     def lag_seconds(self) -> Duration | None:
         """How far the slowest table was behind when the run ended; null where none is, or one has not begun."""
         alive = [table.watermark for table in self.tables.values() if table.state != "dropped"]
-        return _between(self.ended, min(alive)) if self.ended and alive and 0 < min(alive) < MAX_TSO else None
+        return seconds_behind(min(alive), self.ended) if self.ended and alive and 0 < min(alive) < MAX_TSO else None
 
 
 class Failure(Result):
@@ -292,24 +292,20 @@ class StatusResult(Result):
     @property
     def lag_seconds(self) -> Duration | None:
         """How far the slowest table is behind now; null where that has nothing yet."""
-        return _between(self.asked, self.watermark) if self.watermark else None
+        return seconds_behind(self.watermark, self.asked) if self.watermark else None
 
     @computed_field
     @property
     def behind_checkpoint_seconds(self) -> Duration | None:
         """How far the slowest table is behind the storage's checkpoint."""
         known = self.checkpoint_ts and self.watermark
-        return _between(tso_to_ms(self.checkpoint_ts or 0), self.watermark) if known else None
+        return seconds_behind(self.watermark, tso_to_ms(self.checkpoint_ts or 0)) if known else None
 
     @computed_field
     @property
     def checkpoint_age_seconds(self) -> Duration | None:
         """How far the checkpoint is behind now: it grows when the changefeed stands still."""
-        return _between(self.asked, self.checkpoint_ts) if self.checkpoint_ts else None
-
-
-def _between(later_ms: int, tso: int) -> float:
-    return max(0.0, (later_ms - tso_to_ms(tso)) / 1000)
+        return seconds_behind(self.checkpoint_ts, self.asked) if self.checkpoint_ts else None
 
 
 class ColumnRows(Model):

@@ -27,6 +27,11 @@ def ms_to_tso(milliseconds: int) -> int:
     return milliseconds << LOGICAL_BITS
 
 
+def seconds_behind(tso: int, milliseconds: float) -> float:
+    """How far a TSO is behind a moment in milliseconds since 1970; 0 where it is not."""
+    return max(0.0, (milliseconds - tso_to_ms(tso)) / 1000)
+
+
 def tso_to_time(tso: int) -> datetime:
     """The physical part of a TSO as a UTC time."""
     return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from consumer.model.events import Event, Idle, NowDoing, RoundStarted
 from consumer.model.texts import duration_text
-from consumer.model.times import tso_to_ms
+from consumer.model.times import seconds_behind
 from consumer.observe.logs import Log
 from consumer.observe.meter import Meter
 
@@ -64,7 +64,7 @@ class Heartbeat:
             self._tell_work(now - since)
 
     def _tell_idle(self, applied_ts: int) -> None:
-        behind = max(0.0, time.time() - tso_to_ms(applied_ts) / 1000)
+        behind = seconds_behind(applied_ts, time.time() * 1000)
         self._log.info("nothing new, waits for new files", commit_ts=applied_ts, behind=duration_text(behind))
 
     def _tell_work(self, seconds: float) -> None:

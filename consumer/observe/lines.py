@@ -21,7 +21,7 @@ from consumer.model.events import (
 from consumer.model.hints import completed
 from consumer.model.names import TableName, behind_name
 from consumer.model.texts import duration_text
-from consumer.model.times import tso_to_ms
+from consumer.model.times import seconds_behind
 from consumer.observe.logs import Log
 
 MANY = 20
@@ -66,7 +66,7 @@ class Lines:
         counts = {"tables": self._tables, **done, "stopped": event.stopped, "waiting": event.waiting}
         if done["rows"]:
             counts["rows_per_second"] = round(done["rows"] / max(seconds, 0.001))
-        lag = max(0.0, time.time() - tso_to_ms(event.checkpoint) / 1000)
+        lag = seconds_behind(event.checkpoint, time.time() * 1000)
         write = self._log.info if done and self._tables > MANY else self._log.debug
         fields = {name: count for name, count in counts.items() if count}
         write("round finished", commit_ts=event.checkpoint, **fields, lag=duration_text(lag), seconds=round(seconds, 3))

@@ -24,7 +24,7 @@ from consumer.model.events import (
 )
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, Progress
-from consumer.model.times import tso_to_ms
+from consumer.model.times import seconds_behind
 from consumer.observe.meter import Meter, Reading
 from consumer.plan.statuses import table_statuses
 from consumer.results import StatusResult, TableStatus
@@ -112,7 +112,7 @@ class View:
         """How far `table` is behind now, in seconds; None where it has nothing yet, or upstream has it no more."""
         if not table.watermark or table.state in ("dropped", "excluded"):
             return None
-        return max(0.0, (self.status.asked - tso_to_ms(table.watermark)) / 1000)
+        return seconds_behind(table.watermark, self.status.asked)
 
 
 class Live:
@@ -181,6 +181,11 @@ class Live:
         if row.statement:
             self._statements.appendleft((self._clock(), row, seconds))
 
+    @property
+    def failed(self) -> str:
+        """What ended the consumer, "" while it is at work."""
+        return self._failed
+
     def beat(self) -> None:
         """Called from time to time: keeps a point of the charts when it is due."""
         now = self._clock()
@@ -190,7 +195,7 @@ class Live:
         places = [row.watermark for row in status.tables if row.state in ("ok", "waits")]
         slowest = min([status.applied_ts, *places])
         with self._lock:
-            lag = max(0.0, now - tso_to_ms(slowest) / 1000) if slowest else None
+            lag = seconds_behind(slowest, now * 1000) if slowest else None
             self._samples.append(Sample(now, self._totals.rows, lag))
 
     def ended(self, exit_code: int) -> None:

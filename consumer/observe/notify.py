@@ -17,7 +17,7 @@ from consumer.model.hints import completed
 from consumer.model.names import TableName
 from consumer.model.process import words_of
 from consumer.model.progress import Progress, State
-from consumer.model.times import tso_to_ms
+from consumer.model.times import seconds_behind
 from consumer.observe.live import Identity
 from consumer.observe.logs import Log
 
@@ -97,10 +97,10 @@ class Notifier:
         self._lost, self._bad = lost, bad
         going = [place.applied_ts for place in progress.tables.values() if place.state is State.OK]
         slowest = min([progress.applied_ts, *going])
-        lag = self._clock() - tso_to_ms(slowest) / 1000
+        lag = seconds_behind(slowest, self._clock() * 1000)
         if slowest and (lag > self._lag) is not self._late:
             self._late = not self._late
-            self._put("lag-above" if self._late else "lag-below", lag_seconds=round(max(0.0, lag), 3))
+            self._put("lag-above" if self._late else "lag-below", lag_seconds=round(lag, 3))
 
     def _put(self, event: str, table: TableName | None = None, **more: object) -> None:
         body: Body = {"event": event, "consumer": self._identity.name, "upstream": self._identity.upstream}

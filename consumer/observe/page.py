@@ -67,7 +67,7 @@ def _status(lives: Sequence[Live], query: Query) -> bytes:
 
 def _health(lives: Sequence[Live]) -> Answer:
     """The process is healthy unless an error has ended all of its consumers."""
-    failed = [f"{live.identity.name}: {live.view().failed}" for live in lives if live.view().failed]
+    failed = [f"{live.identity.name}: {live.failed}" for live in lives if live.failed]
     return Answer("\n".join([*failed, ""]).encode(), TEXT, 503) if len(failed) == len(lives) else Answer(b"ok\n")
 
 

@@ -13,7 +13,7 @@ from consumer.model.columns import Column, Family
 
 _PLAIN = frozenset({Family.JSON, Family.VECTOR})
 """What is JSON already."""
-_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
+NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
 _CONTROL = r"[\x00-\x1f]"
 
 
@@ -34,7 +34,7 @@ def _json(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.family is Family.BINARY:
         hexadecimal = [binary_to_hex(chunk).cast(pa.large_string()) for chunk in values.chunks]
         return _quoted(pa.chunked_array(hexadecimal, pa.large_string()))
-    if column.family in _NUMBERS:
+    if column.family in NUMBERS:
         return pc.cast(typed_values(column, values)[0], pa.large_string())
     if column.labelled:
         values = pc.cast(typed_values(column, values)[0], pa.large_string())

@@ -10,15 +10,14 @@ import pyarrow as pa
 from consumer.changes.conditions import compiled
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, TableMissing
-from consumer.model.columns import Column, Family
-from consumer.model.names import quote
+from consumer.model.columns import Column
+from consumer.model.names import literal, quote
+from consumer.source.json_rows import NUMBERS
 from consumer.source.options import story
 from consumer.source.output import schema_of, shares
 from consumer.source.planning import Plan, plan
 from consumer.source.reading import batches
 from consumer.source.shape import COMMIT_TS, OP
-
-_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
 
 
 def told(
@@ -64,10 +63,10 @@ def _of_key(columns: Sequence[Column], values: Sequence[str]) -> str:
 
 
 def _literal(column: Column, value: str) -> str:
-    if column.family in _NUMBERS:
+    if column.family in NUMBERS:
         try:
             float(value)
         except ValueError:
             raise BadConfig(f"--key: {value!r} is not a number, and {column.name} is one") from None
         return value
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return literal(value)
