@@ -37,10 +37,10 @@ def test_all_of_it_arrives_once(cli: CommandLine, cloud: CloudServer) -> None:
     assert applied(first) == applied(from_folder)
 
 
-def test_a_bucket_that_is_not_there_is_for_later(cli: CommandLine, cloud: CloudServer) -> None:
+def test_a_bucket_that_is_not_there(cli: CommandLine, cloud: CloudServer) -> None:
     for more in ((), ("--checkpoint-ts", "max")):
         left = cli.run("once", "--upstream-uri", cloud.uri("demo", bucket="elsewhere"), *more)
-        assert left.code == 4
+        assert left.code == (2 if isinstance(cloud, AzureServer) else 4)  # Google does not say what is not there
         assert "://elsewhere/demo" in left.err
         assert ": it is not there" in left.err
         assert AzureServer.KEY not in left.err + left.out

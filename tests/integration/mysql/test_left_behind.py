@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -130,6 +132,22 @@ def test_no_statement_keeps_the_process_alive(fresh_mariadb: MariaDb, monkeypatc
     other = ddl(Action.CREATE_TABLE, "d", "r", 8, _SECOND)
     assert [outcome.error for outcome in sink.apply_ddls([_CREATE, other], {})] == [None, None]
     assert kept == [True, True]
+    sink.close()
+
+
+def test_a_session_that_is_opened_meanwhile_is_not_one_that_is_lost(fresh_mariadb: MariaDb) -> None:
+    """Of another statement of the same round, which then waits for its next one."""
+    sink = acquired(fresh_mariadb)
+    lost = sink._statements._new()
+    del sink._statements.sessions[lost]
+    with ThreadPoolExecutor(1) as pool, sink._statements.cursor() as cursor:
+        waits = pool.submit(sink._statements.wait_for_lost, cursor)
+        time.sleep(0.2)
+        assert not waits.done()
+        with sink._statements.cursor() as opened:
+            opened.execute("SELECT 1")
+        lost.close()
+        waits.result(timeout=4)
     sink.close()
 
 

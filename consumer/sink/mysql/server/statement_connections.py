@@ -80,7 +80,7 @@ class StatementConnections:
 
     def wait_for_lost(self, cursor: pymysql.cursors.Cursor) -> None:
         """What was sent on connections that are lost, also by another process, comes no more. Raises TargetBusy."""
-        wait_for_listening(cursor, self._settings.name, list(self.sessions.values()))
+        wait_for_listening(cursor, self._settings.name, self.sessions.values())
 
     def _new(self) -> pymysql.Connection:
         connection = connect(self._settings, "ddl", autocommit=True)
@@ -123,8 +123,9 @@ def unmark(cursor: pymysql.cursors.Cursor, name: str) -> None:
 
 
 def wait_for_listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int] = ()) -> None:
-    """Wait until there is no marked session of `name` that a statement could still come to, but this one and those that
-    are in use. One that runs a statement listens to nothing. Raises TargetBusy where it takes long."""
+    """Wait until there is no marked session of `name` that a statement could still come to, but this one and `but`:
+    those in use, read at each look, as others open some meanwhile. One that runs a statement listens to nothing.
+    Raises TargetBusy where it takes long."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while listening := _listening(cursor, name, but):
         if time.monotonic() > deadline:
