@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from consumer.model.process import cache_folder
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
-from tests.groups import GROUPS, TEST, group_of, group_of_path
+from tests.groups import GROUPS, TEST, group_of, has_none_of_test
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
@@ -28,7 +28,6 @@ _LONG = (
     "tests/e2e/test_rounds.py",
     "tests/contract/test_loaders.py",
     "tests/e2e/test_load_export.py",
-    "tests/e2e/test_several.py",
     "tests/property/",
     "tests/e2e/",
     "tests/faults/",
@@ -64,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`make test` imports no file whose tests all belong to groups of `make proof`."""
     place = collection_path.relative_to(_TESTS) if collection_path.is_relative_to(_TESTS) else Path()
-    return (config.getoption("group") == TEST and group_of_path(place.as_posix()) != TEST) or None
+    return (config.getoption("group") == TEST and has_none_of_test(place.as_posix())) or None
 
 
 @pytest.hookimpl(trylast=True)

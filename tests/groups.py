@@ -27,6 +27,16 @@ _QUICK_PROPERTIES = (
     "paths",
 )
 """Those that `make test` tries too, with fewer examples."""
+KEPT = (
+    "e2e/test_check.py::test_a_storage_and_a_target_that_are_in_order",
+    "e2e/test_refused_statements.py::test_a_refused_statement_follows_the_policy_of_the_next_run",
+    "e2e/test_several.py::test_the_examples_of_the_docs",
+    "e2e/test_several.py::test_two_upstreams_fill_one_target",
+    "e2e/test_together.py::test_none_goes_further_than_the_lowest_checkpoint",
+    "e2e/test_two_names.py::test_a_second_consumer_is_kept_from_the_tables_of_the_first",
+    "e2e/test_verify.py::test_what_was_changed_by_hand_is_named_and_mended",
+)
+"""Tests that `make test` runs, of files that are a group's."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,9 @@ GROUPS = {
             "e2e/test_signals.py",
             "e2e/test_terminal.py",
             "e2e/test_waiting.py",
+            "e2e/test_busy_tables.py",
+            "e2e/test_several.py",
+            "e2e/test_together.py",
         ),
     ),
     "page": Group(
@@ -108,6 +121,8 @@ GROUPS = {
             "e2e/test_verify_repair.py",
             "e2e/test_verify_servers.py",
             "e2e/test_verify_types.py",
+            "e2e/test_verify.py",
+            "e2e/test_verify_not_compared.py",
         ),
         programs=(("tests.bench.differences",),),
     ),
@@ -119,6 +134,8 @@ GROUPS = {
             "e2e/test_quarantine_moves.py",
             "e2e/test_quarantine_refused.py",
             "e2e/test_quarantine_retry.py",
+            "e2e/test_quarantine_commands.py",
+            "e2e/test_refused_rows.py::test_the_newest_line_of_the_row",
         ),
     ),
     "shaping": Group(
@@ -147,6 +164,9 @@ GROUPS = {
             "e2e/test_narrowed_rules.py",
             "e2e/test_statement_text.py",
             "e2e/test_swapped_names.py",
+            "e2e/test_changed_before_a_statement.py",
+            "e2e/test_refused_statements.py",
+            "e2e/test_two_names.py",
         ),
     ),
     "moments": Group(
@@ -160,6 +180,12 @@ GROUPS = {
             "e2e/test_starts.py",
             "e2e/test_starts_lose_nothing.py",
             "e2e/test_starts_on_targets.py",
+            "e2e/test_load_export.py::test_a_first_run_without_an_export_is_mended",
+            "e2e/test_load_export.py::test_a_run_between_two_tries_spoils_nothing",
+            "e2e/test_load_export.py::test_a_table_with_a_gap_comes_back",
+            "e2e/test_load_export.py::test_it_can_be_loaded_again_from_the_same_export",
+            "e2e/test_load_export.py::test_rules_are_followed_as_for_the_changefeed",
+            "e2e/test_written_anew.py::test_without_commit_ts_a_file_that_was_only_copied_is_what_was_read",
         ),
     ),
     "tables": Group(
@@ -173,6 +199,8 @@ GROUPS = {
             "e2e/test_nulls_in_the_target.py",
             "e2e/test_progress_by_hand.py",
             "e2e/test_server_defaults.py",
+            "e2e/test_doubtful_keys.py::test_texts_that_differ_in_blanks_only",
+            "e2e/test_doubtful_keys.py::test_twins_stop_a_restored_table",
         ),
     ),
     "hints": Group(
@@ -183,6 +211,9 @@ GROUPS = {
             "e2e/test_hints_of_csv.py",
             "e2e/test_hints_of_rows.py",
             "e2e/test_hints_of_servers.py",
+            "e2e/test_bad_input.py::test_damage_stops_one_table_until_it_is_mended",
+            "e2e/test_check.py",
+            "e2e/test_losses.py::test_the_command_that_accepts_a_loss_names_the_table",
         ),
     ),
     "readers": Group(
@@ -252,13 +283,14 @@ GROUPS = {
         paths=(
             "faults/test_faults.py::test_a_server_of_snapshots_is_right_after_it",
             "faults/test_faults.py::test_a_file_is_right_after_it",
-            "e2e/test_busy_tables.py::test_max_wait_is_all_that_a_lock_takes",
             "e2e/test_fail_over.py",
             "e2e/test_full_disk.py",
             "integration/mysql/test_trash.py::test_a_death_before_any_statement_ends_the_same",
             "e2e/test_rounds.py::test_rows_of_tables_with_no_key_count_once_whenever_a_run_dies",
             "e2e/test_load_export.py::test_killed_anywhere_on_a_target_nothing_is_lost_or_doubled",
             "e2e/test_load_export.py::test_killed_anywhere_the_table_of_a_target_comes_back",
+            "e2e/test_little_room.py",
+            "e2e/test_rounds.py::test_a_backlog_in_many_small_rounds_ends_equal",
         ),
         programs=(
             ("pytest", "tests/e2e/test_kill.py"),
@@ -279,7 +311,8 @@ GROUPS = {
 
 @cache
 def _by_path() -> dict[str, str]:
-    return {path: name for name, group in GROUPS.items() for path in group.paths}
+    found = {path: name for name, group in GROUPS.items() for path in group.paths}
+    return found | dict.fromkeys(KEPT, TEST)
 
 
 def group_of(item: pytest.Item) -> str:
@@ -300,6 +333,11 @@ def group_of_path(place: str) -> str:
             return _by_path()[place]
         place = place.rpartition("::")[0] or os.path.dirname(place)
     return TEST
+
+
+def has_none_of_test(place: str) -> bool:
+    """Whether all tests of a file or folder belong to groups."""
+    return group_of_path(place) != TEST and not any(kept.startswith(place) for kept in KEPT)
 
 
 def _needed(item: pytest.Item) -> Iterator[str]:
