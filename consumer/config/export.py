@@ -66,6 +66,12 @@ def _null(text: str) -> bytes:
     return text.encode()
 
 
+def _is_set(text: str) -> bool:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is no number of rows")
+    return int(text) > 0
+
+
 def _dialect(text: str) -> str:
     if text.lower() not in _BINARY:
         raise ValueError(f"{text!r} is no output dialect; known are {', '.join(filter(None, _BINARY))}")
@@ -80,6 +86,7 @@ _OWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "csv-output-dialect": ("binary", _dialect),
     "no-header": ("header", lambda text: not values.boolean(text)),
     "escape-backslash": ("escapes", values.boolean),
+    "rows": ("chunks", _is_set),
     "time-zone": ("zone", values.zone_name),
 }
 """By Dumpling's flags: the field, and what reads it."""

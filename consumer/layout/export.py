@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from consumer.ddl.declared import created_columns
 from consumer.ddl.definitions import statement_of
@@ -35,7 +36,10 @@ METADATA = "metadata"
 _PACKED = r"(?:\.gz|\.zst|\.snappy)?"
 _DATABASE = re.compile(rf"([^./]+)-schema-create\.sql{_PACKED}")
 _TABLE = re.compile(rf"([^./]+)\.([^./]+)-schema(-view)?\.sql{_PACKED}")
-_DATA = re.compile(rf"([^./]+)\.([^./]+)\.([0-9]+)\.(?:sql|csv){_PACKED}")
+_DATA = re.compile(rf"([^./]+)\.([^./]+)\.([0-9]+)(\.(?:sql|csv){_PACKED})")
+_OF_CHUNK = 4
+_IN_CHUNKS = 13
+"""So many digits a number has with --rows and --filesize; the last ones are the file's within its chunk."""
 _PASSED = re.compile(
     rf"[^./]+\.[^./]+-schema-(?:sequence|triggers|post)\.sql{_PACKED}|[^./]+-placement-policy-create\.sql{_PACKED}"
     r"|(?:.*/)?(?:checksum|dumpling\.log|\..*)"
@@ -81,20 +85,23 @@ def moment_of(metadata: str) -> str:
     return moment
 
 
-def sorted_out(files: Iterable[StoredFile]) -> ExportFiles:
-    """What the files are. Raises BadConfig where a name is none of Dumpling's, and for rows without their CREATE
-    TABLE."""
+def sorted_out(
+    files: Iterable[StoredFile], wanted: Callable[[TableName], bool] = lambda name: True, chunks: bool = False
+) -> ExportFiles:
+    """What the files are. `chunks`: Dumpling was called with --rows. Raises BadConfig where a name is none of
+    Dumpling's, for rows without their CREATE TABLE, and where one with rows of a table that is `wanted` is missing, or
+    of another export."""
     databases: dict[TableName, StoredFile] = {}
     tables: dict[TableName, StoredFile] = {}
     views: dict[TableName, StoredFile] = {}
-    rows: dict[TableName, list[tuple[int, str, StoredFile]]] = {}
+    rows: dict[TableName, list[_Numbered]] = {}
     for file in sorted(files, key=lambda file: file.path):
         if found := _DATABASE.fullmatch(file.path):
             databases[TableName(_unescaped(found[1]), "")] = file
         elif found := _TABLE.fullmatch(file.path):
             (views if found[3] else tables)[_name(found)] = file
         elif found := _DATA.fullmatch(file.path):
-            rows.setdefault(_name(found), []).append((int(found[3]), file.path, file))
+            rows.setdefault(_name(found), []).append(_Numbered(int(found[3]), found[3], found[4], file))
         elif file.path != METADATA and not _PASSED.fullmatch(file.path):
             raise BadConfig(
                 f"the export has a file whose name Dumpling does not give: {file.path}",
@@ -106,8 +113,46 @@ def sorted_out(files: Iterable[StoredFile]) -> ExportFiles:
             f"the export has rows of {orphans[0]}, but not its CREATE TABLE",
             hint="export without Dumpling's option no-schemas",
         )
-    data = {name: [file for _, _, file in sorted(found)] for name, found in rows.items()}
+    for name, numbered in rows.items():
+        numbered.sort()
+        if wanted(name):
+            _check_numbers(numbered, chunks)
+    data = {name: [one.file for one in numbered] for name, numbered in rows.items()}
     return ExportFiles(databases | tables | views, views, data)
+
+
+class _Numbered(NamedTuple):
+    """A file of a table's rows, by its number; `ending` is what follows that in its name."""
+
+    number: int
+    digits: str
+    ending: str
+    file: StoredFile
+
+
+def _check_numbers(files: Sequence[_Numbered], chunks: bool) -> None:
+    """One call of Dumpling gives all files of a table one form, and numbers them from 0 on. With --rows it numbers
+    chunks, of which those without rows have no file, and with --filesize also the files of each chunk."""
+    first = files[0]
+    form = (len(first.digits), first.ending)
+    if other := next((one for one in files if (len(one.digits), one.ending) != form), None):
+        raise BadConfig(
+            f"{first.file.path} and {other.file.path} are of two exports",
+            hint="export again into an empty folder: Dumpling leaves what is there",
+        )
+    in_chunks = form[0] == _IN_CHUNKS
+    due, chunk = 0, ""
+    for one in files if in_chunks or not chunks else ():
+        if in_chunks and (own := one.digits[:-_OF_CHUNK]) != chunk:
+            due, chunk = int(own) * 10**_OF_CHUNK, own
+        if one.number != due:
+            lost = one.file.path.replace(f".{one.digits}{one.ending}", f".{due:0{form[0]}}{one.ending}")
+            chunked = "; where Dumpling was called with its option rows, say so in the export's URI, as ?rows=200000"
+            raise BadConfig(
+                f"the export lacks {lost}",
+                hint=f"copy it from where Dumpling wrote it{'' if in_chunks else chunked}",
+            )
+        due += 1
 
 
 def _name(found: re.Match[str]) -> TableName:

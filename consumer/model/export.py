@@ -19,7 +19,7 @@ _STATEMENTS = 1 << 20
 @dataclass(frozen=True, slots=True)
 class DumplingFormat:
     """`tso` is the moment that the rows are of. The others are Dumpling's options that the files do not show;
-    `binary` is how CSV has bytes: "" as they are, "hex" or "base64"."""
+    `binary` is how CSV has bytes: "" as they are, "hex" or "base64"; `chunks`: --rows was given."""
 
     tso: int = _BEFORE
     separator: bytes = b","
@@ -29,6 +29,7 @@ class DumplingFormat:
     header: bool = True
     escapes: bool = True
     binary: str = ""
+    chunks: bool = False
 
     timeless = False
 

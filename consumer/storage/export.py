@@ -61,7 +61,7 @@ class ExportReader:
     @cached_property
     def files(self) -> ExportFiles:
         """Of all tables. Raises BadConfig, StorageUnavailable."""
-        return sorted_out(self._files.scan(Spans()))
+        return sorted_out(self._files.scan(Spans()), self._wanted, self._form.chunks)
 
     @property
     def own(self) -> ExportReader:

@@ -8,13 +8,14 @@ is the first or the last byte of a cell. With ``--escape-backslash=false`` quote
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from consumer.codec.csv.cells import outside_quotes
 from consumer.codec.values import unescaped
 
 _BACKSLASH, _PAIR = b"\\", b"\0"
@@ -44,8 +45,9 @@ class CellForm:
     escapes: bool
     hexadecimal: bool
 
-    def read(self, lines: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
-        """The cells of the columns `wanted`, as bytes; `names` are all of a line. Raises NotCells."""
+    def read(self, lines: bytes, names: Sequence[str], wanted: Sequence[str], texts: Collection[str] = ()) -> pa.Table:
+        """The cells of the columns `wanted`, as bytes; `names` are all of a line. Those of `texts`, of which none is a
+        number, are NULL or in quotes. Raises NotCells."""
         breaks = not self.escapes
         if self.escapes:
             self._check_raw(lines)
@@ -78,7 +80,27 @@ class CellForm:
             raise NotCells(f"it has {found[3]} values for {found[2]} columns", int(found[1]) - 1) from error
         if self.escapes and table.num_rows != lines.count(b"\n"):
             raise NotCells("a line break stands within a value without a backslash")
+        if not self.hexadecimal:
+            self._check_nulls(lines, names, table.select([name for name in wanted if name in texts]))
         return table
+
+    def _check_nulls(self, lines: bytes, names: Sequence[str], texts: pa.Table) -> None:
+        """CSV can have another text for NULL than it is read with."""
+        if not texts.num_columns:
+            return
+        data = np.frombuffer(lines, np.uint8)
+        ends, _ = outside_quotes(data, self.quote[0], [self.separator[0], 0x0A])
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        if len(begins) != texts.num_rows * len(names):
+            raise NotCells("a line break stands within a value without quotes")
+        begins = begins.reshape(-1, len(names))
+        for name in texts.column_names:
+            bare = data[begins[:, names.index(name)]] != self.quote[0]
+            nulls = texts.column(name)
+            if np.count_nonzero(bare) != nulls.null_count:
+                row = int(np.argmax(bare & nulls.is_valid().to_numpy()))
+                value = nulls[row].as_py().decode(errors="replace")
+                raise NotCells(f"a text of {name} is not in quotes, and not what stands for NULL: {value!r}", row)
 
     def text(self, values: pa.Array) -> pa.Array:
         """What cells mean. Raises CorruptFile."""

@@ -62,6 +62,8 @@ class DumplingFile:
             raise self.place.corrupt(str(error), 1) from error
         self.ends, self.header = self._form.ends, self._form.header
         self._names = {same_name(name): name for name in self._form.names}
+        numbers = {key for key, column in self._written.items() if column.family in _NUMBERS}
+        self._texts = {name for key, name in self._names.items() if key not in numbers}
         if strange := [name for key, name in self._names.items() if key not in self._written]:
             raise self.place.corrupt(f"it has the column {strange[0]!r}, which its CREATE TABLE does not have", 1)
 
@@ -74,7 +76,7 @@ class DumplingFile:
             lines = self._form.lines(block)
             if not lines:
                 return None
-            cells = self._form.cells.read(lines, self._form.names, wanted or self._form.names[:1])
+            cells = self._form.cells.read(lines, self._form.names, wanted or self._form.names[:1], self._texts)
         except NotCells as error:
             raise self.place.corrupt(str(error), line(error.row)) from error
         count = cells.num_rows

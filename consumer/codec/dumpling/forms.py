@@ -14,6 +14,7 @@ from consumer.codec.lines import Block, LineEnds
 from consumer.ddl.tokens import TokenKind, tokenize
 from consumer.model.export import DumplingFormat
 from consumer.model.load import FileSlice
+from consumer.model.names import same_name
 from consumer.ports import RangeReader
 
 _HEAD_BYTES = 4 << 20
@@ -121,15 +122,16 @@ class CsvForm:
         self.ends = Ends(form.terminator, form.escapes)
         self.cells = CellForm(form.separator, form.quote, form.null, form.escapes, hexadecimal=False)
         self.names, self.header = names, b""
-        if form.header and piece.size:
-            line, ended, _ = reader.read(piece, 0, min(piece.size, _HEAD_BYTES)).partition(form.terminator)
-            if not (ended and line.startswith(form.quote) and line.endswith(form.quote)):
-                raise NotCells(f"expected a header line with the names of the columns, found {line[:60]!r}")
-            found = line[1:-1].split(form.quote + form.separator + form.quote)
-            quote = re.escape(form.quote)
-            unquoted = re.compile(rb"\\(.)" if form.escapes else quote + b"(" + quote + b")")
-            self.names = [unquoted.sub(rb"\1", name).decode(errors="replace") for name in found]
-            self.header = line + ended
+        if not piece.size or not (form.header or piece.offset == 0):
+            return
+        line, ended, _ = reader.read(piece, 0, min(piece.size, _HEAD_BYTES)).partition(form.terminator)
+        found = _names_in(line, form) if ended else []
+        if form.header and not found:
+            raise NotCells(f"expected a header line with the names of the columns, found {line[:60]!r}")
+        if form.header:
+            self.names, self.header = found, line + ended
+        elif list(map(same_name, found)) == list(map(same_name, names)):
+            raise NotCells("its first line holds the names of the columns, and it is read as a row")
 
     def lines(self, block: Block) -> bytes:
         if not self.cells.escapes or self.ends.terminator == b"\n":
@@ -138,3 +140,13 @@ class CsvForm:
 
     def line_of(self, block: Block, row: int) -> int:
         return row
+
+
+def _names_in(line: bytes, form: DumplingFormat) -> list[str]:
+    """Those that a line of nothing but texts has."""
+    if not (line.startswith(form.quote) and line.endswith(form.quote)):
+        return []
+    quote = re.escape(form.quote)
+    unquoted = re.compile(rb"\\(.)" if form.escapes else quote + b"(" + quote + b")")
+    found = line[1:-1].split(form.quote + form.separator + form.quote)
+    return [unquoted.sub(rb"\1", name).decode(errors="replace") for name in found]

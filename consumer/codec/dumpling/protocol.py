@@ -34,6 +34,12 @@ def dumpling_layouts(
                 table=str(target.table),
             )
         found.append(tuple(column for column in schema.columns if same_name(column.name) not in generated))
+        if not found[-1]:
+            raise CannotBeExact(
+                "upstream computes all its columns, so the export has rows without values",
+                hint="leave the table out with --tables",
+                table=str(target.table),
+            )
     return tuple(found)
 
 

@@ -35,14 +35,14 @@ def test_names_are_as_they_were() -> None:
 
 
 def test_files_of_a_table_are_numbered_in_the_order_of_their_numbers() -> None:
-    names = [f"d.t.{number:013d}.csv" for number in (20001, 3, 10000, 9)]
+    names = [f"d.t.{number:013d}.csv" for number in (20001, 1, 20000, 0)]
     files = sorted_out(stored("metadata", "d-schema-create.sql", "d.t-schema.sql", "d.e-schema.sql", *names))
     texts = dict.fromkeys(files.statements, "CREATE DATABASE `d`;")
     texts |= {TableName("d", name): f"CREATE TABLE `{name}` (`id` int);" for name in "te"}
     schemas = schema_files(files, texts, FORM)
     (found,) = data_files(files, schemas).values()
     assert [(file.index, file.path[-10:]) for file in found] == [
-        (1, "000003.csv"), (2, "000009.csv"), (3, "010000.csv"), (4, "020001.csv"),
+        (1, "000000.csv"), (2, "000001.csv"), (3, "020000.csv"), (4, "020001.csv"),
     ]  # fmt: skip
     assert [file.action for file in schemas] == [Action.CREATE_SCHEMA, Action.CREATE_TABLE, Action.CREATE_TABLE]
     assert all(file.version < FORM.tso for file in schemas)
@@ -90,6 +90,40 @@ def test_what_a_changefeed_does_not_replicate_is_passed_over() -> None:
         "p-placement-policy-create.sql",
     )
     assert list(sorted_out(stored("d.t-schema.sql", *names)).statements) == [TableName("d", "t")]
+
+
+def numbered(*numbers: str) -> list[StoredFile]:
+    return stored("d.t-schema.sql", *(f"d.t.{number}" for number in numbers))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lost"),
+    [
+        (("000000000.sql", "000000002.sql"), "d.t.000000001.sql"),
+        (("000000001.sql.gz", "000000002.sql.gz"), "d.t.000000000.sql.gz"),
+        (("0000000010000.csv", "0000000010002.csv"), "d.t.0000000010001.csv"),
+        (("0000000000000.csv", "0000000010001.csv"), "d.t.0000000010000.csv"),
+        (("0000000000000.csv", "0000000030000.csv"), ""),
+    ],
+)
+def test_a_file_that_is_missing_between_others(numbers: tuple[str, ...], lost: str) -> None:
+    """A chunk without rows has no file; the first one of a chunk that has some is number 0 of it."""
+    if not lost:
+        assert len(sorted_out(numbered(*numbers)).rows[TableName("d", "t")]) == 2
+        return
+    with pytest.raises(BadConfig, match=f"the export lacks {lost}$") as caught:
+        sorted_out(numbered(*numbers))
+    chunks = len(numbers[0]) > len("000000000.sql.gz")
+    assert ("?rows=" in caught.value.hint) is not chunks
+    assert sorted_out(numbered(*numbers), lambda name: False).rows, "only what is asked for is looked at"
+    if not chunks:
+        assert sorted_out(numbered(*numbers), chunks=True).rows, "--rows alone numbers chunks"
+
+
+@pytest.mark.parametrize("other", ["000000001.csv", "000000001.sql.gz", "0000000010000.sql"])
+def test_files_of_two_exports_in_one_folder(other: str) -> None:
+    with pytest.raises(BadConfig, match=r"d\.t\.000000000\.sql and .* are of two exports"):
+        sorted_out(numbered("000000000.sql", other), chunks=True)
 
 
 def test_rows_without_their_create_table_are_refused() -> None:

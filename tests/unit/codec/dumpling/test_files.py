@@ -159,6 +159,29 @@ def test_a_file_without_backslashes_is_refused_where_it_was_not_told(kind: str, 
     assert "docs/load-export.md" in caught.value.hint
 
 
+@pytest.mark.parametrize("escapes", [True, False])
+@pytest.mark.parametrize(("null", "told"), [("NULL", "\\N"), ("", "\\N"), ("", "NULL"), ("NULL", ""), ("\\N", "NULL")])
+def test_another_text_for_null_is_no_value(null: str, told: str, escapes: bool, tmp_path: Path) -> None:
+    """Dumpling puts each text in quotes, so one without them is NULL."""
+    file = written(
+        tmp_path, [(1, "a", b"b"), (2, None, None)], (ID, TEXT, BYTES), kind="csv", null=null, escapes=escapes
+    )
+    with pytest.raises(ConsumerError) as caught:
+        decoded(file, {"null": told.encode(), "escapes": escapes}, (ID, TEXT, BYTES))
+    assert (caught.value.line, "docs/load-export.md" in caught.value.hint) == (3, True)
+    rows = decoded(file, {"null": null.encode(), "escapes": escapes}, (ID, TEXT, BYTES))
+    assert rows == [("1", "a", b"b"), ("2", None, None)]
+
+
+def test_a_header_is_no_row(tmp_path: Path) -> None:
+    columns = (Column("k", "VARCHAR", nullable=False, is_pk=True), TEXT)
+    file = written(tmp_path / "with", [("a", "b")], columns, kind="csv")
+    with pytest.raises(ConsumerError, match="its first line holds the names of the columns"):
+        decoded(file, {"header": False}, columns)
+    file = written(tmp_path / "without", [("a", "b"), ("k", "v")], columns, kind="csv", header=False)
+    assert decoded(file, {"header": False}, columns) == [("a", "b"), ("k", "v")]
+
+
 def test_a_compressed_file_that_is_cut_off(tmp_path: Path) -> None:
     for packing in (".gz", ".zst", ".snappy"):
         folder = tmp_path / packing
