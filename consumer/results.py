@@ -465,6 +465,8 @@ class InspectedTable(Model):
     last_date: str
     keyed: bool = True
     """Whether its newest schema file marks a primary key."""
+    older: bool = False
+    """Whether it is older than the changefeed: no statement in the storage makes it."""
     first_ts: Count | None = None
     """With --time-range: the first commit-ts of its rows."""
     last_ts: Count | None = None

@@ -11,11 +11,12 @@ from contextlib import closing
 from dataclasses import asdict
 
 from consumer.app.commands import plan
-from consumer.app.inspect import inspect
+from consumer.app.inspect import OLDER, inspect
 from consumer.app.parts import sink_of
 from consumer.app.status import status
 from consumer.codec import PROTOCOLS
 from consumer.config.clocks import resolved_zone
+from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError, NeedsPerson
 from consumer.layout.paths import date_level
@@ -60,10 +61,13 @@ def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
     yield from target
     reached = all(line.verdict != "fail" for line in target)
     if storage is not None and reached:
-        before = list(_tried("progress", lambda: _progress(settings, storage, status(settings, observer))))
+        asked: list[StatusResult] = []
+        before = list(_tried("progress", lambda: _progress(settings, storage, status(settings, observer), asked)))
         yield from before
+        begins = bool(asked) and asked[0].target_upstream is None and settings.start_ts == StartRules()
+        yield from _tried("tables", lambda: _older(settings, storage, begins))
         known = {*storage.findings, *(line.text for line in before)}
-        yield from _tried("plan", lambda: _plan(plan(settings, observer), known))
+        yield from _tried("plan", lambda: _plan(plan(settings, observer), known, begins))
     yield from _tried("java", _java)
     yield from _tried("spark", lambda: _spark(settings))
     yield room(tempfile.gettempdir(), size)
@@ -97,8 +101,8 @@ def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[R
         f" {count_text(files, 'data file')}, {size_text(size)}",
     )
     for finding in inspected.findings:
-        if finding.startswith("the settings say"):
-            continue  # `_changefeed` tells it with all others
+        if finding.startswith(("the settings say", OLDER)):
+            continue  # `_changefeed` tells it with all others, `_older` beside what the target has
         yield Readiness("storage", "warn", finding, "docs/storages.md and docs/limits.md say what comes of it")
 
 
@@ -165,7 +169,10 @@ def _target(settings: Settings, tables: Sequence[TableName], size: int) -> Itera
         yield from sink.readiness(databases, size)
 
 
-def _progress(settings: Settings, storage: InspectResult, found: StatusResult) -> Iterator[Readiness]:
+def _progress(
+    settings: Settings, storage: InspectResult, found: StatusResult, asked: list[StatusResult]
+) -> Iterator[Readiness]:
+    asked.append(found)
     if found.target_upstream is None:
         yield Readiness("progress", "ok", f"nothing is applied yet under the name {settings.name!r}")
     elif found.target_upstream == storage.upstream:
@@ -180,6 +187,25 @@ def _progress(settings: Settings, storage: InspectResult, found: StatusResult) -
         else:
             yield Readiness("progress", "warn", note)
     yield from _retention(settings, storage, found)
+
+
+def _older(settings: Settings, storage: InspectResult, begins: bool) -> Iterator[Readiness]:
+    """Tables that the storage alone cannot fill. `begins`: nothing is applied yet, and no --start-ts is given."""
+    older = [table.table for table in storage.tables if table.older]
+    if not older:
+        return
+    with closing(sink_of(settings)) as sink:
+        missing = sink.missing(settings.naming.targets(older))
+    if lacking := [str(name) for name in older if settings.naming.target(name) in missing]:
+        count = count_text(len(lacking), "table is", "tables are")
+        yield Readiness(
+            "tables",
+            "warn",
+            f"{count} older than the changefeed, and not in the target: {some_of(lacking)}",
+            "load them from an export, before `once`: storage-consumer load-export DIR (docs/load-export.md)",
+        )
+    elif begins:
+        yield from (Readiness("tables", "warn", text) for text in storage.findings if text.startswith(OLDER))
 
 
 def _retention(settings: Settings, storage: InspectResult, found: StatusResult) -> Iterator[Readiness]:
@@ -201,8 +227,10 @@ def _retention(settings: Settings, storage: InspectResult, found: StatusResult) 
         yield Readiness("retention", "ok", "no unread file is near TiCDC's clean-up")
 
 
-def _plan(found: PlanResult, known: set[str]) -> Iterator[Readiness]:
+def _plan(found: PlanResult, known: set[str], begins: bool) -> Iterator[Readiness]:
     for row in found.stopped:
+        if begins and row.state == "missing":
+            continue  # an export can have it, as `_older` says
         yield Readiness("plan", "fail", f"{row.table} would stop: {row.error}", row.hint)
     for step in found.steps:
         if step.target is not None and step.target.error:

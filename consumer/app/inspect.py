@@ -38,6 +38,8 @@ from consumer.storage.settings import StorageSettings
 _PROTOCOL = re.compile(r"(?<=[?&])protocol=[^&]*&?")
 _TOML = "changefeed.toml"
 _INDEXES = 200
+OLDER = "tables that are older than the changefeed"
+"""How the finding about them begins."""
 _SHOWN = 5
 _SAMPLES = 24
 """Files whose rows are looked at."""
@@ -214,7 +216,7 @@ def _older(assembly: Assembly) -> Iterator[str]:
     if older := _older_tables(assembly):
         shown = some_of(older, _SHOWN)
         yield (
-            f"tables that are older than the changefeed, and that no statement in the storage makes ({len(older)}):"
+            f"{OLDER}, and that no statement in the storage makes ({len(older)}):"
             f" {shown}; the target must hold them before: load an export with `load-export`, and leave --start-ts out"
             " of the command; or load one by hand, and give its moment"
         )

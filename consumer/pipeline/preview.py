@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from consumer.ddl.changes import changes_of
-from consumer.errors import CannotBeExact, ConsumerError
+from consumer.errors import CannotBeExact, ConsumerError, TableMissing
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
@@ -123,7 +123,7 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
         yield TableStatus(
             table=name,
             watermark=place.applied_ts,
-            state="stopped",
+            state="missing" if isinstance(error, TableMissing) else "stopped",
             error=reason,
             hint=hint,
             version=version,

@@ -70,9 +70,11 @@ def _table(assembly: Assembly, name: TableName) -> InspectedTable:
     history, files = assembly.catalog.by_table.get(name, ()), assembly.files.get(name, ())
     folders = {file.folder for file in files}
     dates = sorted(folder.date for folder in folders if folder.date)
+    table = assembly.history.alive.get(name)
     return InspectedTable(
         table=name,
-        exists=name in assembly.history.alive,
+        exists=table is not None,
+        older=table is not None and table.birth is None,
         versions=len(history),
         ddl=sum(1 for file in history if file.query),
         files=len(files),

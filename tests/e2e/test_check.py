@@ -76,7 +76,7 @@ def test_tables_without_a_key_and_older_ones(shop: Shop) -> None:
     left = shop.run("check", "--json")
     found = lines(left)
     assert "1 table without a primary key: d.log;" in found["tables", "warn"][0]
-    assert any("older than the changefeed" in text and "d.old" in text for text in found["storage", "warn"])
+    assert "2 tables are older than the changefeed, and not in the target: d.log, d.old" in found["tables", "warn"][1]
 
 
 def test_a_table_that_would_stop(shop: Shop) -> None:
@@ -145,3 +145,21 @@ def test_a_read_only_server(shop: Shop, fresh_mariadb: MariaDb) -> None:
     finally:
         fresh_mariadb.execute("SET GLOBAL read_only = 0")
     assert any("read_only is on" in text for text in said)
+
+
+def test_tables_that_an_export_is_to_bring(shop: Shop) -> None:
+    """Before it is loaded they are no failure, and once they are there nothing is said. `once` would stop at them."""
+    shop.feed.describe("d.old", 3)
+    shop.feed.puts("d.old", 3, {16: (3, "3")})
+    fresh = ("--downstream-uri", f"{shop.cli.target}.fresh")
+    left = shop.run("check", "--json", *fresh)
+    (said,) = lines(left)["tables", "warn"]
+    assert said.startswith(
+        "1 table is older than the changefeed, and not in the target: d.old / load them from an export"
+    )
+    assert "storage-consumer load-export DIR" in said
+    assert left.code == 0, left.out
+    shop.feed.checkpoint(20)
+    assert "d.old would stop: the target has no table d.old" in "".join(failed(shop.run("check", "--json")))
+    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
+    assert ("tables", "warn") not in lines(shop.run("check", "--json"))
