@@ -480,3 +480,16 @@ _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 def is_replay(name: str) -> bool:
     """Whether a replay keeps its progress under `name`."""
     return _REPLAY.fullmatch(name) is not None
+
+
+_EXPORT = re.compile(r".+\.export-[0-9]+")
+
+
+def export_name(name: str, moment: int) -> str:
+    """Under which an export of that moment is loaded for the consumer `name`."""
+    return f"{name}.export-{moment}"
+
+
+def is_export(name: str) -> bool:
+    """Whether an export is being loaded under `name`."""
+    return _EXPORT.fullmatch(name) is not None

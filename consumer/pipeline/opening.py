@@ -118,7 +118,7 @@ def begins_tables(assembly: Assembly, progress: Progress, rules: TableRules) -> 
     if change is None:
         return None
     check_exchanged(assembly, progress.after(change))
-    return change.merged(*_other_rules(assembly, progress, rules))
+    return change.merged(*other_rules(assembly, progress, rules))
 
 
 def opens_round(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
@@ -126,11 +126,11 @@ def opens_round(assembly: Assembly, progress: Progress, rules: TableRules) -> Pr
     if progress.starts:
         check_exchanged(assembly, progress)
     let = let_in(assembly, progress, _policy_of(rules), rules.naming)
-    changes = (settle_moved(assembly.files, progress), let, *_other_rules(assembly, progress, rules))
+    changes = (settle_moved(assembly.files, progress), let, *other_rules(assembly, progress, rules))
     return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
 
 
-def _other_rules(assembly: Assembly, progress: Progress, rules: TableRules) -> Iterator[ProgressChange]:
+def other_rules(assembly: Assembly, progress: Progress, rules: TableRules) -> Iterator[ProgressChange]:
     """The rules of tables, where others are recorded."""
     tables = assembly.catalog.by_table
     if rules.naming.routes != progress.routes:

@@ -12,7 +12,7 @@ from consumer.model.ddl_policy import is_kept
 from consumer.model.hints import forget_command, skip_ddl_command, statement_refused
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Owned, OwnedTables, Progress, is_replay
+from consumer.model.progress import Owned, OwnedTables, Progress, is_export, is_replay
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import refusal
 from consumer.plan.routing import SharedNames, written
@@ -198,6 +198,12 @@ def belongs_to(
             f"{what} to the consumer {owned.consumer!r} of this target, which took it over with --start-ts"
             f" {owned.start_ts}, and only one consumer may write to it",
             hint="leave the table out of this consumer with --tables, or `forget` its name where it is no longer used",
+            table=str(table),
+        )
+    if is_export(owned.consumer):
+        return DdlRefused(
+            f"{what} to an export that is not loaded to its end (under {owned.consumer!r})",
+            hint="let `load-export` end, or run it again with the same export; then run again",
             table=str(table),
         )
     ends = "end that one first, if this one is to go on with its tables; or " if owned.busy else ""

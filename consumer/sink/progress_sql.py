@@ -164,7 +164,8 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
 def store(
     tables: ProgressTables, name: str, epoch: int, change: ProgressChange, touched: Collection[TableName] = ()
 ) -> None:
-    """Write `change`; `touched` are tables to be listed in the public view. Raises ProgressMoved."""
+    """Write `change`; `touched` are tables that the target has, beside those that it says so of: all are listed in the
+    public view. Raises ProgressMoved."""
     before = tables.run("SELECT applied_ts FROM storage_consumer.consumer WHERE name = ?", name)
     columns = "database_name, table_name, applied_ts, state"
     places = tables.matching("table_progress", columns, [_table_key(name, table) for table in change.tables])
@@ -195,7 +196,9 @@ def store(
     tables.put("folder_progress", [_folder_row(name, *item) for item in change.folders.items() if item[1] is not None])
     tables.put("ddl", [_ddl_row(name, record) for record in change.ddls])
     tables.remove("ddl", [_key("ddl", name, *ddl) for ddl in change.forget_ddls])
-    tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
+    placed = (table for table, place in change.tables.items() if place is not None)
+    known = {*touched, *placed, *change.starts}
+    tables.put("known_table", [_table_key(name, table) for table in known if table.table])
     _release(tables, name, change, {table: state for table, (_, state) in own.items()})
     _store_lacks(tables, name, change)
     if change.leaves:

@@ -371,6 +371,54 @@ def _fails(*_: object, **__: object) -> Any:
     raise RuntimeError
 
 
+def test_a_run_while_an_export_is_loaded_spoils_nothing(
+    tmp_path: Path, fresh_mariadb: SqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables of the export are left alone by name, and the others begin; then load-export ends as ever."""
+    scene = Scene(tmp_path, fresh_mariadb.url(), fresh_mariadb.execute)
+    world(scene)
+    load, met = InlineLoader.load, list[RunResult]()
+
+    def loads(self: InlineLoader, *given: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        met.append(scene.once(20))
+        return load(self, *given, **more)
+
+    monkeypatch.setattr(InlineLoader, "load", loads)
+    done(scene.load())
+    assert states(met[0]) == {"d.n": "stopped", "d.t": "stopped", "e.new": "ok"}
+    assert "run it again with the same export" in met[0].tables[T].hint
+    done(scene.once(20))
+    is_whole(scene)
+
+
+def test_a_run_between_two_tries_of_a_whole_export_spoils_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world(scene)
+    monkeypatch.setattr(InlineLoader, "load", _fails)
+    with pytest.raises(RuntimeError):
+        scene.load()
+    monkeypatch.undo()
+    assert states(scene.once(20))["d.t"] == "stopped"
+    done(scene.load())
+    done(scene.once(20))
+    is_whole(scene)
+
+
+def test_status_counts_all_its_tables(duck: Scene, cli: CommandLine) -> None:
+    """Also those that the storage has nothing of."""
+    for table in ("d.t", "d.u", "e.still"):
+        duck.older(table, (1, 1))
+    duck.puts("d.t", {12: (2, 2)})
+    duck.feed.describe("d.u", at(0))
+    flags = ("--upstream-uri", f"file://{duck.feed.folder}?protocol=canal-json", "--downstream-uri", duck.url)
+    done(duck.load())
+    for _ in range(2):
+        assert "tables      3 ok" in cli.raw("status", *flags, "--tz", "UTC").out
+        done(duck.once(20))
+
+
 def test_a_first_run_without_an_export_is_mended(scene: Scene) -> None:
     """Tables that are older than the changefeed, one that has not changed yet among them."""
     scene.puts("d.t", {9: (1, 1), 12: (2, 2)})
@@ -432,7 +480,7 @@ def test_rows_that_are_there_twice_are_found(duck: Scene) -> None:
     duck.older("d.t", (1, 1), (2, 2), (3, 3))
     duck.export.finish()
     (first, *_) = sorted(duck.export.folder.glob("d.t.0*"))
-    first.with_name("d.t.000000007.sql").write_bytes(first.read_bytes())
+    first.with_name("d.t.000000002.sql").write_bytes(first.read_bytes())
     with pytest.raises(CannotBeExact, match=r"has 5 rows of d\.t, of which \d were written, and the target has 3"):
         duck.load()
     assert duck.names == {f"default.export-{EXPORTED}"}

@@ -402,8 +402,7 @@ class DuckDbSink:
         touched: Collection[TableName] = (),
     ) -> None:
         self._made_empty = False
-        named = {name for name, place in change.tables.items() if place is not None}
-        stored.store(FileTables(connection), self._settings.name, epoch, change, named.union(touched))
+        stored.store(FileTables(connection), self._settings.name, epoch, change, touched)
 
     @contextmanager
     def _write(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:

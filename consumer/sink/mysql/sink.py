@@ -150,7 +150,7 @@ class MySqlSink:
         from consumer.sink.mysql.rows.publish import publish
 
         staged = [(outcome, self._waiting.paths(outcome)) for outcome in outcomes if outcome.error is None]
-        touched = {outcome.table for outcome, _ in staged} | _named(change)
+        touched = {outcome.table for outcome, _ in staged}
         recorded = publish(self._driver, self._settings, self._epoch, staged, change, touched, proofs)
         for _, paths in staged:
             self._waiting.remove(paths)
@@ -193,7 +193,7 @@ class MySqlSink:
                     kind = "VIEW" if "VIEW" in target.kind else "TABLE"
                     cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
             with self._driver.writing(cursor):
-                store(cursor, self._settings.name, self._epoch, change, _named(change))
+                store(cursor, self._settings.name, self._epoch, change)
             unmark(cursor, self._settings.name)
         return change
 
@@ -319,7 +319,7 @@ class MySqlSink:
                 for tables in moving:
                     blanks_moved(cursor, tables)
                 forget_looks(cursor, changing)
-                store(cursor, self._settings.name, self._epoch, change, touched | _named(change))
+                store(cursor, self._settings.name, self._epoch, change, touched)
 
         self._driver.retried(save)
         return change
@@ -361,7 +361,3 @@ def _moves_rows(step: ApplyDdl) -> bool:
 def _changes_keys(step: ApplyDdl) -> bool:
     """Whether its table may have other keys, or other texts in them, afterwards."""
     return step.file.type in INDEX_ACTIONS or step.file.type == Action.MODIFY_TABLE_CHARSET
-
-
-def _named(change: ProgressChange) -> set[TableName]:
-    return {table for table, place in change.tables.items() if place is not None}
