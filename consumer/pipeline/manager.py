@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, TableError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
@@ -115,6 +115,7 @@ class ConsumerManager:
                 whole = _drive(context, statements, loads, until)
                 if whole:
                     look_at_ended(context)
+                    _keep_stopped(context)
             finally:
                 context.side.withdraw()  # where it broke off
                 self._stopped_by(context, whole)
@@ -308,6 +309,17 @@ def _is_over(context: RoundContext, statements: StatementRunner, loads: LoadRunn
             return False
         if context.round.changes == before:
             return True
+
+
+def _keep_stopped(context: RoundContext) -> None:
+    """Where `metadata` went back, a round sees nothing of a table that stopped above it, and its reason can be left."""
+    places = context.progress.tables
+    for name, consumer in context.consumers.items():
+        place = places.get(name)
+        if place is None or place.state is not State.STOPPED or consumer.state.error is not None:
+            continue
+        if consumer.state.position > context.assembly.checkpoint:
+            context.stop(name, TableError(place.reason, hint=place.hint))
 
 
 def _finish(context: RoundContext) -> list[TableName]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +14,16 @@ from consumer.model.steps import ApplyDdl
 from consumer.target import DdlOutcome
 from tests.support.feed import CREATE, Feed, MemoryReplica, states
 from tests.support.memory.sink import MemorySink
+
+
+def _refusing(action: Action, reason: str) -> Callable[[MemorySink, ApplyDdl], DdlOutcome]:
+    real = MemorySink._apply
+
+    def apply(self: MemorySink, step: ApplyDdl) -> DdlOutcome:
+        return DdlOutcome(step, DdlRefused(reason)) if step.file.type == action else real(self, step)
+
+    return apply
+
 
 # Metadata that goes backwards, or is not there
 
@@ -33,6 +44,23 @@ def test_metadata_that_goes_backwards_changes_nothing(feed: Feed, replica: Memor
     replica.once(50)
     assert replica.tables == {"d.u": {1: "z"}}
     assert replica.place("d.t") == (30, "dropped")
+
+
+def test_a_table_that_stopped_above_a_metadata_that_goes_backwards_is_still_stopped(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x"), 35: (2, "y")})
+    feed.statement("d.t", 30, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `t` COMMENT 'x'")
+    with monkeypatch.context() as refusing:
+        refusing.setattr(MemorySink, "_apply", _refusing(Action.MODIFY_TABLE_COMMENT, "no comments here"))
+        stopped = replica.once(40)
+    again = replica.once(20)
+    for result, code in ((stopped, 5), (again, 3)):
+        assert (result.exit_code, states(result)) == (code, {"d.t": "stopped"})
+        assert result.tables[TableName("d", "t")].error == "d.t: no comments here"
+    assert replica.once(40).exit_code == 0
+    assert replica.tables == {"d.t": {1: "x", 2: "y"}}
 
 
 def test_without_metadata_everything_is_applied_and_the_place_stays(feed: Feed, replica: MemoryReplica) -> None:
@@ -294,18 +322,11 @@ def test_renames_of_one_version_wait_until_the_checkpoint_is_past_it(
 def test_a_refused_statement_of_a_database_stops_it_once(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = MemorySink._apply
-
-    def refuse(self: MemorySink, step: ApplyDdl) -> DdlOutcome:
-        if step.file.type == Action.MODIFY_SCHEMA_CHARSET:
-            return DdlOutcome(step, DdlRefused("no such collation"))
-        return real(self, step)
-
     feed.create("d.t", 10)
     feed.database("d", 20, "ALTER DATABASE `d` COLLATE = x", Action.MODIFY_SCHEMA_CHARSET)
     feed.puts("d.t", 10, {11: (1, "x"), 25: (2, "x")})
     feed.create("d.u", 30)
-    monkeypatch.setattr(MemorySink, "_apply", refuse)
+    monkeypatch.setattr(MemorySink, "_apply", _refusing(Action.MODIFY_SCHEMA_CHARSET, "no such collation"))
     for checkpoint in (40, 50):
         result = replica.once(checkpoint)
         assert states(result) == {"d": "stopped", "d.t": "ok", "d.u": "waits"}
