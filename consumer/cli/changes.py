@@ -17,8 +17,8 @@ from consumer.errors import BadConfig
 from consumer.model.texts import count_text
 from consumer.model.times import time_text
 from consumer.results import ChangesResult
+from consumer.source.columns import BEFORE, COMMIT_TIME, COMMIT_TS, FILE, LINE, META_COLUMNS, OP, PLACE_COLUMNS
 
-_BEFORE = "_before"
 Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 Key = Annotated[
     list[str] | None,
@@ -75,22 +75,19 @@ Row = Mapping[str, Any]
 
 def _parts(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a change left, and what it found."""
-    left = {name: value for name, value in row.items() if name not in _META}
-    return left, row[_BEFORE] or {}
-
-
-_META = ("_op", "_commit_ts", "_commit_time", "_version", _BEFORE)
+    left = {name: value for name, value in row.items() if name not in META_COLUMNS | PLACE_COLUMNS}
+    return left, row[BEFORE] or {}
 
 
 def _as_text(row: Row, _first: bool) -> Sequence[str]:
     left, found = _parts(row)
-    if row["_op"] == "U":
+    if row[OP] == "U":
         changed = [f"{n}: {_shown(found.get(n))} -> {_shown(v)}" for n, v in left.items() if v != found.get(n)]
         same = [f"{n}={_shown(v)}" for n, v in left.items() if v == found.get(n)]
         values = f"{', '.join(changed) or 'nothing changed'}  ({', '.join(same)})"
     else:
         values = ", ".join(f"{name}={_shown(value)}" for name, value in left.items())
-    return [f"{time_text(row['_commit_ts'])}  {row['_op']}  {values}"]
+    return [f"{time_text(row[COMMIT_TS])}  {row[OP]}  {values}  {row[FILE]}:{row[LINE]}"]
 
 
 def _shown(value: object) -> str:
@@ -102,12 +99,12 @@ def _plain(value: object) -> str:
 
 
 def _as_json(row: Row, _first: bool) -> Sequence[str]:
-    return [json.dumps({**row, "_commit_ts_str": str(row["_commit_ts"])}, default=_plain, ensure_ascii=False)]
+    return [json.dumps({**row, "_commit_ts_str": str(row[COMMIT_TS])}, default=_plain, ensure_ascii=False)]
 
 
 def _as_csv(row: Row, first: bool) -> Sequence[str]:
     left, _ = _parts(row)
-    head = {"_commit_time": time_text(row["_commit_ts"]), "_op": row["_op"], "_commit_ts": row["_commit_ts"]}
+    head = {COMMIT_TIME: time_text(row[COMMIT_TS]), **{name: row[name] for name in (OP, COMMIT_TS, FILE, LINE)}}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if first:

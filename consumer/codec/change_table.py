@@ -10,6 +10,8 @@ rank    0 for rows with a commit-ts, else the place in the series, which is abov
 c0..cN  the values, one column per ``LoadTarget.columns``: by position, so no column name can get in the way
 update  whether the change is an UPDATE, or one of its two halves; only of a target that wants `events`
 slice   which of the task's slices it stands in; only of changes that a loader gives back
+of, at  where its line stands: its slice's series, and its place there (see `Origin`); only of a target that wants
+        `befores`
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ SERIES = "series"
 RANK = "rank"
 UPDATE = "update"
 SLICE = "slice"
+OF, AT = "of", "at"
 META = 4
 """How many columns stand before the first value column."""
 
@@ -41,7 +44,9 @@ def change_schema(target: LoadTarget) -> pa.Schema:
     """The schema of the target's change tables."""
     meta = [(TS, pa.int64()), (PUT, pa.bool_()), (SERIES, pa.int32()), (RANK, pa.int64())]
     events = [(UPDATE, pa.bool_())] if target.events else []
-    return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns)), *events])
+    places = [(OF, pa.int32()), (AT, pa.int64())] if target.befores else []
+    values = ((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns))
+    return pa.schema([*meta, *values, *events, *places])
 
 
 def value_schema(target: LoadTarget) -> pa.Schema:
@@ -72,6 +77,10 @@ class Origin:
     def of(piece: FileSlice, ordinal: int, count: int) -> Origin:
         """`count` rows of a slice, from the one that is number `ordinal` in it."""
         return Origin(np.full(count, piece.series), np.arange(count) + piece.position + ordinal)
+
+    def columns(self, rows: Ints) -> list[pa.Array]:
+        """``of`` and ``at`` of `rows` of the block."""
+        return [pa.array(self.series[rows].astype(np.int32)), pa.array(self.places[rows])]
 
 
 def arrow_type(column: Column) -> pa.DataType:

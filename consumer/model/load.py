@@ -125,7 +125,8 @@ class LoadTarget:
     """Each change is decoded as it was, not only what it leaves: it has a commit-ts, all values also of a row that is
     gone, and says whether it is of an UPDATE."""
     befores: bool = False
-    """Of such changes: what an UPDATE found comes too, as a row that is gone, where its key has not changed either."""
+    """Of such changes: what an UPDATE found comes too, as a row that is gone, where its key has not changed either; and
+    where each change stands."""
 
     @property
     def table(self) -> TableName:

@@ -14,10 +14,10 @@ from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
+from consumer.source.columns import COMMIT_TS
 from consumer.source.output import shares
 from consumer.source.planning import Plan, options_of, planned
 from consumer.source.reading import Share
-from consumer.source.shape import COMMIT_TS
 
 _GO_ON = "everything before it was read: start the query again with its checkpoint, and it goes on from there"
 

@@ -14,6 +14,7 @@ from consumer.config.rules import TableModeRule
 from consumer.config.sentences import nearest, one_of
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
+from consumer.source.columns import META_COLUMNS, PLACE_COLUMNS
 
 _CHANGEFEED = {
     "tz": "tz",
@@ -33,7 +34,7 @@ _OWN = (
 )  # fmt: skip
 OPTIONS = (*_OWN, *_CHANGEFEED)
 """All names of options."""
-_EACH_CHANGE = ["*.* = append"]
+_EACH_CHANGE = (TableModeRule(tables=("*.*",), mode="append"),)
 _SHARE = 64 << 20
 _LISTS = ("accept_gap_in", "never_split")
 
@@ -65,6 +66,13 @@ class Asked:
     trigger_bytes: int
     where: str = ""
     """An expression: only changes that it is TRUE of, by the values that they found or left."""
+    lines: bool = False
+    """Whether each change says its file and its line."""
+
+    @property
+    def meta(self) -> frozenset[str]:
+        """The names that columns of changes have beside those of a table."""
+        return META_COLUMNS | PLACE_COLUMNS if self.lines else META_COLUMNS
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Asked:
@@ -101,10 +109,8 @@ def story(settings: Settings, table: str, first: int, last: int | None, where: s
     """All changes of a table by the settings of a command, with what they found. Raises BadConfig."""
     if last is not None and last <= first:
         raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
-    plain = {"routes": (), "columns": (), "table_modes": (TableModeRule(tables=("*.*",), mode="append"),)}
-    return Asked(
-        settings.model_copy(update=plain), table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where
-    )
+    own = _of_upstream(settings, Mode.CHANGES)
+    return Asked(own, table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where, True)
 
 
 def _key(name: str) -> str:
@@ -133,20 +139,25 @@ def _check_names(options: Mapping[str, str]) -> None:
 
 
 def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
-    """Those of a run that would read the same storage. What the file says of a target's names is left out."""
+    """Those of a run that would read the same storage."""
     flags: dict[str, object] = {field: options[name] for name, field in _CHANGEFEED.items() if options.get(name)}
     flags |= {field: str(flags[field]).split(",") for field in _LISTS if field in flags}
     flags["upstream_uri"] = options["path"]
     if options.get("tables"):
         flags["tables"] = options["tables"].split(",")
     env = {name: text for name, text in os.environ.items() if not name.startswith("STORAGE_CONSUMER_")}
-    flags |= {"routes": (), "columns": (), "table_modes": _EACH_CHANGE if mode is Mode.CHANGES else ()}
-    settings = load(flags, env, options.get("config")).settings
+    settings = _of_upstream(load(flags, env, options.get("config")).settings, mode)
     if options.get("tables") and options.get("columns"):
         raise BadConfig("columns is for one table", hint="give it with table, or select in _row")
     if options.get("before") and (options.get("tables") or mode is Mode.STATE):
         raise BadConfig("before is for the changes of one table", hint="leave it out")
     return settings
+
+
+def _of_upstream(settings: Settings, mode: Mode) -> Settings:
+    """Without what they say of a target's names and columns."""
+    each = _EACH_CHANGE if mode is Mode.CHANGES else ()
+    return settings.model_copy(update={"routes": (), "columns": (), "table_modes": each})
 
 
 def _checked(name: str, read: Callable[..., _Read], *arguments: object) -> _Read:

@@ -25,11 +25,12 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO, ms_to_tso
+from consumer.source.columns import BEFORE, TABLE
 from consumer.source.cutting import cut
 from consumer.source.options import Mode
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Share
-from consumer.source.shape import BEFORE, META_COLUMNS, TABLE, changes_schema, several_schema, values_schema
+from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -44,8 +45,8 @@ def schema_of(plan: Plan) -> pa.Schema:
     columns = [table.target.columns[at] for at in _places(table, plan.asked.columns)]
     if not changes:
         return values_schema(columns)
-    found = changes_schema(columns)
-    return found.append(pa.field(BEFORE, pa.struct(list(values_schema(columns))))) if plan.asked.before else found
+    before = [pa.field(BEFORE, pa.struct(list(values_schema(columns))))] if plan.asked.before else []
+    return pa.schema([*changes_schema(columns), *before, *(PLACES if plan.asked.lines else ())])
 
 
 def narrowed(plan: Plan, schema: StructType) -> Plan:
@@ -90,7 +91,7 @@ def packed(found: Iterable[Share], size: int) -> Iterator[tuple[Share, ...]]:
 
 def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
     asked, together = plan.asked, not plan.asked.table
-    meta = META_COLUMNS if asked.mode is Mode.CHANGES else frozenset[str]()
+    meta = asked.meta if asked.mode is Mode.CHANGES else frozenset[str]()
     own = [] if together else [name for name in plan.fields if name not in meta]
     wanted = _places(table, own) if together or own else ()
     before = BEFORE in plan.fields and not together

@@ -30,7 +30,6 @@ from consumer.ports import RangeReader, StorageReader
 from consumer.sink.columnar.table import handle_key
 from consumer.source.followed import followed
 from consumer.source.options import Asked, Mode
-from consumer.source.shape import META_COLUMNS
 from consumer.verify.eras import TableHistory
 
 
@@ -213,7 +212,8 @@ class _Tables:
         columns = rules.selected(name, stored)
         if any(column.is_pk for column in stored if column not in columns):
             columns = tuple(replace(column, is_pk=False) for column in columns)
-        taken = META_COLUMNS & same_names(column.name for column in columns) if self.asked.mode is Mode.CHANGES else ()
+        meta = self.asked.meta if self.asked.mode is Mode.CHANGES else frozenset[str]()
+        taken = meta & same_names(column.name for column in columns)
         if taken:
             raise CannotBeExact(
                 f"its column {min(taken)} has the name of one that the changes have",

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from consumer.changes.conditions import compiled
-from consumer.changes.folding import decode_files, decode_folded, decoded, each_change, net_changes
+from consumer.changes.folding import decode_files, decode_folded, decoded, decoder_for, each_change, net_changes
 from consumer.changes.identity import row_codes
 from consumer.changes.keyed import fold_keyed
 from consumer.changes.table_modes import added, folded
-from consumer.codec.change_table import META, PUT, TS, UPDATE, Ints, change_schema
+from consumer.codec.change_table import AT, META, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
 from consumer.model.check import Era
 from consumer.model.columns import Column
-from consumer.model.load import FileStat, LoadTarget
+from consumer.model.load import FileStat, LoadTarget, LoadTask
 from consumer.model.table_modes import OP, VERSION
 from consumer.model.times import LOGICAL_BITS
 from consumer.ports import RangeReader
+from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
-from consumer.source.shape import BEFORE, changes_schema, several_schema, values_schema
+from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
 from consumer.verify.comparison import as_now
 
@@ -56,11 +58,17 @@ class Share:
 def batches(shares: Iterable[Share], reader: RangeReader) -> Iterator[pa.RecordBatch]:
     """Raises what the files are refused for, with its hint."""
     for share in shares:
-        try:
-            table = _state(share, reader) if share.bounds is None else _changes(share, share.eras[0], reader)
-        except Exception as error:
-            raise told(of_table(error, share.target.table, share.target.load.shaping)) from error
+        with _as_told(share):
+            table = _state(share, reader) if share.bounds is None else _changes(share, reader)
         yield from table.select(share.fields).to_batches(max_chunksize=_BATCH_ROWS)
+
+
+@contextmanager
+def _as_told(share: Share) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise told(of_table(error, share.target.table, share.target.load.shaping)) from error
 
 
 def told(error: ConsumerError) -> ConsumerError:
@@ -71,39 +79,98 @@ def told(error: ConsumerError) -> ConsumerError:
     return from_dict(body)
 
 
-def _changes(share: Share, era: Era, reader: RangeReader) -> pa.Table:
-    task, target = era.task, share.target
-    every = (_every_keyed if target.key else _every_keyless)(share, era, reader)
-    rows = folded(every, task, task.source.key) if target.key else every
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a share, each once: `rows` are they, `now` the values that they left, in the columns of the
+    share's target. What each found is the row of `then` with the number in `found`, -1 where it found none, or the
+    files do not tell it. `chosen` are those that the share's expression is TRUE of."""
+
+    rows: pa.Table
+    now: pa.Table
+    then: pa.Table
+    found: Ints
+    chosen: Flags
+
+    @property
+    def came(self) -> Flags:
+        """Which of them found nothing there."""
+        return _came(self.rows)
+
+
+def changes_of(share: Share, reader: RangeReader) -> Changes:
+    """Of a share that has `before`. Raises as `batches`."""
+    with _as_told(share):
+        every, _ = _every(share, reader)
+        return _with_found(every, _each(every, share), share)
+
+
+def _changes(share: Share, reader: RangeReader) -> pa.Table:
+    every, stats = _every(share, reader)
+    rows = _each(every, share)
+    if not share.before:
+        return _given(as_now(rows, share.eras[0], share.target), share, _head(rows, share))
+    changes = _with_found(every, rows, share)
+    given = _given(changes.now, share, _head(rows, share))
+    given = given.append_column(BEFORE, _struct(changes.then, changes.found, share))
+    if share.where:
+        chosen = pa.array(changes.chosen)
+        given, rows = given.filter(chosen), rows.filter(chosen)
+    if FILE in share.fields:
+        for field, values in zip(PLACES, places(rows, share.eras[0].task, stats, reader), strict=True):
+            given = given.append_column(field, values)
+    return given
+
+
+def _every(share: Share, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]:
+    """All that the files say, and what reading each slice found."""
+    return (_every_keyed if share.target.key else _every_keyless)(share, share.eras[0], reader)
+
+
+def _each(every: pa.Table, share: Share) -> pa.Table:
+    """Each change once."""
+    era = share.eras[0]
+    rows = folded(every, era.task, era.task.source.key) if share.target.key else every
     if rows.num_rows:
         _check_known([era], share)
+    return rows
+
+
+def _head(rows: pa.Table, share: Share) -> list[pa.Array | pa.ChunkedArray]:
+    task = share.eras[0].task
     assert task.mode_load is not None
     meta = dict(zip(task.mode_load.mode.usual, added(rows, task), strict=True))
     moments = pa.array((rows.column(TS).to_numpy() >> LOGICAL_BITS) * 1000)
-    head = [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION]]
-    now = as_now(rows, era, target)
-    given = _given(now, share, head)
-    if not share.before:
-        return given
-    found, then = _before(every, rows, task.source.key), as_now(every, era, target)
-    given = given.append_column(BEFORE, _struct(then, found, share))
-    if not share.where:
-        return given
-    condition = compiled(share.where, target.columns, clock=task.dialect.clock)
-    held = condition.holds(then)[found] & (found >= 0)
-    return given.filter(pa.array(condition.holds(now) | held))
+    return [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION]]
+
+
+def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:
+    (era,), target = share.eras, share.target
+    found = _before(every, rows, era.task.source.key)
+    now, then = as_now(rows, era, target), as_now(every, era, target)
+    chosen = np.ones(rows.num_rows, np.bool_)
+    if share.where:
+        condition = compiled(share.where, target.columns, clock=era.task.dialect.clock)
+        chosen = condition.holds(now) | (condition.holds(then)[found] & (found >= 0))
+    return Changes(rows, now, then, found, chosen)
 
 
 def _before(every: pa.Table, rows: pa.Table, key: Sequence[int]) -> Ints:
-    """For each of the changes `rows` which of `every` row that is gone it found, -1 for none."""
+    """For each of the changes `rows` which of `every` row that is gone it found, -1 for none. Of a table with no key
+    both are the same, and a change is a row that came or one that went."""
+    if not key:
+        return np.where(rows.column(PUT).to_numpy(), -1, np.arange(rows.num_rows))
     gone = np.flatnonzero(~every.column(PUT).to_numpy())
     names = [*(f"c{at}" for at in key), TS]
     both = [pa.chunked_array([*rows.column(n).chunks, *every.column(n).take(pa.array(gone)).chunks]) for n in names]
     codes, count = row_codes(both)
     place = np.full(count, -1)
     place[codes[rows.num_rows :]] = gone
-    came = rows.column(PUT).to_numpy() & ~rows.column(UPDATE).to_numpy()
-    return np.where(came, -1, place[codes[: rows.num_rows]])
+    return np.where(_came(rows), -1, place[codes[: rows.num_rows]])
+
+
+def _came(rows: pa.Table) -> Flags:
+    came: Flags = rows.column(PUT).to_numpy() & ~rows.column(UPDATE).to_numpy()
+    return came
 
 
 def _struct(values: pa.Table, at: Ints, share: Share) -> pa.ChunkedArray:
@@ -115,20 +182,70 @@ def _struct(values: pa.Table, at: Ints, share: Share) -> pa.ChunkedArray:
     return pa.chunked_array([pa.StructArray.from_arrays(arrays, fields=fields, mask=none)])
 
 
-def _every_keyed(share: Share, era: Era, reader: RangeReader) -> pa.Table:
+def _every_keyed(share: Share, era: Era, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]:
     task, stats = era.task, list[FileStat]()
     tables = [change_schema(task.source).empty_table(), *decoded(reader, task.slices, task, stats)]
     for stat in stats:
         _check_order(stat, share, era)
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables), stats
 
 
-def _every_keyless(share: Share, era: Era, reader: RangeReader) -> pa.Table:
+def _every_keyless(share: Share, era: Era, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]:
     """Each once. An UPDATE is a delete and then a put: some releases write it so."""
-    task = replace(era.task, target=replace(era.task.target, events=False, befores=False), mode_load=None)
-    files, _ = decode_files(task, reader)
-    rows = each_change(files, task)
-    return rows.append_column(UPDATE, pa.array(np.zeros(rows.num_rows, np.bool_)))
+    task = replace(era.task, target=replace(era.task.target, events=False), mode_load=None)
+    written, stats = decode_files(task, reader)
+    own = [AT, OF] if task.target.befores else []
+    rows = each_change([(series, place, changes.drop_columns(own)) for series, place, changes in written], task)
+    if own and rows.num_rows:
+        every = pa.concat_tables([changes for _, _, changes in written])
+        rows = pa.table(
+            [*rows.columns, *every.select(own).take(_copies(rows, every)).columns], [*rows.column_names, *own]
+        )
+    return rows.append_column(UPDATE, pa.array(np.zeros(rows.num_rows, np.bool_))), stats
+
+
+def _copies(rows: pa.Table, every: pa.Table) -> pa.Array:
+    """For each of `rows` one of `every` row that is equal: another one for each copy."""
+    both = [pa.chunked_array([*rows.column(n).chunks, *every.column(n).chunks]) for n in rows.column_names]
+    codes, _ = row_codes(both)
+    order = np.argsort(codes, kind="stable")
+    place = np.empty(len(codes), np.int64)
+    place[order] = np.arange(len(codes))
+    own = codes[: rows.num_rows]
+    # Within equal ones `rows` come first, in their order, and then those of `every`.
+    copies = np.bincount(own, minlength=int(codes.max()) + 1)[own]
+    found: Ints = order[place[: rows.num_rows] + copies] - rows.num_rows
+    return pa.array(found)
+
+
+def places(rows: pa.Table, task: LoadTask, stats: Sequence[FileStat], reader: RangeReader) -> tuple[pa.Array, pa.Array]:
+    """The file and the line of each of `rows`. A file is read up to its first slice of the task for that."""
+    of, at = rows.column(OF).to_numpy(), rows.column(AT).to_numpy()
+    number = np.zeros(rows.num_rows, np.int64)
+    for series in np.unique(of):
+        own = np.array([n for n, piece in enumerate(task.slices) if piece.series == series])
+        own = own[np.argsort([task.slices[n].position for n in own])]
+        begins = [task.slices[n].position for n in own]
+        number[of == series] = own[np.searchsorted(begins, at[of == series], side="right") - 1]
+    lines = _first_lines(np.unique(number).tolist(), task, stats, reader)
+    first = np.array([lines.get(n, 0) - piece.position for n, piece in enumerate(task.slices)])
+    paths = pa.array([piece.path for piece in task.slices], pa.string())
+    return paths.take(pa.array(number)), pa.array(at + first[number])
+
+
+def _first_lines(
+    numbers: Sequence[int], task: LoadTask, stats: Sequence[FileStat], reader: RangeReader
+) -> dict[int, int]:
+    """The line at which each of these slices begins: behind those that the task has read of the slices before it."""
+    found: dict[int, int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    files = {task.slices[number].path for number in numbers}
+    for number, (piece, stat) in enumerate(zip(task.slices, stats, strict=True)):
+        if piece.path in files:
+            begin = ends.get((piece.path, piece.offset)) or decoder_for(reader, piece, task).line_at(piece.offset)
+            ends[piece.path, piece.offset + piece.length] = begin + stat.rows
+            found[number] = begin
+    return found
 
 
 def _check_order(stat: FileStat, share: Share, era: Era) -> None:

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from consumer.codec.typed import typed_type
 from consumer.model.columns import Column
+from consumer.source.columns import COMMIT_TIME, COMMIT_TS, FILE, LINE, OP, ROW, TABLE, VERSION
 
-OP, COMMIT_TS, COMMIT_TIME, VERSION, BEFORE = "_op", "_commit_ts", "_commit_time", "_version", "_before"
-TABLE, ROW = "_table", "_row"
-META_COLUMNS = frozenset({OP, COMMIT_TS, COMMIT_TIME, VERSION, BEFORE})
+PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()))
 _META = (
     (OP, pa.string()),
     (COMMIT_TS, pa.int64()),

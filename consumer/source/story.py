@@ -12,12 +12,12 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig, TableMissing
 from consumer.model.columns import Column
 from consumer.model.names import literal, quote
+from consumer.source.columns import COMMIT_TS, OP
 from consumer.source.json_rows import NUMBERS
 from consumer.source.options import story
 from consumer.source.output import schema_of, shares
 from consumer.source.planning import Plan, plan
 from consumer.source.reading import batches
-from consumer.source.shape import COMMIT_TS, OP
 
 
 def told(

@@ -46,6 +46,28 @@ def test_every_change_once_in_order(consumer: CommandLine) -> None:
     assert (left.code, json.loads(last)["changes"]) == (0, len(found))
 
 
+def stands(storage: Path, change: dict[str, Any]) -> None:
+    """At its line is a change of the same row, kind and time."""
+    line = (storage / change["_file"]).read_bytes().split(b"\r\n")[change["_line"] - 1]
+    event = json.loads(line)
+    assert (event["_tidb"]["commitTs"], OPS[event["type"]]) == (change["_commit_ts"], change["_op"])
+    assert [int(row["id"]) for row in event["data"]] == [change["id"]]
+
+
+@pytest.mark.parametrize("bytes_of_a_slice", [0, 700])
+def test_each_change_says_its_file_and_line(
+    consumer: CommandLine, monkeypatch: pytest.MonkeyPatch, bytes_of_a_slice: int
+) -> None:
+    """Of files that are read in slices, and in several shares, too."""
+    if bytes_of_a_slice:
+        monkeypatch.setattr("consumer.pipeline.version_consumer.SLICE_BYTES", bytes_of_a_slice)
+        monkeypatch.setattr("consumer.source.options._SHARE", 1)
+    found = shown(consumer.run("changes", "--table", "du.t", "--format", "jsonl").out.splitlines())
+    for change in found:
+        stands(consumer.storage, change)
+    assert len({(change["_file"], change["_line"]) for change in found}) == len(found) == len(expected())
+
+
 @pytest.mark.parametrize("row", [1, 2, 9])
 def test_the_story_of_a_row(consumer: CommandLine, row: int) -> None:
     lines = consumer.run("changes", "--table", "du.t", "--key", str(row), "--format", "jsonl").out.splitlines()
@@ -62,10 +84,10 @@ def test_a_range_and_an_expression(consumer: CommandLine) -> None:
     first, last = every[3][0], every[-3][0]
     words = ("--from-ts", str(first), "--to-ts", str(last), "--where", "id in (1, 2) or v = 9", "--format", "csv")
     lines = consumer.run("changes", "--table", "du.t", *words).out.splitlines()
-    assert lines[0] == "_commit_time,_op,_commit_ts,id,v,u,w"
+    assert lines[0] == "_commit_time,_op,_commit_ts,_file,_line,id,v,u,w"
     wanted = [x for x in every if first < x[0] <= last and (x[2] in (1, 2) or x[3] == 9)]
     cells = [line.split(",") for line in lines[1:]]
-    found = {(int(ts), op, int(key), int(v) if v else None) for _, op, ts, key, v, *_ in cells}
+    found = {(int(ts), op, int(key), int(v) if v else None) for _, op, ts, _, _, key, v, *_ in cells}
     assert set(wanted) <= found
     # An update away from what the expression asks for is among them, by what it found.
     rest = found - set(wanted)
@@ -74,9 +96,10 @@ def test_a_range_and_an_expression(consumer: CommandLine) -> None:
 
 def test_a_person_reads_what_changed(consumer: CommandLine) -> None:
     lines = consumer.run("changes", "--table", "du.t", "--key", "6").out.splitlines()
+    folder = "du/t/470611618363867136/2026-11-21"
     assert lines == [
-        "2026-11-21T06:00:57.958Z  I  id=6, v=6, u=6, w=1",
-        "2026-11-21T06:00:57.986Z  U  v: 6 -> 66  (id=6, u=6, w=1)",
+        f"2026-11-21T06:00:57.958Z  I  id=6, v=6, u=6, w=1  {folder}/CDC00000000000000000004.json:11",
+        f"2026-11-21T06:00:57.986Z  U  v: 6 -> 66  (id=6, u=6, w=1)  {folder}/CDC00000000000000000004.json:12",
         "2 changes of du.t up to 2026-11-21T06:01:21.857Z",
     ]
 

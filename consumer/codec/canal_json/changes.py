@@ -60,7 +60,8 @@ class ChangeBuilder:
         if at.size:
             columns = _interleaved(columns, at, old)
         events = [pa.array(np.insert(rows.update[kept], at, True))] if self._target.events else []
-        return pa.Table.from_arrays([*meta, *columns, *events], schema=self._schema)
+        places = origin.columns(np.insert(kept, at, kept[at])) if self._target.befores else []
+        return pa.Table.from_arrays([*meta, *columns, *events, *places], schema=self._schema)
 
     def images(self, rows: CanalRows, which: Flags, needed: Sequence[int], lines: RowLines) -> pa.Table:
         """The rows `which` themselves, of DELETEs what they were. Raises CorruptFile, and CannotBeExact where one of

@@ -49,7 +49,8 @@ class CsvChangeBuilder:
         if (found := first_null(columns, required(self._target, layout.columns.values()), whole)) is not None:
             raise records.place.null(found[0], records.number(int(kept[found[1]])))
         events = [pa.array(rows.update[kept])] if self._target.events else []
-        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events], schema=self._schema)
+        places = origin.columns(kept) if self._target.befores else []
+        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events, *places], schema=self._schema)
 
     def images(
         self, rows: CsvRows, which: Flags, needed: Sequence[int], layout: RowLayout, records: RecordLookup
