@@ -534,6 +534,20 @@ class ChangesResult(Result):
     """The moment up to which all of them were."""
 
 
+class UndoResult(Result):
+    """undo"""
+
+    table: Table
+    from_ts: Count
+    """Changes after it,"""
+    to_ts: Count
+    """up to this one, are taken back."""
+    rows: Count
+    """Those that the statements take back."""
+    left_out: Mapping[str, Count] = {}
+    """By reason, how many rows are not taken back."""
+
+
 class CheckedLine(Model):
     """One thing that was looked at."""
 
@@ -584,6 +598,7 @@ RESULTS = (
     RetryResult,
     InspectResult,
     ChangesResult,
+    UndoResult,
     CheckResult,
     SkipDdlResult,
     ForgetResult,

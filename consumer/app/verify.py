@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +14,6 @@ from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
-from consumer.model.process import put_in_place
 from consumer.model.progress import Progress
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
@@ -27,10 +24,6 @@ from consumer.target import Sink
 
 if TYPE_CHECKING:
     from consumer.verify.mend import Mender
-
-_HEAD = b"""-- These statements make the rows of the target what they must be. Run them once, while no consumer
--- of this name runs, with a client that stops at the first error (mysql without --force, duckdb with -bail).
-"""
 
 
 def verify(
@@ -100,23 +93,11 @@ def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[P
 
 @contextmanager
 def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Mender | None]:
-    """The file of statements gets its name when it is complete."""
-    from consumer.verify.mend import Repair, RepairFile, writing
+    from consumer.verify.mend import RUN_THEM, Repair, RepairFile, new_file
 
     if not repairing.sql:
         yield Repair(sink, options.files.dialect) if repairing.write else None
         return
-    begun = f"{repairing.sql}.part"
-    with writing(repairing.sql):
-        if os.path.isdir(repairing.sql):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        file = open(begun, "wb")  # noqa: SIM115 - what is raised while it is open is not all of this file
-    try:
-        with file:
-            file.write(_HEAD)
-            yield RepairFile(sink, file, repairing.sql)
-            with writing(repairing.sql):
-                put_in_place(file, repairing.sql)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(begun)
+    with new_file(repairing.sql) as file:
+        file.write(f"-- These statements make the rows of the target what they must be.\n{RUN_THEM}".encode())
+        yield RepairFile(sink, file, repairing.sql)

@@ -17,6 +17,7 @@ from consumer.cli.inspect import inspect
 from consumer.cli.plan import plan
 from consumer.cli.session import print_json
 from consumer.cli.status import status
+from consumer.cli.undo import undo
 from consumer.cli.verify import verify
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, given_by
@@ -24,8 +25,8 @@ from consumer.errors import BadConfig
 from consumer.results import Failure
 
 COMMANDS: tuple[Command, ...] = (
-    run, once, backfill, load_export, replay, plan, status, verify, inspect, check, changes, retry, resync, skip_ddl,
-    forget,
+    run, once, backfill, load_export, replay, plan, status, verify, inspect, check, changes, undo, retry, resync,
+    skip_ddl, forget,
 )  # fmt: skip
 
 _EPILOG = (

@@ -251,7 +251,9 @@ class TableVersionConsumer:
                 hint="leave the table out of the route, or out of the filters and masks",
                 table=str(target.table),
             )
-        if (mode := self.rules.naming.mode(target.table)) is not None and mode.keeps_ended:
+        rules = target.load.shaping
+        is_read = target.load.purpose is Purpose.COMPARE and not (rules.events or rules.where)
+        if (mode := self.rules.naming.mode(target.table)) is not None and mode.keeps_ended and not is_read:
             raise CannotBeExact(
                 f"it has the table mode {mode}, and filters or masks, which are for mirrors only",
                 hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",

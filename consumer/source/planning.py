@@ -21,6 +21,7 @@ from consumer.model.progress import Progress, ProgressChange
 from consumer.model.times import zone_of
 from consumer.pipeline.opening import assembly_of
 from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
 from consumer.plan.date_order import check_dates
 from consumer.plan.options import RoundOptions
 from consumer.plan.starting import check_moment
@@ -45,13 +46,14 @@ class TablePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A read of tables as of the moment `end`, by the statements and files of one listing. `fields` are the columns
-    that are given."""
+    """A read of tables as of the moment `end`, by the statements and files of one listing, of which `catalog` describes
+    the tables. `fields` are the columns that are given."""
 
     asked: Asked
     end: int
     tables: tuple[TablePlan, ...]
     reader: RangeReader
+    catalog: Catalog
     fields: tuple[str, ...] = ()
 
 
@@ -86,7 +88,7 @@ def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int) -> 
     first = ProgressChange(applied_ts=asked.first, start_ts=asked.first)
     progress = Progress().after(first) if asked.first else Progress()
     found = _Tables(asked, reader, assembly_of(reader, listing, progress, options), progress, options, end)
-    return Plan(asked, end, tuple(found.plans()), reader.range_reader())
+    return Plan(asked, end, tuple(found.plans()), reader.range_reader(), found.assembly.catalog)
 
 
 def _is_called(text: str, name: TableName) -> bool:
@@ -220,8 +222,14 @@ class _Tables:
                 hint="read its state",
                 table=str(name),
             )
-        key = handle_key(columns, shape.unique_keys(columns))
-        load = TableLoad(name, purpose=Purpose.COMPARE, shaping=rules.shaping_of(name))
+        key, shaping = handle_key(columns, shape.unique_keys(columns)), rules.shaping_of(name)
+        if self.asked.mode is Mode.CHANGES and shaping is not None and (shaping.events or shaping.where):
+            raise CannotBeExact(
+                "filters are for its changes or rows, and its changes are read as upstream made them",
+                hint="leave it out of [[consumer.rows]] and [[consumer.event-filters]]",
+                table=str(name),
+            )
+        load = TableLoad(name, purpose=Purpose.COMPARE, shaping=shaping)
         return LoadTarget(load, columns, tuple(column.name for column in columns), key)
 
     def _bounds(self, table: Incarnation, eras: Sequence[Era]) -> dict[str, tuple[int, int]]:

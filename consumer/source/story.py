@@ -24,7 +24,16 @@ def told(
     settings: Settings, table: str, key: Sequence[str], where: str, first: int, last: int | None
 ) -> tuple[Plan, Iterator[pa.Table]]:
     """The plan, and the changes in the order of their commit-ts, those of a transaction with the rows that went first.
-    `key`: the values of a row's key, () for all rows. Raises BadConfig, and what `once` would stop the table for."""
+    Raises as `planned`."""
+    found = planned(settings, table, key, where, first, last)
+    return found, _in_order(found)
+
+
+def planned(
+    settings: Settings, table: str, key: Sequence[str], where: str, first: int, last: int | None = None
+) -> Plan:
+    """The plan of the changes of a table. `key`: the values of a row's key, () for all rows. Raises BadConfig, and what
+    `once` would stop the table for."""
     try:
         found = plan(story(settings, table, first, last, where))
     except TableMissing as missing:
@@ -41,8 +50,7 @@ def told(
     except ValueError as problem:
         raise BadConfig(f"{'--where' if where else '--key'} is refused: {problem}") from None
     found = replace(found, asked=replace(found.asked, where=text))
-    found = replace(found, fields=tuple(schema_of(found).names))
-    return found, _in_order(found)
+    return replace(found, fields=tuple(schema_of(found).names))
 
 
 def _in_order(found: Plan) -> Iterator[pa.Table]:

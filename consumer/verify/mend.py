@@ -3,10 +3,12 @@ written by the loads' own writer, or as statements to a file for a person to run
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import IO, Protocol
@@ -22,6 +24,7 @@ from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Purpose, Receipt
 from consumer.model.names import same_name, same_names
 from consumer.model.patience import WRITE_SECONDS
+from consumer.model.process import put_in_place
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.rules import hidden
 from consumer.model.steps import Window
@@ -31,6 +34,10 @@ from consumer.spark import quarantine
 from consumer.spark.failures import cannot_be_written
 from consumer.target import Comparer, Sink, WriteSession
 from consumer.verify.compare import ANEW, DELETE, INSERT, PUTS, UPDATE
+
+RUN_THEM = """-- Run them once, while no consumer of this name runs, with a client that stops at the first error (mysql
+-- without --force, duckdb with -bail).
+"""
 
 
 class Spool:
@@ -135,16 +142,25 @@ class Differing:
         return self._parts[kind, group]
 
     def _changes(self, rows: pa.Table, target: LoadTarget, put: bool) -> pa.Table:
-        schema = change_schema(target)
-        pairs = zip((0, put, 0, 0), schema.types[:META], strict=True)
-        marks = (pa.repeat(pa.scalar(value, kind), rows.num_rows) for value, kind in pairs)
-        return pa.table([*marks, *self._values(rows, target)], schema=schema)
+        return as_changes(rows, self._task.target, target, put)
 
     def _values(self, rows: pa.Table, target: LoadTarget) -> list[pa.ChunkedArray]:
-        places = {column.name: position for position, column in enumerate(self._task.target.columns)}
-        kinds = change_schema(target).types[META:]
-        pairs = zip(target.columns, kinds, strict=True)
-        return [rows.column(f"c{places[column.name]}").cast(kind) for column, kind in pairs]
+        return _values(rows, self._task.target, target)
+
+
+def as_changes(rows: pa.Table, source: LoadTarget, target: LoadTarget, put: bool) -> pa.Table:
+    """`rows`, with the columns of `source`, as changes of a target that can have others, and in another order."""
+    schema = change_schema(target)
+    pairs = zip((0, put, 0, 0), schema.types[:META], strict=True)
+    marks = (pa.repeat(pa.scalar(value, kind), rows.num_rows) for value, kind in pairs)
+    return pa.table([*marks, *_values(rows, source, target)], schema=schema)
+
+
+def _values(rows: pa.Table, source: LoadTarget, target: LoadTarget) -> list[pa.ChunkedArray]:
+    places = {column.name: position for position, column in enumerate(source.columns)}
+    kinds = change_schema(target).types[META:]
+    pairs = zip(target.columns, kinds, strict=True)
+    return [rows.column(f"c{places[column.name]}").cast(kind) for column, kind in pairs]
 
 
 class Mender(Protocol):
@@ -227,6 +243,24 @@ class RepairFile:
         for part in rows.copies(targets[0]):
             self.file.writelines(script.copies(targets[0], part))
         self.file.write(script.end())
+
+
+@contextmanager
+def new_file(name: str) -> Iterator[IO[bytes]]:
+    """A file that gets its name when it is complete. Raises BadConfig."""
+    begun = f"{name}.part"
+    with writing(name):
+        if os.path.isdir(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        file = open(begun, "wb")  # noqa: SIM115 - what is raised while it is open is not all of this file
+    try:
+        with file:
+            yield file
+            with writing(name):
+                put_in_place(file, name)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(begun)
 
 
 @contextmanager

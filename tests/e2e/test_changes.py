@@ -132,3 +132,19 @@ def test_a_damaged_file_ends_it_by_name(consumer: CommandLine) -> None:
 def test_from_python(consumer: CommandLine) -> None:
     found = api.changes("du.t", [6], upstream_uri=f"file://{consumer.storage}?protocol=canal-json", tz="UTC")
     assert [change["v"] for batch in found for change in batch.to_pylist()] == [6, 66]
+
+
+def test_masked_columns_stay_masked_and_filters_are_refused(consumer: CommandLine, tmp_path: Path) -> None:
+    """Also for the expression that chooses changes."""
+    masks = tmp_path / "masks.toml"
+    masks.write_text('[[consumer.masks]]\ntables = ["du.*"]\ncolumns = ["v"]\nmask = "null"\n')
+    lines = consumer.run("changes", "--table", "du.t", "--format", "jsonl", "--config", str(masks)).out.splitlines()
+    found = shown(lines)
+    assert [(row["_commit_ts"], row["_op"], row["id"]) for row in found] == [row[:3] for row in expected()]
+    assert {row["v"] for row in found} | {row["_before"]["v"] for row in found if row["_before"]} == {None}
+    assert (
+        consumer.run("changes", "--table", "du.t", "--where", "v = 66", "--config", str(masks)).out[:9] == "0 changes"
+    )
+    masks.write_text('[[consumer.rows]]\ntables = ["du.*"]\nwhere = "id > 1"\n')
+    left = consumer.run("changes", "--table", "du.t", "--config", str(masks))
+    assert (left.code, "filters are for its changes" in left.err) == (3, True)

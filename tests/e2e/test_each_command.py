@@ -23,6 +23,7 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("once", 0, "", ()),
     ("status", 0, "", ("--check",)),
     ("verify", 0, "", ("--master", "local[2]")),
+    ("undo", 0, "", ("--table", "du.t", "--from-ts", "2026-11-21T06:01:21.800Z")),
     ("resync", 0, "", ("--table", "du.t", "--master", "local[2]")),
     ("skip-ddl", 2, "pending", ("--table", "du.t", "--version", "7")),
     ("retry", 0, "", ("--table", "du.t")),

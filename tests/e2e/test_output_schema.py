@@ -60,6 +60,8 @@ def test_every_command_prints_what_the_schema_says(cli: CommandLine) -> None:
     inspected = ["--upstream-uri", f"file://{cli.storage}", "--time-range", "--json"]
     checked(cli.raw("inspect", *inspected), "InspectResult")
     assert checked(cli.run("changes", "--table", "du.t", "--json"), "ChangesResult")["changes"] > 10
+    undone = checked(cli.run("undo", "--table", "du.t", "--from-ts", "2026-11-21T06:00:57Z", "--json"), "UndoResult")
+    assert undone["rows"] > 0
     held = checked(cli.run("status", "--json"), "StatusResult")
     assert held["tables_ok"] == 3
     assert held["lag_seconds"] > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,51 +24,10 @@ from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
-from tests.support.scripts import run_on_file, run_on_server
+from tests.support.places import File, Place, Server
 
 Row = Mapping[str, str | None]
 NUMBER, TEXT = Column("n", "INT", length=11), Column("s", "VARCHAR", length=40)
-
-
-class Place(ABC):
-    """A target in which a hand can change rows."""
-
-    uri: str
-
-    @abstractmethod
-    def by_hand(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Rows of the last statement."""
-
-    @abstractmethod
-    def run(self, script: Path) -> None: ...
-
-    def rows(self, columns: str = "*") -> list[tuple[Any, ...]]:
-        return sorted(self.by_hand(f"SELECT {columns} FROM d.t"), key=repr)
-
-
-class Server(Place):
-    def __init__(self, server: SqlServer) -> None:
-        self.server, self.uri = server, server.url()
-
-    def by_hand(self, *statements: str) -> list[tuple[Any, ...]]:
-        return self.server.execute(*statements)
-
-    def run(self, script: Path) -> None:
-        run_on_server(script, self.server)
-
-
-class File(Place):
-    def __init__(self, path: Path) -> None:
-        self.path, self.uri = path, f"duckdb:///{path}"
-
-    def by_hand(self, *statements: str) -> list[tuple[Any, ...]]:
-        with duckdb.connect(str(self.path)) as connection:
-            for statement in statements:
-                found = connection.execute(statement)
-            return found.fetchall()
-
-    def run(self, script: Path) -> None:
-        run_on_file(script, self.path)
 
 
 @pytest.fixture(params=["mariadb", "mysql"])

@@ -7,6 +7,7 @@ import threading
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -97,6 +98,9 @@ def app(monkeypatch: pytest.MonkeyPatch) -> FakeApp:
     story = types.ModuleType("consumer.source.story")
     monkeypatch.setattr(story, "told", fake.changes, raising=False)
     monkeypatch.setitem(sys.modules, "consumer.source.story", story)
+    taken_back = types.ModuleType("consumer.source.undo")
+    monkeypatch.setattr(taken_back, "undo", partial(fake.answer, "undo"), raising=False)
+    monkeypatch.setitem(sys.modules, "consumer.source.undo", taken_back)
     for name in ("STORAGE_CONSUMER_CONFIG", "STORAGE_CONSUMER_UPSTREAM_URI"):
         monkeypatch.delenv(name, raising=False)
     return fake

@@ -31,6 +31,7 @@ from consumer.results import (
     StatusResult,
     TableResult,
     TableStatus,
+    UndoResult,
     Unread,
 )
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
@@ -65,6 +66,7 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "check": CheckResult(lines=(CheckedLine(about="java", verdict="ok", text="17"),)),
         "retry": RetryResult(tables=(), seconds=0.0),
         "changes": ChangesResult(table=ORDERS, changes=0, to_ts=T1),
+        "undo": UndoResult(table=ORDERS, from_ts=1, to_ts=T1, rows=0),
         "inspect": InspectResult(checkpoint_ts=T1, toml="[sink]", command="storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())

@@ -1,0 +1,236 @@
+"""A range of a table's changes taken back: one statement for each row, from the state that the range left it in to the
+one that it was found in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.app.parts import open_ports, other_upstream
+from consumer.changes.identity import first_of_equal, row_codes
+from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.model.check import Era
+from consumer.model.load import LoadTarget, Purpose
+from consumer.model.names import TableName, same_names
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import LoadRows, Window
+from consumer.model.times import time_text
+from consumer.pipeline.context import Ports
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.plan.options import RoundOptions
+from consumer.ports import Observer
+from consumer.results import UndoResult
+from consumer.source.output import shares
+from consumer.source.planning import Plan, TablePlan
+from consumer.source.reading import Changes, changes_of
+from consumer.source.story import planned
+from consumer.target import Sink
+from consumer.verify.mend import RUN_THEM, as_changes
+
+_REASONS = (
+    "it was changed again after the range",
+    "a later statement changed the table's columns or rows",
+    "the files do not have its old values",
+)
+_CHOSEN, _THERE, _FINAL = "chosen", "there", "final"
+
+
+def undo(
+    settings: Settings, observer: Observer, table: TableName, first: int, last: int | None, where: str, file: IO[bytes]
+) -> UndoResult:
+    """Write to `file` the statements that take back what was committed to a table after `first` and up to `last` (None:
+    all that the target has), for rows of which a change fits the expression `where`. Changes nothing. Raises BadConfig,
+    LeaseHeld while a consumer of the name runs, and what the table cannot be taken back for."""
+    options = settings.round_options
+    with open_ports(settings, observer) as ports, ports.sink.still() as progress:
+        _check_progress(settings, ports, progress)
+        plan = planned(settings, str(table), (), where, first)
+        source = plan.tables[0].target
+        _check_table(options, source)
+        place = progress.table(source.table).applied_ts
+        last = min(place, plan.end) if last is None else last
+        if last <= first:
+            raise BadConfig(f"--to-ts ({time_text(last)}) is not after --from-ts ({time_text(first)})")
+        if last > place:
+            raise CheckpointBehind(
+                f"the target has the changes of the table up to {time_text(place)} only",
+                hint="run `once` first, or give an earlier --to-ts",
+                table=str(source.table),
+            )
+        rows = _Rows.of(plan, last)
+        target = _write_target(options, plan, place, ports)
+        file.writelines(_head(rows, source, first, last))
+        file.writelines(_statements(rows, source, target, ports.sink))
+        left_out = {reason: some.num_rows for some, reason in rows.left_out}
+        return UndoResult(table=source.table, from_ts=first, to_ts=last, rows=rows.count, left_out=left_out)
+
+
+def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> None:
+    if progress.is_empty:
+        raise BadConfig(
+            f"nothing was applied under the name {settings.name!r} yet: there is nothing to take back",
+            hint="give the --name that was used",
+        )
+    for note in other_upstream(settings, ports.reader.own, progress):
+        raise BadConfig(note, hint="give the --name, --tz and --upstream-uri of the run that filled the target")
+    if any(record.state is DdlState.INTENT for record in progress.ddls.values()):
+        raise CannotBeExact(
+            "a statement has begun, and whether it has run is not recorded", hint="run `once` first, which finds out"
+        )
+
+
+def _check_table(options: RoundOptions, source: LoadTarget) -> None:
+    """Raises CannotBeExact where the target's rows are not those that the files have."""
+    mode, shaping = options.rules.naming.mode(source.table), options.rules.shaping_of(source.table)
+    if mode is not None:
+        why = f"the target does not have its rows as upstream has them: {mode}"
+    elif shaping is not None:  # planning has refused filters
+        masked = [column.name for column in source.columns if shaping.mask_of(column.name) is not None]
+        why = f"its columns {', '.join(masked)} are masked, and what they had must not be written"
+    elif not source.key:
+        why = "it has no key, so which of its rows a change was of cannot be told"
+    else:
+        return
+    raise CannotBeExact(
+        why, hint="`changes` prints what was done to the table; take it back by hand", table=str(source.table)
+    )
+
+
+def _write_target(options: RoundOptions, plan: Plan, place: int, ports: Ports) -> LoadTarget:
+    """What the statements are for. Raises what the target says."""
+    source = plan.tables[0].target
+    load = LoadRows(source.table, Window(place, place + 1), ())
+    version = TableVersionConsumer(load, plan.catalog, options.files.dialect, options.rules)
+    answer = ports.sink.prepare([version.request((), Purpose.MEND)])[0]
+    if isinstance(answer, ConsumerError):
+        raise answer
+    key = {source.columns[at].name for at in source.key}
+    lost = same_names(column.name for column in answer.columns) - same_names(column.name for column in source.columns)
+    if lost or key != {answer.columns[at].name for at in answer.key}:
+        raise CannotBeExact(
+            "the target's table has other columns, or another key, than the storage has at its end",
+            hint="run `once` first",
+            table=str(source.table),
+        )
+    return answer
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows that the range touched, one each, with the values that they had before it: those that are `gone` since,
+    those that have `changed`, and those that are `new`, of which only the key has values. The rows `left_out` are not
+    taken back, for these reasons."""
+
+    gone: pa.Table
+    changed: pa.Table
+    new: pa.Table
+    left_out: tuple[tuple[pa.Table, str], ...]
+
+    @property
+    def count(self) -> int:
+        return int(self.gone.num_rows + self.changed.num_rows + self.new.num_rows)
+
+    @classmethod
+    def of(cls, plan: Plan, last: int) -> _Rows:
+        """Of all changes behind the plan's beginning, of which those after `last` are not of the range."""
+        (table,) = plan.tables
+        key = [f"c{at}" for at in table.target.key]
+        inside, later = [_schema(table.target).empty_table()], [_schema(table.target).empty_table().select(key)]
+        for share in shares(plan, ()):
+            rows = _found(changes_of(share, plan.reader), table, share.eras[0])
+            of_range = rows.column(TS).to_numpy() <= last
+            inside.append(rows.filter(pa.array(of_range)).cast(inside[0].schema))
+            later.append(rows.filter(pa.array(~of_range)).select(key).cast(later[0].schema))
+        return cls._net(pa.concat_tables(inside), pa.concat_tables(later))
+
+    @classmethod
+    def _net(cls, rows: pa.Table, later: pa.Table) -> _Rows:
+        both = (pa.chunked_array([*rows.column(n).chunks, *later.column(n).chunks]) for n in later.column_names)
+        codes, count = row_codes(list(both))
+        own, again = codes[: rows.num_rows], codes[rows.num_rows :]
+        ts, put, chosen, there, final = (rows.column(n).to_numpy() for n in (TS, PUT, _CHOSEN, _THERE, _FINAL))
+        order = np.lexsort((put, ts, own))  # at one commit-ts a row goes before one comes
+        first, last = order[first_of_equal(own[order])], order[::-1][first_of_equal(own[order[::-1]])][::-1]
+        every = own[first]
+        untold = [_has(again, count)[every], _has(own[~final], count)[every], there[first] < 0]
+        why = np.select(untold, range(len(_REASONS)), default=-1)
+        wanted, before, after = _has(own[chosen], count)[every], there[first] > 0, put[last]
+
+        def taken(which: Flags) -> pa.Table:
+            return rows.take(pa.array(first[wanted & which]))
+
+        right = why < 0
+        parts = (right & before & ~after, right & before & after, right & ~before & after)
+        left_out = ((taken(why == number), reason) for number, reason in enumerate(_REASONS))
+        gone, changed, new = map(taken, parts)
+        return cls(gone, changed, new, tuple((some, reason) for some, reason in left_out if some.num_rows))
+
+
+def _found(changes: Changes, table: TablePlan, era: Era) -> pa.Table:
+    """Changes as `_schema` has them."""
+    told, found = changes.came | (changes.found >= 0), pa.array(changes.found, mask=changes.found < 0)
+    values = {name: changes.then.column(name).take(found) for name in changes.then.column_names}
+    values |= {name: changes.now.column(name) for name in (f"c{at}" for at in table.target.key)}
+    final = era.task.number == table.eras[-1].task.number
+    return pa.table(
+        {
+            TS: changes.rows.column(TS),
+            PUT: changes.rows.column(PUT),
+            _CHOSEN: changes.chosen,
+            _THERE: np.where(changes.came, 0, np.where(told, 1, -1)),
+            _FINAL: np.full(len(told), final),
+            **values,
+        }
+    )
+
+
+def _schema(target: LoadTarget) -> pa.Schema:
+    """Of changes: whether the expression chose them, whether their row was there before (-1: that is not told), whether
+    no statement came later; and the values that the row had, of its key those that it has."""
+    meta = [(TS, pa.int64()), (PUT, pa.bool_()), (_CHOSEN, pa.bool_()), (_THERE, pa.int64()), (_FINAL, pa.bool_())]
+    return pa.schema([*(pa.field(*pair) for pair in meta), *value_schema(target)])
+
+
+def _has(codes: Ints, count: int) -> Flags:
+    found: Flags = np.zeros(count, np.bool_)
+    found[codes] = True
+    return found
+
+
+def _head(rows: _Rows, source: LoadTarget, first: int, last: int) -> Iterator[bytes]:
+    table = " ".join(str(source.table).split())
+    span = f"after {time_text(first)} and up to {time_text(last)}"
+    yield f"-- These statements take back what was committed to {table} {span}.\n{RUN_THEM}".encode()
+    yield f"-- Rows that are taken back: {rows.count}\n".encode()
+    for some, reason in rows.left_out:
+        keys = some.select([f"c{at}" for at in source.key])
+        for row in keys.rename_columns([source.columns[at].name for at in source.key]).to_pylist():
+            yield f"-- left out, as {reason}: {json.dumps(row, default=bytes.hex)}\n".encode()
+
+
+def _statements(rows: _Rows, source: LoadTarget, target: LoadTarget, sink: Sink) -> Iterator[bytes]:
+    """Rows go before others come, so no two of them meet in a unique key. Where the target has columns of its own, rows
+    that have changed are updated: else their values there would be lost."""
+    if not rows.count:
+        return
+    script = sink.script(target)
+
+    def changes(put: bool, *some: pa.Table) -> pa.Table:
+        return as_changes(pa.concat_tables(some), source, target, put)
+
+    yield script.begin(sink.lease_generation())
+    if target.own:
+        yield from script.remove(target, changes(False, rows.new))
+        yield from script.write(target, changes(True, rows.changed), True)
+        yield from script.write(target, changes(True, rows.gone), False)
+    else:
+        yield from script.remove(target, changes(False, rows.new, rows.changed))
+        yield from script.write(target, changes(True, rows.changed, rows.gone), False)
+    yield script.end()
