@@ -53,14 +53,17 @@ def session_refusal(
 
 def _idle(table: str, statement: Statement, assembly: Assembly, sink: Sink, same: bool) -> Iterator[str]:
     """The databases in which the target has such a table, and the storage tells of it only behind the statement, or not
-    at all. `same`: with the columns that the statement's file tells; the target can lack virtual ones, or have some of
-    its own."""
+    at all. A table of the target that the storage's table of another name goes to is that one. `same`: with the columns
+    that the statement's file tells; the target can lack virtual ones, or have some of its own."""
     naming, others = assembly.naming, sink.of_others()
     known = {name.folded: name for name in assembly.catalog.by_table}
+    theirs = {naming.target(name).folded: name.folded for name in known.values() if assembly.wanted(name)}
     for target, found in sink.called(lambda name: naming.databases(table, name)).items():
         there = same_names(found)
         for database in naming.databases(table, target) if target not in others else ():
             name = TableName(database, table)
+            if theirs.get(target.folded, name.folded) != name.folded:
+                continue
             upstream = known.get(name.folded)
             older = None if upstream is None else assembly.history.at(upstream, statement.version - 1)
             if upstream is not None and (older is None or older.files[0].version <= statement.version):

@@ -177,3 +177,17 @@ def test_it_can_be_so_under_the_name_and_with_the_columns_that_rules_give_it(
     assert result.exit_code != 0
     assert f"which one is meant, d.t or {other}: " in result.tables[TableName("e", "n")].error
     assert target.tables["d.t"] == {1: "1"}
+
+
+@pytest.mark.parametrize("query", ["ALTER TABLE `t` RENAME AS `e`.`n`", "CREATE TABLE `e`.`n` LIKE `t`"])
+def test_a_table_of_the_target_that_a_route_fills_is_no_other_table_of_the_name_that_it_has_there(
+    query: str, feed: Feed
+) -> None:
+    target = MemoryReplica(feed)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    assert target.once(15, routes=("d.* -> r.*",)).exit_code == 0
+    copied = "LIKE" in query
+    feed.statement("e.n", 20, Action.CREATE_TABLE if copied else Action.RENAME_TABLE, query)
+    assert target.once(30, routes=("d.* -> r.*",)).exit_code == 0
+    assert target.tables == ({"e.n": {}, "r.t": {1: "1"}} if copied else {"e.n": {1: "1"}})
