@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.events import Event, Note, NoteKind, Retrying, TableStopped
+from consumer.model.files import Folder
 from consumer.model.hints import about_table
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
-from consumer.model.progress import Progress, ProgressChange
+from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.others import Others
@@ -87,13 +88,17 @@ class RoundContext:
         if name in self.consumers and seconds > 0:
             self.consumers[name].result.target_seconds += seconds
 
-    def accept(self, name: TableName, losses: Iterable[Loss]) -> None:
-        """The table goes on without these rows, as the settings allow: that is recorded before anything is read."""
+    def accept(
+        self, name: TableName, losses: Iterable[Loss], folders: Mapping[Folder, FolderProgress] | None = None
+    ) -> None:
+        """The table goes on without these rows, as the settings allow: that is recorded before anything is read, with
+        its `folders` as they are then."""
         known = self.progress.losses.get(name, {})
-        if new := {loss.id: loss for loss in losses if loss.id not in known}:
-            self.ledger.record(ProgressChange(losses={name: new}))
-            for note in loss_notes(name, new.values()):
-                self.tell(note)
+        new = {loss.id: loss for loss in losses if loss.id not in known}
+        if new or folders:
+            self.ledger.record(ProgressChange(losses={name: new}, folders=folders or {}))
+        for note in loss_notes(name, new.values()):
+            self.tell(note)
 
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:

@@ -193,7 +193,7 @@ class ConsumerManager:
         )
         progress = ledger.progress
         for name, losses in assembly.losses(progress, options.rules.accept_gap):
-            context.accept(name, losses)
+            context.accept(name, losses, assembly.without_losses(name, progress, progress.table(name).applied_ts))
         for name, error in assembly.errors(progress, options.rules.accept_gap):
             context.stop(name, error)
         self._look_at_beginning(context)

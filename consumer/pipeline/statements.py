@@ -294,7 +294,8 @@ class StatementRunner:
         """A table that begins with `statement` must have all of its files before the first of them is read."""
         context, name = self._context, statement.begins
         if name is not None and context.options.rules.accept_gap(name):
-            context.accept(name, context.assembly.losses_after(statement, context.progress))
+            losses = context.assembly.losses_after(statement, context.progress)
+            context.accept(name, losses, context.assembly.without_losses(name, context.progress, statement.version))
         elif name is not None and (gap := context.assembly.gap_after(statement, context.progress)) is not None:
             context.stop(name, gap)
 

@@ -14,7 +14,7 @@ from consumer.history.incarnations import Incarnation
 from consumer.history.target_tables import TargetTables, is_pending, was_executed
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named
+from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
@@ -22,7 +22,15 @@ from consumer.model.progress import FolderProgress, Progress, State, TableProgre
 from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO, tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
-from consumer.plan.gaps import find_gaps, find_lost_rests, gone_upto, hole_below, last_row
+from consumer.plan.gaps import (
+    find_gaps,
+    find_lost_rests,
+    gone_upto,
+    hole_below,
+    last_row,
+    without_gaps,
+    without_lost_rests,
+)
 from consumer.plan.late import Ended, OfNobody, Stretches, left_over, overdue_statements, rows_of_nobody, seen_rows
 from consumer.plan.options import FilesKnown
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
@@ -336,22 +344,39 @@ class Assembly:
         wanted = name is not None and self.wanted(name)
         return self._losses(name, progress, statement.version) if name is not None and wanted else []
 
+    def without_losses(self, name: TableName, progress: Progress, after: int) -> dict[Folder, FolderProgress]:
+        """The folders of a table that goes on behind `after` once its losses are accepted, where that changes them."""
+        files, own, numbered = self._numbered(name, progress, after)
+        rests = without_lost_rests(self.files.get(name, ()), own, after)
+        places = {**progress.folders, **rests}
+        return rests | without_gaps(files, places, _given(name, progress), numbered)
+
     def _losses(self, name: TableName, progress: Progress, after: int) -> list[Loss]:
         return [Loss.of(gap, after, self.checkpoint) for gap in self._gaps(name, progress, after, after)]
 
     def _gaps(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> Iterator[GapFound]:
         """Holes in folders older than the last new beginning up to `version` do not matter: their rows are gone. But
         newer rows can be in an older folder, and where that was seen they are still to be read."""
-        since, history = self._begun(name, version), self.catalog.by_table.get(name, ())
-        every = self.files.get(name, ())
-        files = [file for file in every if file.folder.version >= since]
-        history = tuple(file for file in history if file.version >= since)
-        own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
-        written = self._written(name, since, progress)
+        files, own, written = self._numbered(name, progress, version)
         yield from find_gaps(name, files, progress.folders, _given(name, progress), written)
-        yield from find_lost_rests(name, every, own, applied_ts)
-        if (gap := self.clean_up.gap(name, history, applied_ts)) is not None:
+        yield from find_lost_rests(name, self.files.get(name, ()), own, applied_ts)
+        if (gap := self.clean_up.gap(name, self._since(name, version), applied_ts)) is not None:
             yield gap
+
+    def _since(self, name: TableName, version: int) -> tuple[SchemaFile, ...]:
+        """The statements of the table from its last new beginning up to `version` on."""
+        begun = self._begun(name, version)
+        return tuple(file for file in self.catalog.by_table.get(name, ()) if file.version >= begun)
+
+    def _numbered(
+        self, name: TableName, progress: Progress, version: int
+    ) -> tuple[list[DataFile], dict[Folder, FolderProgress], dict[Folder, int]]:
+        """From there on: its files, its folders that were read, and by folder the number up to which all were
+        written."""
+        begun, roots = self._begun(name, version), {file.root for file in self._since(name, version)}
+        files = [file for file in self.files.get(name, ()) if file.folder.version >= begun]
+        own = {folder: progress.folders[folder] for root in roots for folder in self.read.get(root, ())}
+        return files, own, self._written(name, begun, progress)
 
     def _written(self, name: TableName, since: int, progress: Progress) -> dict[Folder, int]:
         """By folder of the table, the number below which all files were written, as far as others tell that."""

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
+from typing import NamedTuple
 
 from consumer.errors import GapFound
 from consumer.layout.paths import directory_of
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.hints import accept_command
 from consumer.model.names import TableName
-from consumer.model.progress import NOT_READ, FolderProgress
+from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
 from consumer.plan.unread import rewritten_files
 
 _NEVER_READ = FolderProgress()
 _NONE: Mapping[Folder, int] = {}
+
+
+class _Hole(NamedTuple):
+    """Numbers of a folder that are missing, from `first` to `last`; `before` is the file behind them, None where only
+    other files tell that they were written."""
+
+    folder: Folder
+    first: int
+    last: int
+    before: DataFile | None
 
 
 def find_gaps(
@@ -30,6 +42,43 @@ def find_gaps(
     A folder that is older than `start_ts`, where the target was given as it was then, may have lost its head: TiCDC's
     clean-up removes whole date folders, others remove files by their age. `files` are sorted.
     """
+    for hole in _holes(files, folders, start_ts, written):
+        if hole.before is None:
+            text = (
+                f"file number {hole.first} is missing, and the index file or the name of another file there tells that"
+            )
+            yield _gap(table, f"{text} it was written", directory_of(hole.folder))
+        else:
+            one = hole.first == hole.last
+            which = f"file number {hole.first} is" if one else f"file numbers {hole.first} to {hole.last} are"
+            yield _gap(table, f"{which} missing before number {hole.before.index}", hole.before.path)
+
+
+def without_gaps(
+    files: Iterable[DataFile],
+    folders: Mapping[Folder, FolderProgress],
+    start_ts: int = 0,
+    written: Mapping[Folder, int] = _NONE,
+) -> dict[Folder, FolderProgress]:
+    """The folders of which these files are accepted as lost: they are missing no more, whatever becomes of those behind
+    them."""
+    found: dict[Folder, FolderProgress] = {}
+    for hole in _holes(files, folders, start_ts, written):
+        place = found.get(hole.folder) or folders.get(hole.folder) or _NEVER_READ
+        if hole.first == place.done + 1:
+            left = (entry for entry in place.open if entry.index > hole.last)
+            found[hole.folder] = place.done_to(OpenFile(hole.last, 0, 0, ""), left)
+        else:
+            numbers = range(hole.first, hole.last + 1)
+            kept = (entry for entry in place.open if entry.index not in numbers)
+            lost = (OpenFile(number, 0, NOT_READ, "") for number in numbers)
+            found[hole.folder] = replace(place, open=tuple(sorted([*kept, *lost])))
+    return found
+
+
+def _holes(
+    files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], start_ts: int, written: Mapping[Folder, int]
+) -> Iterator[_Hole]:
     listed = {folder: list(group) for folder, group in groupby(files, key=lambda file: file.folder)}
     for folder in sorted({*listed, *written}):
         place = folders.get(folder)
@@ -44,18 +93,12 @@ def find_gaps(
                 continue
             if file.index > expected > 0:
                 last = next(number for number in range(file.index - 1, 0, -1) if number not in read)
-                which = f"file number {expected} is" if last == expected else f"file numbers {expected} to {last} are"
-                yield _gap(table, f"{which} missing before number {file.index}", file.path)
+                yield _Hole(folder, expected, last, file)
             expected = file.index + 1
         while expected in read:
             expected += 1
-        if 0 < expected <= written.get(folder, 0):
-            yield _gap(
-                table,
-                f"file number {expected} is missing, and the index file or the name of another file there tells that"
-                " it was written",
-                directory_of(folder),
-            )
+        if 0 < expected <= (last := written.get(folder, 0)):
+            yield _Hole(folder, expected, last, None)
 
 
 def _gap(table: TableName, message: str, path: str) -> GapFound:
@@ -119,13 +162,30 @@ def find_lost_rests(
 ) -> Iterator[GapFound]:
     """The files that are gone although rows of them above `applied_ts` were seen and are still to be read. `folders`
     are those of the table."""
+    for folder, entry in _lost_rests(files, folders, applied_ts):
+        text = f"file number {entry.index} is gone before its rows from commit-ts {entry.next_ts} on were applied"
+        yield _gap(table, text, directory_of(folder))
+
+
+def without_lost_rests(
+    files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], applied_ts: int
+) -> dict[Folder, FolderProgress]:
+    """The folders of which these files are accepted as lost: their numbers are missing no more, whatever comes behind
+    them."""
+    found: dict[Folder, FolderProgress] = {}
+    for folder, lost in _lost_rests(files, folders, applied_ts):
+        place = found.get(folder, folders[folder])
+        left = (replace(entry, next_ts=0) if entry == lost else entry for entry in place.open)
+        found[folder] = replace(place, open=tuple(left))
+    return found
+
+
+def _lost_rests(
+    files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], applied_ts: int
+) -> Iterator[tuple[Folder, OpenFile]]:
     opened = sorted((folder, place) for folder, place in folders.items() if place.open)
     there = {(file.folder, file.index) for file in files} if opened else set()
     for folder, place in opened:
         for entry in place.open:
             if entry.next_ts > applied_ts and (folder, entry.index) not in there:
-                yield _gap(
-                    table,
-                    f"file number {entry.index} is gone before its rows from commit-ts {entry.next_ts} on were applied",
-                    directory_of(folder),
-                )
+                yield folder, entry

@@ -122,3 +122,34 @@ def test_a_table_whose_newest_file_is_not_there_is_not_equal(shop: Shop) -> None
     assert "file number 3 of d/it's/2" in left.out
     assert "equal in part" in left.out
     assert shop.run("verify", "--strict").code == 3
+
+
+@pytest.mark.parametrize("timing", ["before the next file", "with the next file"])
+def test_an_accepted_file_is_not_missed_again_behind_the_next_one(timing: str, shop: Shop) -> None:
+    damaged = shop.feed.puts("d.it's", 2, {16: (3, "3")})
+    damaged.write_bytes(b"{")
+    left = shop.once(20)
+    assert left.code == 3
+    damaged.unlink()
+    if timing == "with the next file":
+        shop.feed.puts("d.it's", 2, {21: (4, "4")}, 3)
+        left = shop.once(25)
+    assert [done.code for done in shop.paste(left.err)] == [0]
+    shop.feed.puts("d.it's", 2, {21: (4, "4")}, 3)
+    for number, checkpoint in ((4, 30), (5, 40)):
+        assert shop.once(checkpoint).code == 0
+        shop.feed.puts("d.it's", 2, {checkpoint + 1: (number, "4")}, number)
+    assert shop.once(50).code == 0
+    assert shop.rows == [(1, 1), (2, 2), (4, 4), (5, 4)]
+    losses = shop.run("status", "--json").json["tables"]["d.it's"]["accepted"]
+    assert {loss["reason"][:13] for loss in losses} == {"file number 2"}
+
+
+def test_a_missing_file_is_accepted_once_while_the_next_one_has_later_rows(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 16)
+    feed.puts("d.a", 16, {17: (1, "1")}, 1)
+    feed.puts("d.a", 16, {18: (2, "2"), 30: (3, "3")}, 3)
+    assert replica.once(20, accept_gap_in=["d.a"]).exit_code == 0
+    for checkpoint in (25, 40):
+        assert replica.once(checkpoint).exit_code == 0
+    assert len(accepted(replica)["d.a"]) == 1
