@@ -116,6 +116,14 @@ class SparkLoader:
             end_own()
         self._session = None
 
+    def session(self) -> SparkSession:
+        """Spark's own, of the JVM that lives now. Raises as `load`."""
+        session = self._started()
+        if not session.alive():
+            self._lose(session)
+            session = self._started()
+        return session.spark
+
     def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:

@@ -14,6 +14,7 @@ from consumer.model.columns import Column
 from consumer.model.hints import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.sink.columnar.progress import exists
 from consumer.sink.columnar.table import (
     TEXT,
     ColumnarTarget,
@@ -25,10 +26,10 @@ from consumer.sink.columnar.table import (
     held_as,
     merge_misfit,
     quote,
+    visible,
 )
 from consumer.sink.common import table_missing
 from consumer.sink.duckdb.connection import catalog, qualified, schema
-from consumer.sink.duckdb.progress import exists
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import LoadRequest
 
@@ -160,10 +161,6 @@ def forget(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
         "WHERE lower(database_name) = lower(?) AND lower(table_name) = lower(?)",
         (name.database, name.table),
     )
-
-
-def visible(columns: Sequence[Column]) -> tuple[Column, ...]:
-    return tuple(column for column in columns if not column.hidden)
 
 
 def _collated(sql: str) -> frozenset[str]:
