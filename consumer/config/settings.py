@@ -78,7 +78,7 @@ class Settings(_OfProtocols):
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
         "duckdb:///replica.duckdb",
-        "The target: `mysql://user:password@host:port/` or `duckdb:///file.duckdb`.",
+        "The target: `mysql://user:password@host:port/`, `duckdb:///file.duckdb` or `delta:///folder`.",
         metavar="URI",
         follows=True,
         part="target",

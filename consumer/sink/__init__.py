@@ -43,6 +43,5 @@ def spark_properties(uri: str) -> Mapping[str, str]:
     """What Spark must be started with for the target that `uri` names. Raises BadConfig."""
     if urlsplit(uri).scheme not in _LAKES:
         return {}
-    from consumer.sink.lake.jars import properties
-
-    return properties(uri)
+    found: Mapping[str, str] = import_module("consumer.sink.lake.jars").properties(uri)
+    return found

@@ -270,7 +270,7 @@ def _through_duckdb(
     from consumer.sink.lake.types import duck_columns, lake_schema
 
     connection = duckdb.connect()
-    connection.create_function(JSON_FORM, json_forms, [TEXT], TEXT, type="arrow")
+    connection.create_function(JSON_FORM, lambda texts: json_forms(texts), [TEXT], TEXT, type="arrow")
     schema = lake_schema(new)
     for batch in batches:
         connection.register("batch", duck_columns(pa.Table.from_batches([batch]), old))

@@ -89,7 +89,7 @@ def _functions(connection: duckdb.DuckDBPyConnection, sql: Collection[str]) -> I
     if not any(f"{JSON_FORM}(" in statement for statement in sql):
         yield
         return
-    connection.create_function(JSON_FORM, json_forms, [TEXT], TEXT, type="arrow")
+    connection.create_function(JSON_FORM, lambda texts: json_forms(texts), [TEXT], TEXT, type="arrow")
     try:
         yield
     finally:
