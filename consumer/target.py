@@ -94,6 +94,9 @@ class LoadRequest:
     """Of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known."""
     plain: frozenset[str] = frozenset()
     """Columns, in lower case, that upstream does not compute, as the statements prove."""
+    leaves_rows: bool = False
+    """Whether filters or policies may have kept rows that upstream has no more: upstream can give their values of
+    unique keys to other rows."""
 
     @property
     def table(self) -> TableName:

@@ -83,6 +83,7 @@ class TableVersionConsumer:
             shape.told_names,
             labels,
             shape.plain,
+            shape.leaves_rows or (load.shaping is not None and load.shaping.leaves_rows),
         )
 
     @property
