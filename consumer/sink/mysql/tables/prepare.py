@@ -289,8 +289,9 @@ class _Trust:
     """Which unique keys of the target are surely as fine as upstream's, so that REPLACE removes nothing but old images.
 
     A key is proven where upstream is known to have it (its statements or schema files say so), the server compares its
-    columns by their bytes, and the table has no rows that upstream has no more. Where a row's handle key is in it, two rows can only be equal in it by being one row.
-    All others are not proven: rows of their table are written so that a row which is not the put's own stops the load.
+    columns by their bytes, and the table has no rows that upstream has no more. Where a row's handle key is in it, two
+    rows can only be equal in it by being one row. All others are not proven: rows of their table are written so that a
+    row which is not the put's own stops the load.
 
     `unproven` are unique keys by name. `padded` are text columns of the others, as positions among those written,
     whose collations pass over trailing blanks: upstream's may not (TiDB without its new collations).
