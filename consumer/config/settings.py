@@ -232,6 +232,13 @@ class Settings(_OfProtocols):
         metavar="N",
         part="spark",
     )
+    in_process_bytes: Annotated[int, BeforeValidator(values.little_size)] = setting(
+        0,
+        "Loads of at most so many bytes of change files, all that are ready together, run in the program's own process,"
+        " without Spark's start, as `4MiB`; 64MiB at most (docs/speed.md). 0: every load runs in Spark.",
+        metavar="SIZE",
+        part="spark",
+    )
     round_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
         "4GiB",
         "The most bytes of change files that a table reads at a time: `256MiB`, or a plain number. In `run` at most"
@@ -539,7 +546,7 @@ class Settings(_OfProtocols):
     @property
     def spark(self) -> SparkSettings:
         """How Spark is started."""
-        return SparkSettings(self.master, self.spark_conf, self.worker_count)
+        return SparkSettings(self.master, self.spark_conf, self.worker_count, self.in_process_bytes)
 
     @property
     def shaping_of(self) -> ShapingOf:
