@@ -107,6 +107,7 @@ def dag(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     ran: list[str] = []
     monkeypatch.setattr(api, "once", lambda **_: ran.append("once") or RunResult())
     monkeypatch.setattr(api, "verify", lambda **_: ran.append("verify") or VerifyReport.of(VerifyResult((), 0.0)))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     spec = spec_from_file_location("airflow_dag", EXAMPLES / "airflow_dag.py")
     assert spec is not None
     assert spec.loader is not None
