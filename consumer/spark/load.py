@@ -57,7 +57,8 @@ class SparkLoader:
         """A large table by itself, small ones packed; each is a job. Those that this process runs go first."""
         few = [task for task in tasks if self._are_few([task])]
         few = few if self._are_few(few) else []
-        rest = [task for task in tasks if task not in few] if few else tasks
+        numbers = {task.number for task in few}
+        rest = [task for task in tasks if task.number not in numbers]
         keyed = [task for task in rest if is_large(task)]
         packed = [task for task in rest if not is_large(task)]
         shares = shares_of(packed, min(self.connections, self._cores() * 2)) if packed else []
