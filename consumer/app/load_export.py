@@ -45,6 +45,7 @@ from consumer.model.progress import (
 )
 from consumer.model.rules import Consistency
 from consumer.model.table_rules import TableRules
+from consumer.model.texts import count_text
 from consumer.model.times import now, tso_to_text
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
@@ -82,6 +83,10 @@ def load_export(
 class _Work:
     def __init__(self, settings: Settings, observer: Observer, export: ExportSettings, some: Wanted | None) -> None:
         self._started = now()
+        if some is None and settings.start_ts != StartRules():
+            raise BadConfig(
+                "--start-ts is given, and the tables of an export begin at its own moment", hint="leave --start-ts out"
+            )
         plain = {"start_ts": StartRules(), "syncpoints": 0}
         self._settings, self._observer, self._some = settings.model_copy(update=plain), observer, some
         self._export = ExportReader(export.storage, export.form, self._wanted)
@@ -185,7 +190,7 @@ class _Work:
             )
         lacking = sorted(name for name in _at(assembly, self._tso) if name not in self._tables)
         if lacking:
-            more = f", and {len(lacking) - 1} tables more" if len(lacking) > 1 else ""
+            more = f", and {count_text(len(lacking) - 1, 'table')} more" if len(lacking) > 1 else ""
             raise BadConfig(
                 f"the export does not have {lacking[0]}{more}, which upstream had at its moment",
                 hint="export it too, or leave it out with --tables here and in all later runs",

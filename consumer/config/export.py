@@ -38,7 +38,10 @@ def export_settings(text: str) -> ExportSettings:
     try:
         storage = StorageSettings.from_uri(f"{uri}?{rest}" if rest else uri)
     except BadConfig as refused:
-        raise BadConfig(refused.message.replace("the upstream URI", "the export's URI"), hint=refused.hint) from None
+        own_names = f"an export's own parameters are {', '.join(_OWN)}"
+        raise BadConfig(
+            refused.message.replace("the upstream URI", "the export's URI"), hint=refused.hint or own_names
+        ) from None
     try:
         found = {key: read(own[name]) for name, (key, read) in _OWN.items() if name in own}
     except ValueError as problem:

@@ -68,6 +68,11 @@ class ExportFiles:
 def moment_of(metadata: str) -> str:
     """The moment that the rows are of, as `metadata` has it: a TSO, or the time that --snapshot gave. Raises
     BadConfig."""
+    if "Started dump at:" not in metadata:
+        raise BadConfig(
+            "it is no export of Dumpling: its `metadata` does not tell when one began",
+            hint="give the folder that Dumpling wrote to; the changefeed's is that of --upstream-uri",
+        )
     if "Finished dump at:" not in metadata:
         raise BadConfig("the export is not complete: its `metadata` has no line 'Finished dump at'", hint=_AGAIN)
     moments, logs = {*_POSITION.findall(metadata)}, {*_LOG.findall(metadata)}
@@ -134,6 +139,11 @@ def _check_numbers(files: Sequence[_Numbered], chunks: bool) -> None:
     """One call of Dumpling gives all files of a table one form, and numbers them from 0 on. With --rows it numbers
     chunks, of which those without rows have no file, and with --filesize also the files of each chunk."""
     first = files[0]
+    if empty := next((one.file.path for one in files if not one.file.size), None):
+        raise BadConfig(
+            f"{empty} is empty, and Dumpling writes no file without rows",
+            hint="copy it again from where Dumpling wrote it",
+        )
     form = (len(first.digits), first.ending)
     if other := next((one for one in files if (len(one.digits), one.ending) != form), None):
         raise BadConfig(

@@ -34,8 +34,7 @@ Body = dict[str, Any]
 
 class Notifier:
     """An observer. `to` are commands, which get JSON on stdin, and URLs, which get it by POST. The state at the first
-    look is no change: what an earlier run told is not told again. `lag`: seconds behind of the tables that go on
-    (`Progress.slowest`)."""
+    look is no change: what an earlier run told is not told again. `lag`: seconds behind of the tables that go on."""
 
     def __init__(
         self,
@@ -96,7 +95,8 @@ class Notifier:
             if count > self._bad.get(table, 0):
                 self._put("rows-quarantined", table, rows=count)
         self._lost, self._bad = lost, bad
-        slowest = progress.slowest
+        going = [place.applied_ts for place in progress.tables.values() if place.state is State.OK]
+        slowest = min([progress.applied_ts, *going])
         lag = seconds_behind(slowest, self._clock() * 1000)
         if slowest and (lag > self._lag) is not self._late:
             self._late = not self._late

@@ -17,6 +17,9 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.target import Sink
 
+_EXPORT = "load an export of it with `load-export` and its --table"
+_RESTORE = "restore it as it was from a backup of the target"
+
 
 def gone(
     table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
@@ -38,16 +41,14 @@ def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, nam
     if anew:
         return _dropped(table, naming, f"load it again from the storage: {resync_command(table)}")
     if read and naming.merges(table):
-        restore = "restore it as it was from a backup of the target"
         return _dropped(
-            table, naming, f"{restore}, or `forget` this consumer and fill an empty target from the storage"
+            table, naming, f"{_RESTORE}, or `forget` this consumer and fill an empty target from the storage"
         )
     if read:
         return TableMissing(
             f"the target has no table {naming.shown(table)}: it was dropped there, with the rows that were applied to"
             " it",
-            hint="restore it as it was from a backup of the target, or copy it from upstream as of a TSO and start a"
-            " consumer under a new name with --start-ts: the storage does not hold it from its beginning",
+            hint=f"{_EXPORT}, or {_RESTORE}: the storage does not hold it from its beginning",
             table=str(table),
         )
     return error
@@ -56,9 +57,9 @@ def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, nam
 def _not_there_at_start(table: TableName, start_ts: int, alone: bool, anew: bool, naming: Naming) -> TableMissing:
     again = f", or load it from the storage: {resync_command(table)}" if anew else ""
     return TableMissing(
-        f"the target has no table {naming.shown(table)}, though --start-ts says that it holds"
-        f" {'it' if alone else 'all tables'} as of {start_ts}",
-        hint=f"copy it from upstream as of {start_ts} and run again{again}",
+        f"the target has no table {naming.shown(table)}, though it began with {'it' if alone else 'all tables'} as of"
+        f" {start_ts}, by --start-ts or an export",
+        hint=f"{_EXPORT}, or copy it from upstream as of {start_ts} and run again{again}",
         table=str(table),
     )
 
@@ -89,8 +90,8 @@ def all_gone(
     known = (name for name in missing if name in tables)
     names = sorted(name for name in known if _was_there(tables[name], read.get(name, -1), progress))
     anew = offered(sink, names, assembly, progress, options)
-    naming, restore = options.rules.naming, "restore it as it was from a backup of the target"
-    lost = {name: _dropped(name, naming, restore) for name in names}
+    naming = options.rules.naming
+    lost = {name: _dropped(name, naming, f"{_EXPORT}, or {_RESTORE}") for name in names}
     return {name: _reported(name, error, name in anew, name in read, naming) for name, error in lost.items()}
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from consumer.codec import protocol_of
-from consumer.errors import BadConfig, ConsumerError, CorruptFile, StorageUnavailable
+from consumer.errors import BadConfig, ConsumerError, CorruptFile
 from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
 from consumer.model.export import PACKINGS, DumplingFormat
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
@@ -40,7 +40,7 @@ class ExportReader:
         """As `metadata` has it. Raises BadConfig, StorageUnavailable."""
         try:
             content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
-        except StorageUnavailable as error:
+        except ConsumerError as error:
             error.hint = error.hint.replace("the upstream URI", "the export's URI")
             raise
         if content is None:

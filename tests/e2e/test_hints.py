@@ -62,7 +62,7 @@ def test_a_table_that_start_ts_says_is_there_and_is_not(shop: Shop, tmp_path: Pa
     shop.feed.puts("d.it's", 2, {20: (3, "3")})
     left = shop.once(25, *empty, "--start-ts", "15")
     assert left.code == 3
-    assert "the target has no table d.it's, though --start-ts says that it holds all tables as of 15" in left.err
+    assert "the target has no table d.it's, though it began with all tables as of 15" in left.err
     assert "was dropped" not in left.err
     assert {done.code for done in shop.paste(left.err)} == {0}, left.err
     with duckdb.connect(f"{tmp_path}/empty.duckdb") as connection:

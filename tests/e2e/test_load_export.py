@@ -468,7 +468,7 @@ def test_what_is_no_whole_export_is_refused(duck: Scene) -> None:
     refused("not known", query="?csv-seperator=,")
     duck.puts("d.lacking", {12: (1, 1)})
     duck.feed.create("d.made", at(3))
-    refused(r"the export does not have d\.lacking, and 1 tables more, which upstream had at its moment")
+    refused(r"the export does not have d\.lacking, and 1 table more, which upstream had at its moment")
     done(duck.load(tables=("d.t",)))
     duck.older("d.more", (1, 1))
     refused("already has progress under the name 'default'", tables=("d.t", "d.more"))

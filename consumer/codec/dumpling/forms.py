@@ -19,6 +19,7 @@ from consumer.ports import RangeReader
 
 _HEAD_BYTES = 4 << 20
 """More than the names of 4096 columns can take."""
+_NO_ROW = "it has no row, and Dumpling writes no such file: it is cut off"
 
 
 class Ends(LineEnds):
@@ -78,7 +79,9 @@ class SqlForm:
         self.ends = Ends(b"\n", form.escapes)
         self.cells = CellForm(b",", b"'", b"NULL", form.escapes, hexadecimal=True)
         found = self._INSERT.search(reader.read(piece, 0, min(piece.size, _HEAD_BYTES)))
-        self._insert, self._begin = (found[1], found.start()) if found else (b"", piece.size)
+        if found is None:
+            raise NotCells(_NO_ROW)
+        self._insert, self._begin = found[1], found.start()
         own = [t.name for t in tokenize(self._insert.decode(errors="replace")) if t.kind is TokenKind.QUOTED][1:]
         self.names, self._size = own or names, piece.size
 
@@ -89,7 +92,7 @@ class SqlForm:
         return self._by_breaks(text) if self.cells.escapes else self._by_quotes(text)
 
     def _by_breaks(self, text: bytes) -> bytes:
-        rows = text.replace(self._insert, b"").replace(b");\n", b"),\n") if self._insert else text
+        rows = text.replace(self._insert, b"").replace(b");\n", b"),\n")
         if not rows:
             return rows
         lines = rows[1:-3].replace(b"),\n(", b"\n") + b"\n"
@@ -122,7 +125,9 @@ class CsvForm:
         self.ends = Ends(form.terminator, form.escapes)
         self.cells = CellForm(form.separator, form.quote, form.null, form.escapes, hexadecimal=False)
         self.names, self.header = names, b""
-        if not piece.size or not (form.header or piece.offset == 0):
+        if not piece.size:
+            raise NotCells(_NO_ROW)
+        if not form.header and piece.offset:
             return
         line, ended, _ = reader.read(piece, 0, min(piece.size, _HEAD_BYTES)).partition(form.terminator)
         found = _names_in(line, form) if ended else []
@@ -130,6 +135,8 @@ class CsvForm:
             raise NotCells(f"expected a header line with the names of the columns, found {line[:60]!r}")
         if form.header:
             self.names, self.header = found, line + ended
+            if piece.size == len(self.header):
+                raise NotCells(_NO_ROW)
         elif list(map(same_name, found)) == list(map(same_name, names)):
             raise NotCells("its first line holds the names of the columns, and it is read as a row")
 

@@ -86,8 +86,7 @@ class Replica:
         return app.verify(self._settings(folder), Recorder(), loader=InlineLoader())
 
     def plan(self, folder: Path) -> PlanResult:
-        with _around_every_change(Fuse(), []):
-            return app.plan(self._settings(folder), Recorder())
+        return app.plan(self._settings(folder), Recorder())
 
     def refuse(self, folder: Path, kinds: Sequence[str]) -> RunResult:
         """`once`, with statements of `kinds` not allowed."""

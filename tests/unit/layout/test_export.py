@@ -120,6 +120,11 @@ def test_a_file_that_is_missing_between_others(numbers: tuple[str, ...], lost: s
         assert sorted_out(numbered(*numbers), chunks=True).rows, "--rows alone numbers chunks"
 
 
+def test_a_file_without_rows_is_none_of_an_export() -> None:
+    with pytest.raises(BadConfig, match=r"d\.t\.000000000\.sql is empty"):
+        sorted_out([*stored("d.t-schema.sql"), StoredFile("d.t.000000000.sql", 0, "a")])
+
+
 @pytest.mark.parametrize("other", ["000000001.csv", "000000001.sql.gz", "0000000010000.sql"])
 def test_files_of_two_exports_in_one_folder(other: str) -> None:
     with pytest.raises(BadConfig, match=r"d\.t\.000000000\.sql and .* are of two exports"):
@@ -146,6 +151,7 @@ def test_the_moment_of_an_export() -> None:
         (WHOLE.format("ON.000001", 154, ""), r"no TSO of TiDB \(ON\.000001\)"),
         (WHOLE.replace("Finished", "").format("tidb-binlog", 5, ""), "not complete"),
         ("Started dump at: x\nFinished dump at: y\n", "no TSO of TiDB"),
+        ('{"checkpoint-ts":5}', "no export of Dumpling"),
     ):
         with pytest.raises(BadConfig, match=why):
             moment_of(text)

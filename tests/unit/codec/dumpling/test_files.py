@@ -16,7 +16,7 @@ from consumer.model.export import DumplingFormat
 from consumer.model.load import Dialect, FileSlice, LoadTarget
 from consumer.model.steps import Window
 from tests.support.canal_json import MemoryReader, target_of
-from tests.support.export import Bare, Cell, Export
+from tests.support.export import Bare, Cell, Export, packed
 
 ID, TEXT = Column("id", "INT", nullable=False, is_pk=True), Column("v", "VARCHAR")
 BYTES, BITS = Column("b", "VARBINARY"), Column("bits", "BIT", True, 16)
@@ -171,6 +171,18 @@ def test_another_text_for_null_is_no_value(null: str, told: str, escapes: bool, 
     assert (caught.value.line, "docs/load-export.md" in caught.value.hint) == (3, True)
     rows = decoded(file, {"null": null.encode(), "escapes": escapes}, (ID, TEXT, BYTES))
     assert rows == [("1", "a", b"b"), ("2", None, None)]
+
+
+@pytest.mark.parametrize("kind", ["sql", "csv"])
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_a_file_that_is_cut_off_behind_its_head(kind: str, packing: str, tmp_path: Path) -> None:
+    """Dumpling writes no file without rows. A compressed one shows its emptiness only unpacked."""
+    whole = written(tmp_path / "whole", [(1, "a")], (ID, TEXT), kind=kind).read_bytes()
+    for size in (*([0] if packing else []), whole.index(b"INSERT") if kind == "sql" else whole.index(b"\n") + 1):
+        file = tmp_path / f"d.t.000000000.{kind}{packing}"
+        file.write_bytes(packed(whole[:size], packing))
+        with pytest.raises(ConsumerError, match="it has no row, and Dumpling writes no such file"):
+            decoded(file, columns=(ID, TEXT))
 
 
 def test_a_header_is_no_row(tmp_path: Path) -> None:
