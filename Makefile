@@ -5,7 +5,7 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test proof check bench docs lock
+.PHONY: help setup tools lakes demo test proof check bench docs lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -15,6 +15,9 @@ setup: ## Install what is missing: Java, and the program's Python packages into 
 
 tools: ## Install what only tests need, too: MariaDB, linters, emulators of clouds
 	@bash scripts/setup.sh tools
+
+lakes: setup ## Fetch the jars that lakes as targets need
+	@bash scripts/lakes.sh
 
 demo: ## Apply a small changefeed to a DuckDB file and show the tables
 	@bash scripts/setup.sh demo

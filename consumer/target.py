@@ -27,6 +27,34 @@ ArrowTable = Any
 """A pyarrow.Table; named here without importing pyarrow, because layers 0-1 are standard library only."""
 
 
+class SparkSource(Protocol):
+    """Spark, for a target that it writes: the loader's, started when it is first asked for."""
+
+    def session(self) -> Any:
+        """The SparkSession; another one where the last has died. Raises as a load does."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder, on a file system that Spark knows."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Of the files in a folder; none where there is no such folder."""
+
+    def read(self, path: str) -> bytes:
+        """The whole of a small file."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """A new file, with the folders above it."""
+
+    def java(self) -> tuple[Any, Any]:
+        """Java's packages, as py4j shows them, and Hadoop's configuration."""
+
+    def remove(self, path: str) -> None:
+        """A folder, with all in it; it may be gone already."""
+
+    def close(self) -> None:
+        """The target needs it no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
     """Settings that apply to any target. It ignores those that it does not need."""
@@ -42,6 +70,7 @@ class TargetOptions:
     """Rows are to be seen only once `commit` has published them, all rows of a call in one transaction."""
     max_wait: float = 60.0
     """For how many seconds a step is tried again."""
+    spark: SparkSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +94,9 @@ class LoadRequest:
     """Of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known."""
     plain: frozenset[str] = frozenset()
     """Columns, in lower case, that upstream does not compute, as the statements prove."""
+    leaves_rows: bool = False
+    """Whether filters or policies may have kept rows that upstream has no more: upstream can give their values of
+    unique keys to other rows."""
 
     @property
     def table(self) -> TableName:

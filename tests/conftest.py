@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from consumer.errors import BadConfig
 from consumer.model.process import cache_folder
+from consumer.spark.load import SparkLoader
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
 from tests.groups import GROUPS, TEST, group_of, has_none_of_test
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
+from tests.support.lakes import lake_loader
 
 _LONG = (
     "tests/integration/spark/",
@@ -163,3 +166,14 @@ def cloud(request: pytest.FixtureRequest) -> CloudServer:
     """Each of the two."""
     server: CloudServer = request.getfixturevalue(request.param)
     return server
+
+
+@pytest.fixture(scope="session")
+def lake_spark() -> Iterator[SparkLoader]:
+    """The Spark of all lakes of this process. Skipped where their jars are not there."""
+    try:
+        loader = lake_loader()
+    except BadConfig as lacking:
+        pytest.skip(str(lacking))
+    yield loader
+    loader.close()

@@ -111,6 +111,13 @@ GROUPS = {
         programs=(("tests.e2e.corpus_report",),),
         tools=("mysql",),
     ),
+    "lakes": Group(
+        "lakes as targets: the recorded changefeeds on Delta, and deaths between a table's commit and the progress",
+        20,
+        paths=("lakes",),
+        programs=(("tests.e2e.corpus_report", "--target", "delta"),),
+        tools=("lakes",),
+    ),
     "verify": Group(
         "every difference that `verify` must find, and make right: on servers, in every table mode, in a million rows",
         12,
@@ -322,6 +329,8 @@ def group_of(item: pytest.Item) -> str:
     needed = set() if place.startswith("unit/ddl/") else set(_needed(item))
     if needed & {"mysql", "fresh_mysql", "staged_mysql"}:
         return "mysql9"
+    if needed & {"lake_spark", "delta"}:
+        return "lakes"
     if needed & {"gcs", "azure"}:
         return "clouds"
     return group_of_path(place)

@@ -6,7 +6,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +20,11 @@ from consumer import api
 from consumer.cli.program import COMMANDS
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of
+from consumer.errors import BadConfig, TargetUnavailable
+from consumer.model.check import VerifyResult
+from consumer.model.names import TableName
 from consumer.observe.page import site
+from consumer.results import RunResult, TableResult, VerifyReport
 from tests.support.flags import flags_of_settings, own_flags
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -75,3 +83,65 @@ def test_functions_and_errors_that_the_dag_names_exist() -> None:
     named = set(re.findall(r"\bapi\.(\w+)", dag))
     assert named == {"ConsumerError", "once", "verify"}
     assert named <= set(api.__all__)
+
+
+class _Fails(Exception):
+    """AirflowFailException: no retry."""
+
+
+@pytest.fixture
+def dag(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The file, where decorators of Airflow keep what they are given."""
+
+    def decorator(function: Callable[..., Any] | None = None, **asked: object) -> Any:
+        if function is None:
+            return lambda of: decorator(of, **asked)
+        function.asked = asked  # type: ignore[attr-defined]
+        return function
+
+    sdk, exceptions, airflow = ModuleType("airflow.sdk"), ModuleType("airflow.exceptions"), ModuleType("airflow")
+    vars(sdk).update(dag=decorator, task=decorator)
+    vars(exceptions).update(AirflowFailException=_Fails)
+    for module in (airflow, sdk, exceptions):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    ran: list[str] = []
+    monkeypatch.setattr(api, "once", lambda **_: ran.append("once") or RunResult())
+    monkeypatch.setattr(api, "verify", lambda **_: ran.append("verify") or VerifyReport.of(VerifyResult((), 0.0)))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    spec = spec_from_file_location("airflow_dag", EXAMPLES / "airflow_dag.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert ran == ["once", "verify"], "each DAG has its task"
+    return module
+
+
+def test_runs_of_the_dags_never_overlap(dag: ModuleType) -> None:
+    for one in (dag.ticdc_replica, dag.ticdc_replica_verified):
+        assert (one.asked["max_active_runs"], one.asked["catchup"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("came", "raises"),
+    [
+        (RunResult(), None),
+        (RunResult(tables={TableName("d", "t"): TableResult(state="stopped", error="why", hint="what")}), _Fails),
+        (BadConfig("wrong", hint="right"), _Fails),
+        (TargetUnavailable("away"), TargetUnavailable),  # which Airflow tries again
+    ],
+)
+def test_what_the_dag_makes_of_a_run(
+    came: RunResult | Exception, raises: type[Exception] | None, dag: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def once(**_: object) -> RunResult:
+        if isinstance(came, Exception):
+            raise came
+        return came
+
+    monkeypatch.setattr(api, "once", once)
+    if raises is None:
+        assert dag.once() == RunResult().lag_seconds
+    else:
+        with pytest.raises(raises):
+            dag.once()

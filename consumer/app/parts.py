@@ -26,8 +26,10 @@ from consumer.plan.options import RoundOptions
 from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
 from consumer.results import AcceptedLoss, RunResult, TableResult
-from consumer.sink import sink_for
+from consumer.sink import sink_for, spark_properties
 from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from consumer.spark.shared import SharedSpark
 from consumer.storage.dead_letters import LetterFolder
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
@@ -44,12 +46,11 @@ def open_ports(
     """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
     of its own. `reader`: it reads another storage than the settings'."""
     reader = reader or reader_of(settings)
-    with closing(sink_of(settings)) as sink:
+    with loader_for(settings, loader) as spark, closing(sink_of(settings, spark)) as sink:
         letters = None
         if settings.dead_letters is not None:
             letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-        with loader_for(settings, loader) as spark:
-            yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
+        yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
 
 
 @contextmanager
@@ -78,12 +79,20 @@ def reader_of(settings: Settings) -> StorageReader:
 
 def loader_of(settings: Settings) -> Loader:
     """Spark, not yet started."""
-    return SparkLoader(settings.spark)
+    return SparkLoader(_spark_settings(settings))
 
 
-def sink_of(settings: Settings) -> Sink:
-    """The target, not yet reached."""
-    return sink_for(settings.downstream_uri, settings.target_options)
+def _spark_settings(settings: Settings) -> SparkSettings:
+    needed = spark_properties(settings.downstream_uri)
+    return replace(settings.spark, conf=(*needed.items(), *settings.spark.conf))
+
+
+def sink_of(settings: Settings, loader: Loader | None = None) -> Sink:
+    """The target, not yet reached. One that Spark writes shares that of `loader`, if it is given."""
+    options = settings.target_options
+    if spark_properties(settings.downstream_uri):
+        options = replace(options, spark=SharedSpark(_spark_settings(settings), loader))
+    return sink_for(settings.downstream_uri, options)
 
 
 def manager_of(

@@ -67,6 +67,8 @@ class SliceDecoder:
                 self.stat += stat
                 if changes is not None and changes.num_rows:
                     yield changes
+        if not self.stat.rows and self._piece.length == self._piece.size:
+            raise self._file.place.corrupt("the file has no row")  # TiCDC writes none without
         if self._sums:
             self.stat = replace(self.stat, checksum=checksum)
 
@@ -178,6 +180,8 @@ def decode_pack(
         if rows is None:
             return None
         counts = rows.counts(np.array([len(text) for text in texts]))
+        if not counts.all():
+            return None
         inside, stats = windowed(pieces, rows, counts)
         changes = changes_of(rows, inside, _origin(pieces, counts))
     except (ValueError, TableError):

@@ -78,7 +78,7 @@ class Settings(_OfProtocols):
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
         "duckdb:///replica.duckdb",
-        "The target: `mysql://user:password@host:port/` or `duckdb:///file.duckdb`.",
+        "The target: `mysql://user:password@host:port/`, `duckdb:///file.duckdb` or `delta:///folder`.",
         metavar="URI",
         follows=True,
         part="target",
@@ -230,6 +230,13 @@ class Settings(_OfProtocols):
         "The maximum number of connections to the target that write rows at a time, and of those that execute"
         " statements. A few more hold the lease and read.",
         metavar="N",
+        part="spark",
+    )
+    in_process_bytes: Annotated[int, BeforeValidator(values.little_size)] = setting(
+        0,
+        "Loads of at most so many bytes of change files, all that are ready together, run in the program's own process,"
+        " without Spark's start, as `4MiB`; 64MiB at most (docs/speed.md). 0: every load runs in Spark.",
+        metavar="SIZE",
         part="spark",
     )
     round_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
@@ -539,7 +546,7 @@ class Settings(_OfProtocols):
     @property
     def spark(self) -> SparkSettings:
         """How Spark is started."""
-        return SparkSettings(self.master, self.spark_conf, self.worker_count)
+        return SparkSettings(self.master, self.spark_conf, self.worker_count, self.in_process_bytes)
 
     @property
     def shaping_of(self) -> ShapingOf:

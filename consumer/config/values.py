@@ -20,6 +20,7 @@ from consumer.model.naming import Route, routes_of
 from consumer.model.rules import Consistency
 from consumer.model.times import MAX_TSO, ms_to_tso, zone_of
 from consumer.sink import TARGETS, schemes
+from consumer.spark.sizes import PACKED_BYTES
 from consumer.storage.settings import StorageSettings
 
 DATE_SEPARATORS = ("none", "year", "month", "day")
@@ -124,6 +125,14 @@ def size(value: object) -> int:
             f"'{value}' is not a size above zero; give bytes, or a number with its unit, as 256MiB or 4GiB"
         )
     return int(found[1]) * factor
+
+
+def little_size(value: object) -> int:
+    """0, or bytes that one task may read."""
+    found = 0 if str(value).strip() == "0" else size(value)
+    if found > PACKED_BYTES:
+        raise ValueError(f"'{value}' is more than 64MiB: larger loads are Spark's")
+    return found
 
 
 def whole_number(value: object) -> int:

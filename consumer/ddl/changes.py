@@ -13,7 +13,7 @@ from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.indexes import IndexChanges, after, copied, index_changes
 from consumer.ddl.partitions import TAKES_ROWS, PartitionChanges, PartitionedTable, altered, created, partition_changes
 from consumer.ddl.references import Role, TableReference, untold
-from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS, TAKING_ACTIONS
+from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS, TAKING_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, same_name, same_names
@@ -102,10 +102,12 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`columns` are those that a statement declared, by their names in lower case."""
+    """`columns` are those that a statement declared, by their names in lower case. `leaves_rows`: a statement that took
+    rows away upstream was not executed, so the target has them."""
 
     columns: Mapping[str, Definition] = field(default_factory=dict)
     indexes: TableIndexes = UNTOLD
+    leaves_rows: bool = False
 
     def unique_keys(self, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
         """The NOT NULL unique keys (column names, the primary key left out) of the table while it has `columns`.
@@ -214,6 +216,9 @@ def _after(told: Told, before: Shape) -> Shape:
     return Shape(
         changes.columns.after(before.columns),
         after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
+        fate.skipped
+        if file.action is Action.TRUNCATE_TABLE
+        else before.leaves_rows or (fate.skipped and takes_rows(file)),
     )
 
 

@@ -341,6 +341,12 @@ class Progress:
     def table(self, name: TableName) -> TableProgress:
         return self.tables.get(name) or TableProgress(self.applied_ts)
 
+    @property
+    def slowest(self) -> int:
+        """The place of the slowest table that goes on: one that waits does, a stopped one needs somebody."""
+        going = (place.applied_ts for place in self.tables.values() if place.state in (State.OK, State.WAITS))
+        return min([self.applied_ts, *going])
+
     def start_of(self, name: TableName) -> int:
         """The commit-ts at which the target was given the table that had `name` then; 0 where it was given none."""
         return self.starts.get(name, self.start_ts)

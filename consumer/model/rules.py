@@ -33,6 +33,11 @@ class EventFilter:
     def expressions(self) -> tuple[str, ...]:
         return tuple(filter(None, (self.insert, self.update_old, self.update_new, self.delete)))
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether rows stay as upstream has them no more."""
+        return bool({"update", "delete"}.intersection(self.kinds) or self.update_old or self.update_new or self.delete)
+
 
 class MaskKind(enum.StrEnum):
     NULL = "null"
@@ -69,6 +74,10 @@ class Shaping:
     collation: str = ""
     masks: tuple[Mask, ...] = ()
     named: tuple[str, ...] = ()
+
+    @property
+    def leaves_rows(self) -> bool:
+        return any(one.leaves_rows for one in self.events)
 
     def mask_of(self, column: str) -> Mask | None:
         return next((mask for mask in self.masks if mask.fits(column)), None)

@@ -51,7 +51,7 @@ class Identity:
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A point of the charts: rows written until then, and how far the slowest of the tables that go on was behind, in
-    seconds; None where one had nothing yet."""
+    seconds (`Progress.slowest`); None where one had nothing yet."""
 
     at: float
     rows: int
@@ -191,10 +191,8 @@ class Live:
         now = self._clock()
         if self._samples and now - self._samples[-1].at < SAMPLE_SECONDS:
             return
-        status = self.status()
-        places = [row.watermark for row in status.tables if row.state in ("ok", "waits")]
-        slowest = min([status.applied_ts, *places])
         with self._lock:
+            slowest = self._progress.slowest if self._progress is not None else 0
             lag = seconds_behind(slowest, now * 1000) if slowest else None
             self._samples.append(Sample(now, self._totals.rows, lag))
 

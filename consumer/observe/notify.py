@@ -34,7 +34,8 @@ Body = dict[str, Any]
 
 class Notifier:
     """An observer. `to` are commands, which get JSON on stdin, and URLs, which get it by POST. The state at the first
-    look is no change: what an earlier run told is not told again. `lag`: seconds behind of the tables that go on."""
+    look is no change: what an earlier run told is not told again. `lag`: seconds behind of the tables that go on
+    (`Progress.slowest`)."""
 
     def __init__(
         self,
@@ -95,8 +96,7 @@ class Notifier:
             if count > self._bad.get(table, 0):
                 self._put("rows-quarantined", table, rows=count)
         self._lost, self._bad = lost, bad
-        going = [place.applied_ts for place in progress.tables.values() if place.state is State.OK]
-        slowest = min([progress.applied_ts, *going])
+        slowest = progress.slowest
         lag = seconds_behind(slowest, self._clock() * 1000)
         if slowest and (lag > self._lag) is not self._late:
             self._late = not self._late

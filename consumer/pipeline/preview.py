@@ -244,8 +244,10 @@ class _Preview:
                     self._stop(statement.begins, gap)
 
     def _asked(self, statement: Statement) -> ApplyDdl | None:
-        """What the target is given of it, if it is given anything."""
-        if not statement.executed or self.others.leaves(statement):
+        """What the target is given of it, if it is given anything. Of a table that a run drops first the target would
+        answer for the one that is there."""
+        emptied = any(self.progress.table(name).state is State.EMPTYING for name in statement.touches)
+        if emptied or not statement.executed or self.others.leaves(statement):
             return None
         renames = self._round.overtaken_renames(statement)
         return ddl_step(

@@ -11,7 +11,7 @@ from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.bad_rows import Quarantine
-from consumer.model.columns import Column
+from consumer.model.columns import Column, mislabelled
 from consumer.model.files import Folder, SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import POSITION_BITS, Dialect, FileSlice, LoadTarget, LoadTask, ModeLoad, Purpose, TableLoad
@@ -83,6 +83,7 @@ class TableVersionConsumer:
             shape.told_names,
             labels,
             shape.plain,
+            shape.leaves_rows or (load.shaping is not None and load.shaping.leaves_rows),
         )
 
     @property
@@ -168,7 +169,24 @@ class TableVersionConsumer:
             return {}
         found = {same_name(column.name): column.elements for column in listed}
         known = {name: labels or shape.columns.get(name, Definition()).elements for name, labels in found.items()}
+        self._check_labels(known)
         return {name: labels for name, labels in known.items() if labels}
+
+    def _check_labels(self, known: Mapping[str, tuple[str, ...]]) -> None:
+        """Rows have the numbers of the labels in their own schema file. Those in folders from before the last statement
+        are older than it."""
+        history, own = self._history(self.load.table), {schema.path for schema in self._schemas()}
+        begins = max((file.version for file in history if file.query), default=0)
+        for schema in history:
+            for column in schema.columns if schema.version >= begins and schema.path in own else ():
+                labels = known.get(same_name(column.name), ())
+                if labels and mislabelled(column.elements, labels):
+                    raise CannotBeExact(
+                        f"column {column.name}: its labels are not in the order of {schema.path} any more, no statement"
+                        " tells that, and the rows carry the labels' numbers",
+                        hint="load the table from an export of a moment behind that change, with `load-export`",
+                        table=str(self.load.table),
+                    )
 
     def task(self, number: int, target: LoadTarget, mode_load: ModeLoad | None) -> LoadTask:
         """Raises CannotBeExact if it is unknown how to read CSV rows."""

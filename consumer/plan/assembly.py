@@ -12,13 +12,14 @@ from consumer.errors import CannotBeExact, ConsumerError, GapFound
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
 from consumer.history.target_tables import TargetTables, is_pending, was_executed
-from consumer.model.actions import Action
+from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import FolderProgress, Progress, State, TableProgress
+from consumer.model.progress import DdlState, FolderProgress, Progress, State, TableProgress
+from consumer.model.steps import ddl_id
 from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO, tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
@@ -187,9 +188,27 @@ class Assembly:
         """What the files of the names hold. `bounds` are those of the files with rows that can be due, None where rows
         have no time."""
         return {
-            name: rows_of_nobody(name, one, bounds, self.checkpoint, progress.folders, progress.start_of(name))
+            name: rows_of_nobody(
+                name,
+                one,
+                bounds,
+                self.checkpoint,
+                progress.folders,
+                progress.start_of(name),
+                self._seen_before(name, one, progress),
+            )
             for name, one in ended.items()
         }
+
+    def _seen_before(self, name: TableName, ended: Ended, progress: Progress) -> Mapping[str, Stretches]:
+        """What was read of a table until the target renamed it, where it lives on."""
+        for table in self.history.had(name, ended.since):
+            renames = (f for f in table.files if f.version == ended.since and f.action in RENAME_ACTIONS)
+            record = next((progress.ddls.get(ddl_id(file)) for file in renames), None)
+            if record is not None and record.state is DdlState.DONE and table.end is None:
+                roots = {entry.file.folder.root for entry in ended.unread}
+                return self.seen(name, roots, progress, ended.since) if self.wanted(table.name) else {}
+        return {}
 
     def doubts(self, progress: Progress) -> Doubts:
         """The index files that must be read to know what was written again."""

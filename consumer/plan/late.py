@@ -9,6 +9,7 @@ to a row that was never read.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -52,9 +53,11 @@ def rows_of_nobody(
     checkpoint: int,
     read: Mapping[Folder, FolderProgress],
     start: int,
+    seen: Mapping[str, Stretches],
 ) -> OfNobody:
     """`bounds` None: rows have no time, and a file can be of another table if it lies in a folder of the end, or is a
-    new one beside those that were `read` until then. `start`: the target was given what is older."""
+    new one beside those that were `read` until then. `start`: the target was given what is older. `seen`: as of
+    `seen_rows`, where the table lives on under another name with the rows that it had; else empty."""
     since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
     due: dict[DataFile, ConsumerError] = {}
     left: set[DataFile] = set()
@@ -79,7 +82,11 @@ def rows_of_nobody(
             due[file] = _of_nobody(name, file, ended.since, of)
             left |= {file} if last > checkpoint else set()
         elif bounds is not None and last <= since:
-            over.append(file)
+            read_then = seen.get(file.folder.partition, ())
+            if read_then and found.exact and not _within(read_then, first, last):
+                due[file] = _of_moved(name, file, ended.since, last)
+            else:
+                over.append(file)
         elif first > checkpoint:
             above[file.path] = first
     return OfNobody(due, left, over, above)
@@ -92,6 +99,17 @@ def _of_nobody(name: TableName, file: DataFile, since: int, rows: str) -> CameLa
         f" reach the storage{again}",
         hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or go"
         f" on without these rows: {accept_command(name)}",
+        table=str(name),
+        path=file.path,
+    )
+
+
+def _of_moved(name: TableName, file: DataFile, since: int, last: int) -> CameLate:
+    return CameLate(
+        f"it has rows of commit-ts {last} and before, and the table was renamed at {since} without them: the file was"
+        " not there then",
+        hint="a copy of a storage must get `metadata` last; load the renamed table again, from an export with"
+        f" `load-export`, or go on without these rows: {accept_command(name)}",
         table=str(name),
         path=file.path,
     )
@@ -116,6 +134,12 @@ def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: in
         own = [stretch for other, stretch in read if other in (partition, "") or not partition]
         found[partition] = _joined([*always, *own])
     return found
+
+
+def _within(stretches: Stretches, first: int, last: int) -> bool:
+    """Whether one of them has both."""
+    place = bisect_right(stretches, first)
+    return place % 2 == 1 and place == bisect_right(stretches, last)
 
 
 def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:

@@ -148,8 +148,9 @@ class Statement:
         return plain and self.touches == (self.file.name,) and self.action not in _NOT_PLAIN and self.file.table != ""
 
     def overtakes(self, other: Statement) -> bool:
-        """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then."""
-        past = self.ends and other.version < self.version
+        """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then. Behind a
+        RENAME whose source is unknown the target would keep that table, under its old name."""
+        past = self.ends and other.version < self.version and not other.lacks_old_name
         return past and all(self._takes_away(other, name) for name in other.touches)
 
     def _takes_away(self, other: Statement, name: TableName) -> bool:

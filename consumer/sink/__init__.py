@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from urllib.parse import urlsplit
 
@@ -10,13 +11,15 @@ from consumer.model.process import signals_later
 from consumer.target import Sink, TargetOptions
 
 _SERVERS = ("mysql", "mariadb", "tidb")
+_LAKES = ("delta", "delta+s3")
 
 TARGETS = {
     **dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink"),
     "duckdb": "consumer.sink.duckdb.sink",
+    **dict.fromkeys(_LAKES, "consumer.sink.lake.sink"),
 }
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
-ONE_AT_A_TIME = frozenset({"duckdb"})
+ONE_AT_A_TIME = frozenset({"duckdb", *_LAKES})
 """Schemes of targets that one consumer at a time can take, whatever its name."""
 
 
@@ -34,3 +37,11 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
         module = import_module(TARGETS[scheme])
     sink: Sink = module.open_sink(uri, options)
     return sink
+
+
+def spark_properties(uri: str) -> Mapping[str, str]:
+    """What Spark must be started with for the target that `uri` names. Raises BadConfig."""
+    if urlsplit(uri).scheme not in _LAKES:
+        return {}
+    found: Mapping[str, str] = import_module("consumer.sink.lake.jars").properties(uri)
+    return found

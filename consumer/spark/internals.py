@@ -77,3 +77,23 @@ def _ask_for_no_numpy() -> None:
     none that is."""
     known = py4j.protocol.INPUT_CONVERTER
     known[:] = [of for of in known if not isinstance(of, (NumpyArrayConverter, NumpyScalarConverter))]
+
+
+def java_of(spark: SparkSession) -> tuple[Any, Any]:
+    """Java's packages, and Hadoop's configuration."""
+    return spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def path_in(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """The file system that Spark has for `path`, and that path of its own."""
+    jvm, configuration = java_of(spark)
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(configuration), place
+
+
+def bytes_in(spark: SparkSession, stream: Any) -> bytes:
+    """All of a stream of Java's, which is closed then."""
+    try:
+        return bytes(spark._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+    finally:
+        stream.close()

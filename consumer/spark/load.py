@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, JobBroken, NoExecutors
-from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
+from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.patience import WRITE_SECONDS
 from consumer.ports import Made, Moved, RangeReader, Work, unheard
-from consumer.spark.failures import error_of_job, first_error
+from consumer.spark.failures import error_of_job
 from consumer.spark.settings import SparkSettings
 from consumer.spark.sizes import (
     MOST_PARTS,
@@ -38,23 +38,36 @@ if TYPE_CHECKING:
     from consumer.spark.tasks import Result
 
 
+_LEFT = "a signal has ended the command"
+
+
 class SparkLoader:
-    """Starts Spark at the first load that needs it, and again if it has died. `start_seconds` is how long that took."""
+    """Starts Spark at the first load that needs it, and again if it has died. `start_seconds` is how long that took.
+    Loads of at most `in_process_bytes` together need no Spark: this process runs them, one at a time."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
         self._session: Session | None = None
-        self._starting = threading.Lock()
+        self._starting, self._here = threading.Lock(), threading.Lock()
         self._left = False
         self.connections = settings.max_connections
         self.start_seconds = 0.0
 
     def split(self, tasks: Sequence[LoadTask]) -> list[list[LoadTask]]:
-        """A large table by itself, small ones packed; each is a job."""
-        keyed = [task for task in tasks if is_large(task)]
-        packed = [task for task in tasks if not is_large(task)]
+        """A large table by itself, small ones packed; each is a job. Those that this process runs go first."""
+        few = [task for task in tasks if self._are_few([task])]
+        few = few if self._are_few(few) else []
+        numbers = {task.number for task in few}
+        rest = [task for task in tasks if task.number not in numbers]
+        keyed = [task for task in rest if is_large(task)]
+        packed = [task for task in rest if not is_large(task)]
         shares = shares_of(packed, min(self.connections, self._cores() * 2)) if packed else []
-        return [*([task] for task in keyed), *shares]
+        return [*([few] if few else []), *([task] for task in keyed), *shares]
+
+    def _are_few(self, tasks: Sequence[LoadTask]) -> bool:
+        """Whether this process runs them."""
+        most = self._settings.in_process_bytes
+        return bool(tasks) and most > 0 and sum(map(weight_of, tasks)) <= most
 
     def width(self, tasks: Sequence[LoadTask]) -> int:
         return min(self._partitions(tasks[0]), self._cores()) if is_large(tasks[0]) else 1
@@ -64,6 +77,10 @@ class SparkLoader:
     ) -> list[LoadOutcome]:
         """One outcome a task, in order. Raises BadConfig and TargetUnavailable where Spark cannot be started, BadConfig
         where it cannot run any job as it is set up, NoExecutors."""
+        from consumer.spark.tasks import outcome_of
+
+        if self._are_few(tasks):
+            return self._load_here(tasks, writer, reader, moved)
         session = self._started()
         results: dict[int, list[Result]] = defaultdict(list)
         try:
@@ -82,6 +99,16 @@ class SparkLoader:
                 self._lose(session)
             results = {task.number: [broken] for task in tasks}
         return [outcome_of(task, results[task.number]) for task in tasks]
+
+    def _load_here(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved
+    ) -> list[LoadOutcome]:
+        from consumer.spark.in_process import InProcessLoader
+
+        with self._here:
+            if self._left:
+                raise JobBroken(_LEFT)
+            return InProcessLoader().load(tasks, writer, reader, moved)
 
     def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
         """Little in this process, much as a job. Raises what `load` does."""
@@ -116,6 +143,14 @@ class SparkLoader:
             end_own()
         self._session = None
 
+    def session(self) -> SparkSession:
+        """Spark's own, of the JVM that lives now. Raises as `load`."""
+        session = self._started()
+        if not session.alive():
+            self._lose(session)
+            session = self._started()
+        return session.spark
+
     def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
@@ -124,7 +159,7 @@ class SparkLoader:
     def _started(self) -> Session:
         with self._starting:
             if self._left:
-                raise JobBroken("a signal has ended the command")
+                raise JobBroken(_LEFT)
             if self._session is None:
                 from consumer.spark.session import start_session
 
@@ -228,13 +263,3 @@ def _exchange(session: Session, large: bool) -> AbstractContextManager[Exchange]
     from consumer.spark.buckets import SHUFFLED, in_files
 
     return in_files() if session.one_machine and large else nullcontext(SHUFFLED)
-
-
-def outcome_of(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
-    """What came of a load, of all results of its tasks."""
-    return LoadOutcome(
-        task,
-        tuple(result for result in results if isinstance(result, FileStat)),
-        tuple(result for result in results if isinstance(result, Receipt)),
-        first_error(results),
-    )

@@ -20,11 +20,13 @@ it again took a tenth of the time."""
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """`conf` are further ``spark.*`` settings, which win over the program's own. `max_connections` bounds the tasks
-    that write at the same time, as each holds one connection to the target."""
+    that write at the same time, as each holds one connection to the target. Loads of at most `in_process_bytes` do not
+    go through Spark."""
 
     master: str = "local[*]"
     conf: tuple[tuple[str, str], ...] = ()
     max_connections: int = 16
+    in_process_bytes: int = 0
 
     @property
     def local(self) -> bool:

@@ -21,7 +21,7 @@ from consumer.changes.keyed import split_by_bucket
 from consumer.changes.table_modes import to_write
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTask, Receipt
+from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadPart, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.process import lacking, words_of
 from consumer.model.rules import Shaping, hidden
@@ -102,6 +102,16 @@ class Reading:
     def _error(self, error: Exception) -> ConsumerError:
         shaping = next((task.target.load.shaping for task in self.work.tasks), None)
         return of_table(error, self.work.table, shaping)
+
+
+def outcome_of(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
+    """What came of a load, of all results of its tasks."""
+    return LoadOutcome(
+        task,
+        tuple(result for result in results if isinstance(result, FileStat)),
+        tuple(result for result in results if isinstance(result, Receipt)),
+        first_error(results),
+    )
 
 
 def made(results: Iterable[bytes]) -> Iterator[Any]:

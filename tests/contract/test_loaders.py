@@ -57,7 +57,10 @@ def spark() -> Iterator[SparkLoader]:
     loader.close()
 
 
-SHAPES = ["inline, packed", "inline, keyed", "spark, packed", "spark, keyed", "spark, many parts", "spark, shuffled"]
+SHAPES = [
+    "inline, packed", "inline, keyed", "in process, packed", "spark, packed", "spark, keyed", "spark, many parts",
+    "spark, shuffled",
+]  # fmt: skip
 
 
 @pytest.fixture(params=SHAPES)
@@ -65,6 +68,11 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> L
     """``spark, keyed``: rows of a load wait in files, as on one machine, and one task decodes all groups of slices.
     ``spark, many parts``: the names of these files go through the shuffle."""
     kind, shape = request.param.split(", ")
+    if kind == "in process":
+        own: SparkLoader = request.getfixturevalue("spark")
+        monkeypatch.setattr(own, "_settings", replace(own._settings, in_process_bytes=sizes.PACKED_BYTES))
+        monkeypatch.setattr(own, "_results", None)  # no load is a job
+        return own
     if shape == "shuffled":
         monkeypatch.setattr(spark_load, "_exchange", lambda *_: nullcontext(SHUFFLED))
     if shape == "keyed":

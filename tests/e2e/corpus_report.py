@@ -13,7 +13,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,12 +21,13 @@ from consumer.errors import ConsumerError
 from consumer.ports import Loader
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
+from consumer.spark.sizes import PACKED_BYTES
 from tests.e2e.corpus import Case, read_cases
 from tests.e2e.outcome import stepwise, whole
-from tests.e2e.targets import File, Server, Target
+from tests.e2e.targets import File, Lake, Server, Target
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, mariadb_template
-from tests.support.inline_loader import InlineLoader
+from tests.support.lakes import lake_loader
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 
@@ -34,16 +35,18 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="cases whose name contains one of these, divided by commas")
-    parser.add_argument("--target", default=",".join(_TARGETS), help="some of %(default)s (all); mysql is a MariaDB")
-    parser.add_argument("--inline", action="store_true", help="without Spark: the same task functions in this process")
+    parser.add_argument(
+        "--target", default=",".join(_TARGETS), help="some of %(default)s (default), delta; mysql is a MariaDB"
+    )
+    parser.add_argument("--inline", action="store_true", help="in this process, as in-process-bytes has it")
     parser.add_argument("--no-steps", action="store_true")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="a setting of the consumer, as never-split='*.*'"
     )
     parser.add_argument("--route", action="append", default=[], metavar="FROM -> TO", help="names in the target")
     args = parser.parse_args()
-    if unknown := set(args.target.split(",")) - set(_TARGETS):
-        parser.error(f"{', '.join(sorted(unknown))}: no such target; known are {', '.join(_TARGETS)}")
+    if unknown := set(args.target.split(",")) - {*_TARGETS, *_LAKES}:
+        parser.error(f"{', '.join(sorted(unknown))}: no such target; known are {', '.join([*_TARGETS, *_LAKES])}")
     flags: dict[str, object] = {
         key.replace("-", "_"): value for key, _, value in (given.partition("=") for given in args.set)
     }
@@ -51,7 +54,7 @@ def main() -> int:
     bad = 0
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         work = Path(folder)
-        loader: Loader = InlineLoader() if args.inline else SparkLoader(SparkSettings("local[2]"))
+        loader = SparkLoader(SparkSettings("local[2]", in_process_bytes=PACKED_BYTES if args.inline else 0))
         cases = [
             replace(case, flags=flags)
             for case in read_cases(Path(os.environ.get("CORPUS") or FIXTURES).resolve(), work / "unpacked")
@@ -60,11 +63,16 @@ def main() -> int:
             and not (args.route and case.prepare_statements())
         ]
         for name in args.target.split(","):
+            if name in _LAKES:
+                bad += _of_lake(cases, name, work, steps=not args.no_steps)
+                continue
             if name == "mysql9" and not has_mysql():
                 print(f"SKIPPED  {name}: {NO_MYSQL}", flush=True)
                 continue
             with _TARGETS[name](work) as target:
                 bad += sum(_differs(case, name, target, loader, work, steps=not args.no_steps) for case in cases)
+        if args.inline:
+            assert loader.start_seconds == 0
         loader.close()
     print(f"{bad} cases differ")
     return 1 if bad else 0
@@ -104,6 +112,15 @@ def _file(work: Path) -> Iterator[Target]:
     yield File(work)
 
 
+def _of_lake(cases: Sequence[Case], name: str, work: Path, steps: bool) -> int:
+    """All cases but those whose target has tables that somebody made by hand."""
+    with contextlib.closing(lake_loader()) as loader:
+        target = Lake(work, loader)
+        own = [case for case in cases if not case.prepare_statements()]
+        return sum(_differs(case, name, target, loader, work, steps) for case in own)
+
+
+_LAKES = ("delta",)
 _TARGETS = {"mysql": _mariadb, "mysql9": _mysql, "duckdb": _file}
 
 

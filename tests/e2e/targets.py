@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
@@ -9,9 +11,11 @@ from typing import Protocol
 import duckdb
 
 from consumer.model.names import TableName
-from tests.e2e import compare_duckdb
+from consumer.spark.load import SparkLoader
+from tests.e2e import compare_duckdb, compare_typed
 from tests.e2e.corpus import Case, compare
 from tests.servers import SqlServer
+from tests.support.lakes import lake_tables
 
 
 class Target(Protocol):
@@ -63,3 +67,31 @@ class File:
     def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
         with case.wanted(step) as (expected, naming):
             return compare_duckdb.compare(expected, self._file, naming.targets(ignore))
+
+
+class Lake:
+    """A lake of Delta tables in `folder`; `loader` has its Spark."""
+
+    name = "Delta"
+
+    def __init__(self, folder: Path, loader: SparkLoader) -> None:
+        self._root, self._loader = folder / "lake", loader
+        self.url = f"delta://{self._root}"
+
+    def prepare(self, case: Case) -> None:
+        shutil.rmtree(self._root, ignore_errors=True)
+        assert not case.prepare_statements(), "a lake's tables are made by the program alone"
+
+    def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
+        with case.wanted(step) as (expected, naming):
+            state = json.loads((expected / "tables.json").read_text(encoding="utf-8"))
+            wanted = {TableName(t["schema"], t["table"]): t for t in state["tables"] if t["type"] == "BASE TABLE"}
+            there = lake_tables(self.url, self._loader)
+            left_out = set(naming.targets(ignore))
+            problems = [f"{name}: should not exist" for name in there.keys() - wanted.keys() - left_out]
+            problems += [f"{name}: is missing" for name in wanted.keys() - there.keys() - left_out]
+            for name in sorted(wanted.keys() & there.keys() - left_out):
+                problems += [
+                    f"{name}: {text}" for text in compare_typed.differences(there[name], wanted[name], expected)
+                ]
+            return problems

@@ -118,6 +118,43 @@ def test_a_unique_key_that_only_the_target_has(feed: Feed, fresh_mariadb: MariaD
     assert len(rows(fresh_mariadb)) == 2
 
 
+def _ignored(event: str) -> dict[str, object]:
+    return {"event_filters": [{"matcher": ["d.*"], "ignore-event": [event]}]}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        _ignored("delete"),
+        _ignored("update"),
+        _ignored("truncate table"),
+        {"ddl": {"rules": [{"kinds": ["truncate-table"], "action": "ignore"}]}},
+        {"event_filters": [{"matcher": ["d.*"], "ignore-delete-value-expr": "id = 1"}]},
+    ],
+    ids=lambda flags: " ".join(map(str, flags)),
+)
+def test_a_row_that_was_kept_when_upstream_gives_its_value_to_another_one(
+    flags: dict[str, object], feed: Feed, fresh_mariadb: MariaDb
+) -> None:
+    feed.statement("d.t", 2, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT,UNIQUE `u` (`v`))")
+    feed.puts("d.t", 2, {10: (1, "7"), 11: (5, "5")})
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(15, **flags).exit_code == 0
+    update = line(20, {"id": "1", "v": "9"}, "UPDATE").replace(b'"old":null', b'"old":[{"id":"1","v":"7"}]')
+    if "truncate" in str(flags):
+        feed.truncate("d.t", 20)
+    else:
+        feed.file("d.t", 2, update if "update" in str(flags) else line(20, {"id": "1", "v": "7"}, "DELETE"))
+    feed.puts("d.t", 20 if "truncate" in str(flags) else 2, {30: (2, "7")})
+    result = replica.once(40, **flags)
+    assert states(result) == {"d.t": "stopped"}
+    assert "a filter or policy kept" in next(iter(result.tables.values())).error
+    assert rows(fresh_mariadb) == [(1, 7), (5, 5)]
+    fresh_mariadb.execute("ALTER TABLE d.t DROP INDEX u")
+    assert replica.once(40, **flags).exit_code == 0
+    assert rows(fresh_mariadb) == [(1, 7), (2, 7), (5, 5)]
+
+
 @pytest.mark.parametrize(
     "query",
     [

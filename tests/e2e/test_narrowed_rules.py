@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from consumer import app
 from consumer.model.actions import Action
 from tests.support.feed import Feed, MemoryReplica
+from tests.support.observers import Recorder
 
 WITHOUT_D, ALL = ("other.*",), ("*.*",)
 
@@ -89,6 +91,23 @@ def test_what_is_left_of_a_table_whose_end_nobody_followed_goes(feed: Feed, repl
     assert replica.tables == {"d.a": {1: "x"}}
     assert replica.once(50, tables=ALL).exit_code == 0
     assert replica.tables == {}
+
+
+def test_plan_shows_the_table_that_takes_the_name_of_what_is_left(feed: Feed, replica: MemoryReplica) -> None:
+    """The target has the old one still, which a run drops first."""
+    feed.create("d.b", 10)
+    feed.puts("d.b", 10, {11: (1, "x")})
+    replica.once(12)
+    feed.rename("d.b", "d.c", 20)
+    feed.drop("d.c", 21)
+    replica.once(25, tables=WITHOUT_D)
+    feed.create("d.b", 30)
+    feed.checkpoint(31)
+    planned = app.plan(replica.settings(tables=("d.b",)), Recorder())
+    assert [(step.kind, str(step.table), step.to_ts) for step in planned.steps] == [("ddl", "d.b", 30)]
+    assert [note for note in planned.notes if "d.b: the target's table is dropped first" in note]
+    replica.once(31, tables=("d.b",))
+    assert replica.tables["d.b"] == {}
 
 
 def test_a_rename_onto_a_name_that_was_left_out_and_has_another_table_since(feed: Feed, replica: MemoryReplica) -> None:

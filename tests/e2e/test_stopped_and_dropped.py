@@ -125,6 +125,19 @@ def test_a_database_that_waited_stays_where_it_is_when_the_checkpoint_goes_back(
 # What heals
 
 
+def test_a_drop_does_not_heal_a_table_of_which_nobody_knows_what_was_renamed_to_it(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    """The target would keep the table that upstream has no more, under its old name."""
+    feed.create("d.a", 10)
+    feed.create("e.a", 11)
+    feed.statement("d.b", 20, Action.RENAME_TABLE, "ALTER TABLE `a` RENAME TO `d`.`b`")
+    feed.drop("d.b", 30)
+    for checkpoint in (25, 40):
+        assert states(replica.once(checkpoint))["d.b"] == "stopped"
+    assert replica.tables == {"d.a": {}, "e.a": {}}
+
+
 @pytest.mark.parametrize("how", ["drop", "truncate", "drop database"])
 def test_a_statement_that_ends_the_rows_heals_a_stopped_table(how: str, feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.a", 10)

@@ -20,10 +20,10 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.table_definition import Partitioning, PartitionKind
 from consumer.sink.columnar.partitions import members
+from consumer.sink.columnar.progress import ensure_schema
+from consumer.sink.columnar.statements import PLAIN, empty_table
 from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.duckdb.progress import ensure_schema
 from consumer.sink.duckdb.statements.execute import run
-from consumer.sink.duckdb.statements.operations import PLAIN, empty_table
 from tests.servers import MariaDb
 from tests.support.examples import examples
 

@@ -67,6 +67,9 @@ class StorageHistory:
     def scan(self, spans: Spans) -> list[StoredFile]:
         return [file for path, file in self.stored.items() if spans.covering(path) is None]
 
+    def read(self, file: StoredFile, offset: int, length: int) -> bytes:
+        return self.contents.get(file.path, b"")[offset : offset + length]
+
     def read_if_there(self, path: str, length: int) -> bytes | None:
         return self.contents.get(path)
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.model.columns import Column, Family
+from consumer.model.json_texts import tidb_json
 from consumer.sink.columnar.table import TEXT, duckdb_type, literal, text_of, widened
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 JSON_FORM = "tidb_json"
-"""`model.json_texts.tidb_json` of a text, as a function of SQL that who executes the expressions brings along."""
+"""`json_forms`, as a function of SQL that who executes the expressions brings along."""
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
 _YEAR_ONE = 62135596800000000
@@ -165,3 +170,11 @@ def _is_time(text: str) -> bool:
 def _blob(text: str) -> str:
     """A BLOB literal: every byte as \\xHH."""
     return "".join(f"\\x{byte:02X}" for byte in text.encode())
+
+
+def json_forms(texts: pa.ChunkedArray) -> pa.Array:
+    """Texts of JSON as TiDB writes them. There is no kernel for it: one call for each distinct text."""
+    import pyarrow as pa  # an idle round does not need it
+
+    coded = texts.combine_chunks().dictionary_encode()
+    return pa.array(map(tidb_json, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)

@@ -202,6 +202,10 @@ def _type_text(column: Column) -> str:
     return f"{column.type}{column.elements or ''}"
 
 
+def visible(columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(column for column in columns if not column.hidden)
+
+
 def quote(name: str) -> str:
     """`name` as an identifier in a statement."""
     return '"' + name.replace('"', '""') + '"'

@@ -16,8 +16,8 @@ import duckdb
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
+from consumer.sink.columnar.progress import TABLES
 from consumer.sink.columnar.table import quote
-from consumer.sink.duckdb.progress import TABLES
 from consumer.sink.progress_layout import SCHEMA, damaged
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)

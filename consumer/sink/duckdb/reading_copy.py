@@ -25,8 +25,8 @@ from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql
 from consumer.sink.columnar.lock import NOT_ALLOWED, FileLock
+from consumer.sink.columnar.progress import FileTables
 from consumer.sink.duckdb.connection import NO_ROOM, Database, is_open_elsewhere
-from consumer.sink.duckdb.progress import FileTables
 from consumer.sink.progress_layout import SCHEMA
 
 log = logging.getLogger(__name__)

@@ -21,10 +21,7 @@ from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.columnar.table import ReplicaTable, quote
-from consumer.sink.common import completed_row
-from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
-from consumer.sink.duckdb.progress import (
+from consumer.sink.columnar.progress import (
     GENERATION,
     FileTables,
     check_epoch,
@@ -33,11 +30,14 @@ from consumer.sink.duckdb.progress import (
     raise_epoch,
     table_applied_ts,
 )
+from consumer.sink.columnar.statements import Operations, Written, follow, named_tables
+from consumer.sink.columnar.table import ReplicaTable, quote
+from consumer.sink.common import completed_row
+from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
 from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
-from consumer.sink.duckdb.statements.operations import Operations, Written, follow, named_tables
 from consumer.sink.duckdb.tables import (
     count_rows,
     describe,

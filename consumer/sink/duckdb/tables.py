@@ -10,10 +10,11 @@ from dataclasses import asdict, replace
 import duckdb
 
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
-from consumer.model.columns import Column
+from consumer.model.columns import Column, mislabelled
 from consumer.model.hints import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.sink.columnar.progress import exists
 from consumer.sink.columnar.table import (
     TEXT,
     ColumnarTarget,
@@ -25,10 +26,10 @@ from consumer.sink.columnar.table import (
     held_as,
     merge_misfit,
     quote,
+    visible,
 )
 from consumer.sink.common import table_missing
 from consumer.sink.duckdb.connection import catalog, qualified, schema
-from consumer.sink.duckdb.progress import exists
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import LoadRequest
 
@@ -162,10 +163,6 @@ def forget(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
     )
 
 
-def visible(columns: Sequence[Column]) -> tuple[Column, ...]:
-    return tuple(column for column in columns if not column.hidden)
-
-
 def _collated(sql: str) -> frozenset[str]:
     """The columns whose collation does not compare bytes, by the CREATE TABLE that the catalog shows."""
     found = ((match["name"], match["collation"]) for match in _COLUMN_OR_TEXT.finditer(sql) if match["name"])
@@ -223,6 +220,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     names = tuple(name for name in table.types if same_name(name) in sent)
     for name in names:
         _check_type(request, sent[same_name(name)], name, table)
+        _check_labels(request, sent[same_name(name)])
     _check_key(request, table, sent)
     own = tuple(name for name in table.types if same_name(name) not in sent and name not in table.generated)
     columns = tuple(sent[same_name(name)] for name in names)
@@ -254,6 +252,18 @@ def _check_type(request: LoadRequest, column: Column, name: str, table: ReplicaT
         )
 
 
+def _check_labels(request: LoadRequest, column: Column) -> None:
+    """`column` has the labels by which the table's rows were written so far."""
+    known = request.labels.get(same_name(column.name), ())
+    if column.elements and (wrong := mislabelled(known, column.elements)):
+        raise _drift(
+            request.table,
+            f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
+            "where the statement about its labels did not reach the storage, load the table from an export with"
+            " `load-export`; else ",
+        )
+
+
 def _check_collations(request: LoadRequest, table: ReplicaTable, compared: Sequence[str]) -> None:
     """Rows are found by `compared`."""
     if wrong := [quote(name) for name in compared if name in table.collated]:
@@ -280,7 +290,8 @@ def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Col
 
 
 def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
-    """The rows' columns by lower-case name. An ENUM or SET has the labels that its table was created with."""
+    """The rows' columns by lower-case name. An ENUM or SET has the labels that its table was created with, and those
+    that upstream has behind them."""
     columns = {
         same_name(column.name): column for column in visible(request.columns) if column.name not in request.load.absent
     }
@@ -289,7 +300,10 @@ def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
             if known.name in table.upstream.virtual:
                 columns.pop(same_name(known.name), None)
             elif same_name(known.name) in columns:
-                columns[same_name(known.name)] = replace(columns[same_name(known.name)], elements=known.elements)
+                labels = request.labels.get(same_name(known.name), ())
+                more = known.elements and not mislabelled(known.elements, labels)
+                elements = labels if more else known.elements
+                columns[same_name(known.name)] = replace(columns[same_name(known.name)], elements=elements)
     return columns
 
 

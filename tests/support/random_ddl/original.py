@@ -190,7 +190,7 @@ class Original:
         else:
             definition = re.sub(r" AUTO_INCREMENT=\d+", "", self.execute(f"SHOW CREATE TABLE {place}")[0][1])
             definition = definition.replace(quoted(prefix)[:-1], "`") if prefix else definition
-            definition = _without_names(definition)
+            definition = _in_order(_without_names(definition))
         try:
             rows = self.execute(f"SELECT * FROM {place}")
         except Exception:  # a view of what is no more
@@ -237,12 +237,23 @@ def loosened(snapshot: Snapshot, tables: Collection[str]) -> Snapshot:
 
 _CONDITION = re.compile(r"\bIF (?:NOT )?EXISTS ")
 _CONSTRAINT = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)*` (FOREIGN KEY [^\n]*?)(?=,?\n)")
+_KEY = re.compile(r",\n  ((?:UNIQUE )?KEY [^\n]*?)(?=,?\n)")
 _LOOSE = re.compile(r" (?:DEFAULT |COMMENT[ =])(?:current_timestamp\(\d?\)|'(?:[^']|'')*'|[^ ,\n]+)")
 
 
 def _without_names(definition: str) -> str:
     """Foreign keys at its end, without names: those are a database's own on servers, and a table's own upstream."""
     return "\n".join([_CONSTRAINT.sub("", definition), *sorted(_CONSTRAINT.findall(definition))])
+
+
+def _in_order(definition: str) -> str:
+    """MariaDB sorts unique keys of a BLOB, which it hashes, among the others when it happens to copy the table."""
+    keys = _KEY.findall(definition)
+    return (
+        "\n".join([_KEY.sub("", definition), *sorted(keys)])
+        if any(" USING HASH" in key for key in keys)
+        else definition
+    )
 
 
 def _text(value: str) -> str:

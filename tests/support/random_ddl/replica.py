@@ -86,7 +86,8 @@ class Replica:
         return app.verify(self._settings(folder), Recorder(), loader=InlineLoader())
 
     def plan(self, folder: Path) -> PlanResult:
-        return app.plan(self._settings(folder), Recorder())
+        with _around_every_change(Fuse(), []):
+            return app.plan(self._settings(folder), Recorder())
 
     def refuse(self, folder: Path, kinds: Sequence[str]) -> RunResult:
         """`once`, with statements of `kinds` not allowed."""

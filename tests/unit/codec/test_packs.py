@@ -99,6 +99,16 @@ def test_blank_lines_are_left_to_the_reader_of_one_file() -> None:
     assert [stat.rows for stat in stats] == [1, 1]
 
 
+@pytest.mark.parametrize("blank", [b"\r\n", b" \r\n\r\n"])
+def test_a_file_without_a_row_is_told_among_others(blank: bytes) -> None:
+    good = row_line("INSERT", {"id": "1", "v": "a", "b": None}, commit_ts=1) + CR_LF
+    files = Files({"f0": good, "f1": blank, "f2": good})
+    pieces = [piece_of(name, len(content)) for name, content in files.contents.items()]
+    with pytest.raises(CorruptFile, match="the file has no row") as caught:
+        list(decoded(files, pieces, task_of(pieces), []))
+    assert caught.value.path == "f1"
+
+
 def test_only_whole_small_files_of_a_dialect_with_lines_are_packed() -> None:
     large, part = piece_of("large", SMALL_BYTES + 1), FileSlice("part", 9, 1, 10, 0, 0, ALL, ALL)
     small = [piece_of(f"f{n}", SMALL_BYTES) for n in range(PACK_BYTES // SMALL_BYTES + 1)]

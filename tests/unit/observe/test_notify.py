@@ -65,6 +65,14 @@ CHANGES: dict[str, tuple[list[Any], list[str]]] = {
         [at(5, **stopped()), TableStopped(B, ERROR), at(5, tables=BOTH), FINISHED],
         ["table-stopped"],
     ),
+    "one that waits is late": (
+        [at(5), FINISHED, at(5, tables={A: TableProgress(9 << 18, State.WAITS)}), FINISHED, at(5), FINISHED],
+        ["lag-above", "lag-below"],
+    ),
+    "a stopped one is late": (
+        [at(5, tables={A: TableProgress(9 << 18, State.STOPPED)}), FINISHED, FINISHED],
+        [],
+    ),
     "a loss": (
         [at(5), at(5, losses={A: {"x": Loss("gone", "x", 1, 2)}}), FINISHED, FINISHED],
         ["loss-accepted"],

@@ -9,11 +9,10 @@ from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consumer.errors import BadConfig, RowRefused, SchemaDrift
-from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
+from consumer.sink.columnar.labels import numbered
 from consumer.sink.columnar.table import TEXT, ColumnarTarget, ReplicaTable, duckdb_type, literal, quote, widened
 from consumer.sink.columnar.writer import SHARED, to_arrow
 from consumer.sink.duckdb.connection import Database, qualified
@@ -88,7 +87,7 @@ class DuckDbComparer:
 
     def changes(self, rows: pa.Table) -> pa.Table:
         """Texts are as files carry them, but for labels, which files carry as numbers."""
-        columns = [_of_labels(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
+        columns = [numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
         return pa.table(columns, names=[f"c{n}" for n in range(len(columns))])
 
     def _held(self, position: int, name: str) -> str:
@@ -143,24 +142,6 @@ def _as_text(value: str, kind: str) -> str:
     if kind in (_BLOB, TEXT):
         return value if kind == _BLOB else f"CAST({value} AS {TEXT})"
     return f"coalesce(CAST(TRY_CAST({value} AS {kind}) AS {TEXT}), CAST({value} AS {TEXT}))"
-
-
-def _of_labels(column: Column, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not (column.labelled and column.elements):
-        return texts
-    coded = pc.dictionary_encode(texts.combine_chunks())
-    numbers = [_number(column, text) for text in coded.dictionary.to_pylist()]
-    return pa.chunked_array([pa.array(numbers, pa.large_string()).take(coded.indices)])
-
-
-def _number(column: Column, text: str) -> str:
-    """Of a text that is no label, a number that none has."""
-    elements = column.elements
-    if text in elements and column.family is Family.ENUM:
-        return str(elements.index(text) + 1)
-    labels = text.split(",") if text and column.family is Family.SET else []
-    known = all(label in elements for label in labels) and (labels or not text)
-    return str(sum(1 << elements.index(label) for label in set(labels))) if known else str(1 << len(elements))
 
 
 def _large(rows: pa.Table) -> pa.Table:

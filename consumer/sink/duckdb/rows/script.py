@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from consumer.codec.values import binary_to_hex
 from consumer.model.load import LoadTarget
+from consumer.sink.columnar.progress import GENERATION
 from consumer.sink.columnar.table import literal, quote
-from consumer.sink.duckdb.progress import GENERATION
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
 
 _ROWS = 500

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -16,15 +15,11 @@ from consumer.ddl.expressions import NotUnderstood
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.json_texts import tidb_json
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_modes import SOURCE, ModeDdl
-from consumer.sink.columnar.casts import JSON_FORM
-from consumer.sink.columnar.table import TEXT, ReplicaTable, quote
-from consumer.sink.common import rows_there
-from consumer.sink.duckdb.connection import qualified
-from consumer.sink.duckdb.statements.operations import (
+from consumer.sink.columnar.casts import JSON_FORM, json_forms
+from consumer.sink.columnar.statements import (
     PLAIN,
     Operations,
     Tables,
@@ -37,11 +32,11 @@ from consumer.sink.duckdb.statements.operations import (
     refused,
     trashed,
 )
+from consumer.sink.columnar.table import TEXT, ReplicaTable, quote
+from consumer.sink.common import rows_there
+from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.statements.partitions import take_rows
 from consumer.sink.duckdb.tables import describe, drop_schema, has_rows, remember, tables_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def execute(
@@ -94,19 +89,11 @@ def _functions(connection: duckdb.DuckDBPyConnection, sql: Collection[str]) -> I
     if not any(f"{JSON_FORM}(" in statement for statement in sql):
         yield
         return
-    connection.create_function(JSON_FORM, lambda texts: _json_forms(texts), [TEXT], TEXT, type="arrow")
+    connection.create_function(JSON_FORM, lambda texts: json_forms(texts), [TEXT], TEXT, type="arrow")
     try:
         yield
     finally:
         connection.remove_function(JSON_FORM)
-
-
-def _json_forms(texts: pa.ChunkedArray) -> pa.Array:
-    """There is no kernel for it: one call for each distinct text."""
-    import pyarrow as pa  # an idle round does not need it
-
-    coded = texts.combine_chunks().dictionary_encode()
-    return pa.array(map(tidb_json, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
 
 
 def _drop_schema(

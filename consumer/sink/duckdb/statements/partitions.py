@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import duckdb
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.expressions import NotUnderstood
-from consumer.ddl.partitions import TAKES_ROWS, PartitionClause, positions
-from consumer.model.actions import PARTITION_ACTIONS, Action
+from consumer.ddl.partitions import PartitionClause
 from consumer.model.columns import Column
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
-from consumer.sink.columnar.partitions import members
-from consumer.sink.columnar.table import TEXT, WIDENING, ReplicaTable, Upstream, quote, text_of
+from consumer.sink.columnar.table import TEXT, WIDENING, ReplicaTable, quote, text_of
+from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.duckdb.connection import qualified
-from consumer.sink.duckdb.tables import describe, has_rows, visible
+from consumer.sink.duckdb.tables import describe, has_rows
 
 Tables = Mapping[TableName, ReplicaTable]
 
 _MOVED = "__storage_consumer_moved"
-_ALL = "TRUE"
 
 
 def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
@@ -30,27 +27,18 @@ def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tab
 
     Raises NotUnderstood where it is not certain which rows those are, unless there are no rows at all.
     """
-    if step.file.type not in PARTITION_ACTIONS:
-        return
     table = tables.get(step.name)
     try:
-        changes = changes_of(step.file).partitions
-        clauses = changes.clauses
-        if changes.misread:
-            raise NotUnderstood(changes.misread)
-        if step.file.type != Action.MULTI_SCHEMA_CHANGE and not clauses:
-            raise NotUnderstood("a statement that names no partition")
+        clause = taking_clause(step)
     except NotUnderstood:
         if any(has_rows(connection, each.name) for each in tables.values()):
             raise
         return
-    if len(clauses) > 1 and any(clause.verb in TAKES_ROWS for clause in clauses):
-        raise NotUnderstood("several clauses about partitions in one statement")
-    for clause in clauses:
+    if clause is not None:
         if clause.verb == "EXCHANGE":
             _exchange(connection, step, clause, tables)
-        elif clause.verb in TAKES_ROWS and table is not None and has_rows(connection, table.name):
-            where = _where(connection, step, clause, _known(table, step))
+        elif table is not None and has_rows(connection, table.name):
+            where = _where(connection, step, clause, known(table, step))
             connection.execute(f"DELETE FROM {qualified(connection, table.name)} WHERE {where}")
 
 
@@ -61,18 +49,9 @@ def _where(
     table: ReplicaTable,
 ) -> str:
     """The condition for the rows of the partitions that `clause` names, tried on every row of `table`."""
-    if clause.all_of_them:
-        return _ALL
-    if step.known.partitioning is None:
-        raise NotUnderstood("how the table is partitioned: no statement in the storage defines it clearly")
-    chosen = positions(step.known.partitioning, clause)
-    if len(chosen) == len(step.known.partitioning.partitions):
-        return _ALL
-    condition = members(step.known.partitioning, chosen, table)
-    if strange := _count(connection, table, f"({condition}) IS NULL"):
-        raise NotUnderstood(
-            f"{strange} rows of {table.name} are in no partition that its statements define for certain"
-        )
+    condition = condition_of(step, clause, table)
+    if condition != ALL and (strange := _count(connection, table, f"({condition}) IS NULL")):
+        raise NotUnderstood(strange_rows(strange, table.name))
     return condition
 
 
@@ -82,13 +61,13 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
     missing = [name for name in names if name not in tables]
     if missing:
         raise NotUnderstood(f"the rows of {missing[0]}: the replica does not have it")
-    columns = _unified(connection, *(_known(tables[name], step) for name in names))
+    columns = _unified(connection, *(known(tables[name], step) for name in names))
     found = describe(connection, names)
-    one, other = (_known(found[name], step) for name in names)
+    one, other = (known(found[name], step) for name in names)
     if not (has_rows(connection, one.name) or has_rows(connection, other.name)):
         return
     where = _where(connection, step, clause, one)
-    if where != _ALL and (
+    if where != ALL and (
         strange := _count(connection, other, f"({_where(connection, step, clause, other)}) IS NOT TRUE")
     ):
         raise NotUnderstood(f"{strange} rows of {other.name} came into a partition that is not theirs")
@@ -137,16 +116,6 @@ def _unified(connection: duckdb.DuckDBPyConnection, one: ReplicaTable, other: Re
             raise NotUnderstood(f"column {mine.name}, which is {types[0]} in one table and {types[1]} in the other")
         _make_text(connection, (one, other)[types.index(TEXT) == 0], mine)
     return [column.name for column in _stored(one)]
-
-
-def _known(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
-    """`table`; one of a snapshot, of which no rows came yet, has upstream's columns from the statement's schema file.
-    Both tables of an EXCHANGE have the same."""
-    if table.upstream is not None:
-        return table
-    columns = visible(step.known.columns or step.file.columns)
-    virtual = frozenset(column.name for column in columns if table.spelled(column.name) is None)
-    return replace(table, upstream=Upstream(columns, virtual))
 
 
 def _stored(table: ReplicaTable) -> tuple[Column, ...]:

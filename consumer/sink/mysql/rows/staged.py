@@ -213,10 +213,12 @@ def _collision(target: LoadTarget, reason: str) -> RowsCollide:
     older = "let the target take the rows that are quarantined, as an older one of those can have the value; or "
     return RowsCollide(
         f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
-        f" upstream's, or which upstream does not have: one of them would be lost ({reason})",
+        " upstream's, or which upstream does not have, or a filter or policy kept one of them that upstream has no"
+        f" more: one of them would be lost ({reason})",
         hint=(older if target.load.quarantine is not None else "")
         + f"give the columns of the {key} a collation that compares as upstream does (utf8mb4_bin, or one with NO PAD"
-        " where upstream's keys differ in trailing blanks), or drop the key where upstream has none; then run again, or"
+        " where upstream's keys differ in trailing blanks), or drop the key where upstream has none, or where rows were"
+        " kept that upstream has no more; then run again, or"
         " resync the table where its rows are not upstream's",
         table=str(target.table),
     )

@@ -288,9 +288,10 @@ def drift(request: LoadRequest, text: str) -> SchemaDrift:
 class _Trust:
     """Which unique keys of the target are surely as fine as upstream's, so that REPLACE removes nothing but old images.
 
-    A key is proven where upstream is known to have it (its statements or schema files say so) and the server compares
-    its columns by their bytes. Where a row's handle key is in it, two rows can only be equal in it by being one row.
-    All others are not proven: rows of their table are written so that a row which is not the put's own stops the load.
+    A key is proven where upstream is known to have it (its statements or schema files say so), the server compares its
+    columns by their bytes, and the table has no rows that upstream has no more. Where a row's handle key is in it, two
+    rows can only be equal in it by being one row. All others are not proven: rows of their table are written so that a
+    row which is not the put's own stops the load.
 
     `unproven` are unique keys by name. `padded` are text columns of the others, as positions among those written,
     whose collations pass over trailing blanks: upstream's may not (TiDB without its new collations).
@@ -320,7 +321,7 @@ def _trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], ke
     for unique in others:
         if fine and not unique.prefix and handle <= unique.folded:
             continue
-        told = unique.folded in known or unique.folded == _primary(request)
+        told = (unique.folded in known or unique.folded == _primary(request)) and not request.leaves_rows
         (proven if told and _is_fine(table, unique, names) else unproven).append(unique)
     return _Trust(tuple(unique.name for unique in unproven), _padded(table, proven, names))
 

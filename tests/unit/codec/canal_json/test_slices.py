@@ -198,7 +198,6 @@ def test_blank_lines_are_skipped_but_counted() -> None:
     content = b"\r\n" + file_of(good) + b" \t\r\n\n" + file_of(good)
     assert len(decode(content)) == 2
     assert failure(content + b"x\r\n").line == 6
-    assert decode(b"\r\n") == []
 
 
 def test_deep_nesting_in_a_member_that_is_not_wanted() -> None:

@@ -59,14 +59,21 @@ def test_case_does_not_tell_tables_apart_in_csv(csv: CsvFormat) -> None:
 @pytest.mark.parametrize("csv", FORMATS)
 @pytest.mark.parametrize("places", [(0,), (0, 0), (1, 2), (3,), (0, 3, 3)])
 def test_blank_lines_are_no_rows(csv: CsvFormat, places: tuple[int, ...]) -> None:
-    """In both protocols: lines begin at `places` among three rows, and alone."""
+    """In both protocols: lines begin at `places` among three rows. A file of nothing else lacks what it was to hold."""
     records, lines = [_record(csv)] * 3, [ROW] * 3
     for place in sorted(places, reverse=True):
         records.insert(place, b"")
         lines.insert(place, b"")
     assert _decode_csv(csv, records) == _decode_csv(csv, [_record(csv)] * 3)
     assert decode(file_of(*lines)) == decode(file_of(ROW, ROW, ROW))
-    assert _decode_csv(csv, [b""] * len(places)) == decode(file_of(*[b""] * len(places))) == []
+    for decoded in (lambda: _decode_csv(csv, [b""] * len(places)), lambda: decode(file_of(*[b""] * len(places)))):
+        with pytest.raises(CorruptFile, match="the file has no row"):
+            decoded()
+
+
+def test_a_header_alone_is_a_file_that_was_cut_off() -> None:
+    with pytest.raises(CorruptFile, match="the file has no row"):
+        _decode_csv(CsvFormat(output_field_header=True), [])
 
 
 def _record(csv: CsvFormat) -> bytes:

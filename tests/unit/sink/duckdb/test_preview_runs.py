@@ -10,8 +10,8 @@ import pytest
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.sink.columnar.statements import Operations
 from consumer.sink.duckdb.statements import execute
-from consumer.sink.duckdb.statements.operations import Operations
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
 from tests.unit.sink.duckdb.test_every_action import CASES, OLD
 

@@ -19,10 +19,9 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, ModeDdl, source_of
 from consumer.model.texts import cut
 from consumer.sink.columnar.casts import backfill
-from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote
+from consumer.sink.columnar.reshape import Change, NameTaken, changes, reshaped
+from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote, visible
 from consumer.sink.common import closing_statement, merge_conflict, only_own_rows
-from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshaped
-from consumer.sink.duckdb.tables import visible
 from consumer.sink.progress_layout import SCHEMA
 
 Tables = Mapping[TableName, ReplicaTable]
@@ -53,11 +52,15 @@ PLAIN = Written()
 @dataclass(frozen=True, slots=True)
 class Operations:
     """`sql` in its order, and the tables that are others then, by name: None for one that is gone. `note`: what the
-    replica does not hold of it."""
+    replica does not hold of it. The same in words: `moved` is a table's old and new name; of one that stays, `emptied`
+    says that its rows go first, and `columns` what those are made of that it has then."""
 
     sql: tuple[str, ...] = ()
     there: Mapping[TableName, ReplicaTable | None] = field(default_factory=dict)
     note: str = ""
+    moved: tuple[TableName, TableName] | None = None
+    emptied: bool = False
+    columns: tuple[Change, ...] | None = None
 
     @property
     def copies(self) -> bool:
@@ -125,21 +128,22 @@ def trashed(
     if not truncated:
         return replace(gone, note=note)
     anew = f"CREATE TABLE {written.table(table.name)} AS SELECT * FROM {written.table(trash)} LIMIT 0"
-    return Operations((*gone.sql, anew), {**gone.there, table.name: table}, note)
+    return Operations((*gone.sql, anew), {**gone.there, table.name: table}, note, gone.moved)
 
 
 def moved(table: ReplicaTable, new: TableName, written: Written) -> Operations:
     """The table under another name. To another schema, DuckDB can only copy it."""
     source, there = written.table(table.name), {table.name: None, new: replace(table, name=new)}
+    names = table.name, new
     if table.name.database != new.database:
         copied = f"CREATE TABLE {written.table(new)} AS SELECT * FROM {source}"
-        return Operations((_schema(new, written), copied, f"DROP TABLE {source}"), there)
+        return Operations((_schema(new, written), copied, f"DROP TABLE {source}"), there, moved=names)
     if table.name.folded != new.folded:
-        return Operations((f"ALTER TABLE {source} RENAME TO {quote(new.table)}",), there)
+        return Operations((f"ALTER TABLE {source} RENAME TO {quote(new.table)}",), there, moved=names)
     # Over a third name: names that differ in case only are one name to DuckDB.
     between = written.table(TableName(new.database, _MOVED))
     renames = (f"ALTER TABLE {source} RENAME TO {quote(_MOVED)}", f"ALTER TABLE {between} RENAME TO {quote(new.table)}")
-    return Operations(renames, there)
+    return Operations(renames, there, moved=names)
 
 
 def _operations(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
@@ -241,6 +245,8 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         (*emptied, *reshaped(table, found, written.table)),
         {table.name: replace(table, types=types, upstream=after)},
         f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else "",
+        emptied=bool(emptied),
+        columns=tuple(found),
     )
 
 

@@ -1,4 +1,4 @@
-"""The progress in the file: the schema `storage_consumer`, its rows, and the epoch.
+"""The progress as tables of DuckDB, in a file or in memory: the schema `storage_consumer`, its rows, and the epoch.
 
 Everything but the lease and the tables' columns is keyed by consumer name. `storage_consumer.replica` is public: one
 row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
@@ -102,6 +102,11 @@ class FileTables:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._connection = connection
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        assert self._connection is not None
+        return self._connection
 
     def exists(self) -> bool:
         return self._connection is not None and exists(self._connection)

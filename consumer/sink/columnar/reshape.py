@@ -20,7 +20,7 @@ class NameTaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class Change:
     """A column of the new table. `old` is its name in the table so far, None where it is new."""
 
     name: str
@@ -35,26 +35,26 @@ def changes(
     after: Upstream,
     definitions: Definitions,
     zone: tzinfo,
-) -> list[_Change]:
+) -> list[Change]:
     """The columns of the table once the statement has run. It comes to what the statement itself says: a column that
     an earlier one should have added or dropped, and was not executed, stays absent, or stays. Raises NameTaken, and
     NotExact where values have no form in their new type."""
     known = by_name(before.columns)
-    found: list[_Change] = []
+    found: list[Change] = []
     for column in after.stored:
         old = definitions.old_name(column.name)
         if old is None:
             definition = definitions.columns.get(same_name(column.name), Definition())
-            found.append(_Change(column.name, None, backfill(column, definition, step.file.version, zone)))
+            found.append(Change(column.name, None, backfill(column, definition, step.file.version, zone)))
         elif (spelled := table.spelled(old)) is not None:
             value = NewValue(table.types[spelled], quote(spelled))
             if old in known:
                 value = converted(known[old], column, table.types[spelled], quote(spelled), zone)
-            found.append(_Change(column.name, spelled, value))
+            found.append(Change(column.name, spelled, value))
     return _with_kept(table, found, definitions.dropped)
 
 
-def _with_kept(table: ReplicaTable, found: list[_Change], dropped: Collection[str]) -> list[_Change]:
+def _with_kept(table: ReplicaTable, found: list[Change], dropped: Collection[str]) -> list[Change]:
     """`found` with the columns that only the replica has, each behind the column that it stands behind now."""
     taken = {change.old for change in found}
     names = same_names(change.name for change in found)
@@ -67,12 +67,12 @@ def _with_kept(table: ReplicaTable, found: list[_Change], dropped: Collection[st
                 raise NameTaken(
                     f"the replica has a column {name} already, from before a statement that was not executed"
                 )
-            found.insert(place, _Change(name, name, NewValue(kind, quote(name))))
+            found.insert(place, Change(name, name, NewValue(kind, quote(name))))
             place += 1
     return found
 
 
-def reshaped(table: ReplicaTable, changes: Sequence[_Change], written: Callable[[TableName], str]) -> Iterator[str]:
+def reshaped(table: ReplicaTable, changes: Sequence[Change], written: Callable[[TableName], str]) -> Iterator[str]:
     """What brings the table to the new columns: in place where columns only go, or only come at the end; else a copy,
     as the order of columns is upstream's. `written` writes a table's name."""
     name = written(table.name)

@@ -1,0 +1,60 @@
+"""Which rows a statement about partitions takes away, as a condition in DuckDB's SQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consumer.ddl.changes import changes_of
+from consumer.ddl.expressions import NotUnderstood
+from consumer.ddl.partitions import TAKES_ROWS, PartitionClause, positions
+from consumer.model.actions import PARTITION_ACTIONS, Action
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.columnar.partitions import members
+from consumer.sink.columnar.table import ReplicaTable, Upstream, visible
+
+ALL = "TRUE"
+"""The condition for every row."""
+
+
+def taking_clause(step: ApplyDdl) -> PartitionClause | None:
+    """The clause that takes rows of partitions away; None where none does. Raises NotUnderstood."""
+    if step.file.type not in PARTITION_ACTIONS:
+        return None
+    changes = changes_of(step.file).partitions
+    clauses = changes.clauses
+    if changes.misread:
+        raise NotUnderstood(changes.misread)
+    if step.file.type != Action.MULTI_SCHEMA_CHANGE and not clauses:
+        raise NotUnderstood("a statement that names no partition")
+    taking = [clause for clause in clauses if clause.verb in TAKES_ROWS]
+    if len(clauses) > 1 and taking:
+        raise NotUnderstood("several clauses about partitions in one statement")
+    return taking[0] if taking else None
+
+
+def condition_of(step: ApplyDdl, clause: PartitionClause, table: ReplicaTable) -> str:
+    """True for the rows of the partitions that `clause` names, NULL where that cannot be told of a row. Raises
+    NotUnderstood."""
+    if clause.all_of_them:
+        return ALL
+    if step.known.partitioning is None:
+        raise NotUnderstood("how the table is partitioned: no statement in the storage defines it clearly")
+    chosen = positions(step.known.partitioning, clause)
+    if len(chosen) == len(step.known.partitioning.partitions):
+        return ALL
+    return members(step.known.partitioning, chosen, table)
+
+
+def strange_rows(count: int, table: TableName) -> str:
+    return f"{count} rows of {table} are in no partition that its statements define for certain"
+
+
+def known(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
+    """`table`; one of a snapshot, of which no rows came yet, has upstream's columns from the statement's schema file.
+    Both tables of an EXCHANGE have the same."""
+    if table.upstream is not None:
+        return table
+    columns = visible(step.known.columns or step.file.columns)
+    virtual = frozenset(column.name for column in columns if table.spelled(column.name) is None)
+    return replace(table, upstream=Upstream(columns, virtual))

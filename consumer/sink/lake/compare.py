@@ -1,0 +1,106 @@
+"""One table of a lake, read to be compared. Both sides are text of the lake's own types. What the table holds is a copy
+of one version of it, as Parquet, which executors read without Spark's SQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from consumer.errors import BadConfig, RowRefused
+from consumer.model.load import LoadTarget
+from consumer.sink.columnar.labels import numbered
+from consumer.sink.lake.formats import TableFormat
+from consumer.sink.lake.progress import LakeTable
+from consumer.sink.lake.types import quoted, to_lake
+from consumer.target import Only
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BATCH_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LakeComparer:
+    """`files` hold the table's rows, with the columns ``c0 .. cN`` of `target`."""
+
+    target: LoadTarget
+    files: tuple[str, ...]
+
+    @property
+    def ranges(self) -> int:
+        return max(1, len(self.files))
+
+    def expected(self, rows: pa.Table) -> pa.Table:
+        """A value that its column cannot hold, of a row that no load could write, stays as the files have it."""
+        try:
+            return self._expected(rows)
+        except RowRefused:
+            if rows.num_rows == 1:
+                return self._expected(rows, as_it_is=True)
+            middle = rows.num_rows // 2
+            return pa.concat_tables([self.expected(rows.slice(0, middle)), self.expected(rows.slice(middle))])
+
+    def _expected(self, rows: pa.Table, as_it_is: bool = False) -> pa.Table:
+        columns = []
+        for position, column in enumerate(self.target.columns):
+            values = rows.column(f"c{position}")
+            try:
+                columns.append(as_text(to_lake(column, values, position in self.target.key)[0]))
+            except RowRefused:
+                if not as_it_is:
+                    raise
+                columns.append(as_text(values))
+        return pa.table(columns, names=[f"c{position}" for position in range(len(columns))])
+
+    def held(self, number: int) -> Iterator[pa.Table]:
+        """Raises BadConfig where this machine does not have the copy."""
+        if not self.files:
+            return
+        try:
+            file = pq.ParquetFile(self.files[number])
+        except FileNotFoundError as error:
+            hint = "use --master local[*], or ?staging= with a folder that all workers share"
+            raise BadConfig(f"a Spark worker does not see the file {self.files[number]}", hint=hint) from error
+        with file:
+            for batch in file.iter_batches(_BATCH_ROWS):
+                yield pa.table(list(map(as_text, pa.Table.from_batches([batch]).columns)), names=batch.schema.names)
+
+    def changes(self, rows: pa.Table) -> pa.Table:
+        """Texts are as files carry them, but for labels, which files carry as numbers."""
+        columns = [numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
+        return pa.table(columns, names=[f"c{n}" for n in range(len(columns))])
+
+
+def exported(
+    spark: SparkSession, tables: TableFormat, table: LakeTable, target: LoadTarget, folder: str, only: Only | None
+) -> LakeComparer:
+    """Copies the rows into a new folder below `folder`."""
+    rows = tables.frame(spark, table.place)
+    if only is not None:
+        column = rows[quoted(target.names[only.position])]
+        rows = rows.where(column.isin(list(only.values)) | column.isNull())
+    copy = os.path.join(folder, str(uuid4()))
+    chosen = [f"{quoted(name)} AS c{position}" for position, name in enumerate(target.names)]
+    rows.selectExpr(*chosen).write.parquet(f"file://{copy}")
+    return LakeComparer(target, tuple(sorted(map(str, Path(copy).glob("*.parquet")))))
+
+
+def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = values.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return values.cast(pa.large_binary())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        texts = pc.binary_join(pc.cast(values, pa.list_(pa.string())), ",")
+        return pc.binary_join_element_wise("[", texts, "]", "").cast(pa.large_string())
+    if pa.types.is_timestamp(kind):
+        values = pc.cast(values, pa.timestamp("us"))
+    return pc.cast(values, pa.large_string())

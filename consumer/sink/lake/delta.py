@@ -1,0 +1,205 @@
+"""Delta tables. A table is a folder. Its commits carry `userMetadata`, and the number of our commit as a transaction of
+its own (`txn`): Delta leaves out a commit whose number is there already, and refuses one that another came before."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from consumer.errors import ProgressMoved
+from consumer.model.names import TableName
+from consumer.sink.lake.formats import Commit
+from consumer.target import ArrowTable, SparkSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_APP = "storage-consumer"
+_ID, _NUMBER, _SAID = (
+    f"spark.databricks.delta.{name}" for name in ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata")
+)
+_TABLE = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.feature.timestampNtz": "supported",
+}
+_CONFLICT = "CONCURRENT"
+"""In the class of an error that says that another commit came first."""
+
+
+class Delta:
+    """A `TableFormat`. `root` is the lake's folder."""
+
+    def __init__(self, root: str, files: SparkSource) -> None:
+        self._root, self._files = root, files
+
+    def called(self, spark: SparkSession) -> str:
+        """The format and its release, for messages."""
+        return f"Delta tables, by Spark {spark.version},"
+
+    def new_place(self, spark: SparkSession, name: TableName) -> str:
+        usual = f"{self._root}/{_segment(name.database)}/{_segment(name.table)}"
+        number, place = 1, usual
+        while self._files.exists(place):
+            number, place = number + 1, f"{usual}.{number + 1}"
+        return place
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str], comment: str) -> None:
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in _TABLE.items())
+        said = f" COMMENT {_literal(comment)}" if comment else ""
+        spark.sql(
+            f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{said} TBLPROPERTIES ({properties})"
+        )
+
+    def sql(self, place: str) -> str:
+        return f"delta.`{place.replace('`', '``')}`"
+
+    def few(self, place: str) -> tuple[ArrowTable | None, int]:
+        """By Delta's library without Spark: no job runs for them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._files.exists(f"{place}/_delta_log"):
+            return None, 0
+        kernel, engine = self._kernel()
+        snapshot = kernel.Table.forPath(engine, place).getLatestSnapshot(engine)
+        number = snapshot.getLatestTransactionVersion(engine, _APP)
+        found, batches = [], snapshot.getScanBuilder().build().getScanFiles(engine)
+        while batches.hasNext():
+            rows = batches.next().getRows()
+            while rows.hasNext():
+                path = kernel.internal.InternalScanFileUtils.getAddFileStatus(rows.next()).getPath()
+                found.append(self._files.read(path.removeprefix("file:")))
+        tables = [pq.read_table(pa.BufferReader(content)) for content in found]
+        return (pa.concat_tables(tables) if tables else None), int(number.get()) if number.isPresent() else 0
+
+    def add(self, place: str, rows: ArrowTable, generation: int) -> None:
+        """By Delta's library without Spark: no job runs for them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from py4j.protocol import Py4JJavaError
+
+        kernel, engine = self._kernel()
+        java, _ = self._files.java()
+        new = not self._files.exists(f"{place}/_delta_log")
+        operation = kernel.Operation.CREATE_TABLE if new else kernel.Operation.WRITE
+        builder = kernel.Table.forPath(engine, place).createTransactionBuilder(engine, _APP, operation)
+        if new:
+            builder = builder.withSchema(engine, _kernel_schema(kernel.types, rows.schema))
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink)
+        path, content = f"{place}/{uuid4()}.parquet", sink.getvalue().to_pybytes()
+        try:
+            transaction = builder.withTransactionId(engine, _APP, generation).build(engine)
+            self._files.write(path, content)
+            state = transaction.getTransactionState(engine)
+            context = kernel.Transaction.getWriteContext(engine, state, java.java.util.HashMap())
+            nothing, written = java.java.util.Optional.empty(), f"file:{path}" if path.startswith("/") else path
+            status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), nothing)
+            one = kernel.internal.util.Utils.toCloseableIterator(
+                java.java.util.Collections.singletonList(status).iterator()
+            )
+            actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
+            transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
+        except Py4JJavaError as error:
+            self._files.remove(path)
+            if "Concurrent" in str(error.java_exception.getClass().getName()):
+                raise _moved(place) from error
+            raise
+
+    def _kernel(self) -> tuple[Any, Any]:
+        java, configuration = self._files.java()
+        kernel = java.io.delta.kernel
+        return kernel, kernel.defaults.engine.DefaultEngine.create(configuration)
+
+    def frame(self, spark: SparkSession, place: str) -> DataFrame:
+        return spark.read.format("delta").load(place)
+
+    def exists(self, spark: SparkSession, place: str) -> bool:
+        return self._files.exists(f"{place}/_delta_log")
+
+    def is_empty(self, spark: SparkSession, place: str) -> bool:
+        versions = self._versions(place)
+        try:
+            said = json.loads(self._files.read(f"{place}/_delta_log/{versions[0]}.crc"))
+            return int(said["numFiles"]) == 0
+        except (OSError, ValueError, KeyError, IndexError):  # Delta writes that file if it can
+            return int(spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()[0]["numFiles"]) == 0
+
+    def latest(self, spark: SparkSession, place: str) -> Commit | None:
+        for version in self._versions(place):
+            for line in self._files.read(f"{place}/_delta_log/{version}.json").splitlines():
+                if line.startswith(b'{"commitInfo"'):
+                    if (found := Commit.of(json.loads(line)["commitInfo"].get("userMetadata"))) is not None:
+                        return found
+                    break
+        return None
+
+    def _versions(self, place: str) -> list[str]:
+        """Of the commits that the log has, the newest first."""
+        names = self._files.names(f"{place}/_delta_log")
+        return sorted((name[:-5] for name in names if name.endswith(".json") and name[:-5].isdigit()), reverse=True)
+
+    @contextmanager
+    def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[None]:
+        said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: commit.text()}
+        for name, value in said.items():
+            spark.conf.set(name, value)
+        try:
+            yield
+        except Exception as error:
+            if _CONFLICT in (_error_class(error) or ""):
+                raise _moved(place) from error
+            raise
+        finally:
+            for name in said:
+                spark.conf.unset(name)
+        if self.latest(spark, place) != commit:
+            raise _moved(place)
+
+    def append(self, rows: DataFrame, place: str) -> None:
+        rows.write.format("delta").mode("append").save(place)
+
+    def replace(self, rows: DataFrame, place: str) -> None:
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(place)
+
+    def remove(self, spark: SparkSession, place: str) -> None:
+        self._files.remove(place)
+
+
+def _kernel_schema(types: Any, schema: Any) -> Any:
+    """Of Arrow's schema of whole numbers and texts."""
+    known = {"int64": types.LongType.LONG, "int32": types.IntegerType.INTEGER, "string": types.StringType.STRING}
+    made = types.StructType()
+    for field in schema:
+        made = made.add(field.name, known[str(field.type)])
+    return made
+
+
+def _segment(name: str) -> str:
+    """A name as a folder's: letters that a path or Spark would read otherwise are written as their numbers."""
+    kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name)
+    return kept or "%"
+
+
+def _moved(place: str) -> ProgressMoved:
+    return ProgressMoved(
+        f"another writer has committed to {place} meanwhile",
+        hint="run again: the progress is read again; only one consumer of a lake can run",
+    )
+
+
+def _error_class(error: Exception) -> str | None:
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, PySparkException):
+        return f"{error.getCondition()} {type(error).__name__} {str(error)[:200]}".upper()
+    return str(error)[:500].upper()
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,64 @@
+"""What Spark and the format say of a failure, as the consumer's errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from consumer.errors import ConsumerError, JobBroken, RowRefused, SchemaDrift, StagedRowsGone, TargetUnavailable
+from consumer.model.hints import resync_command
+from consumer.model.names import TableName
+from consumer.model.texts import cut
+
+_VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE")
+"""In what is said where a value does not fit its column."""
+_CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
+
+
+@contextmanager
+def told(table: TableName, staged: str = "") -> Iterator[None]:
+    """Around what is done to a table of upstream. `staged`: the folder of rows that go into it."""
+    try:
+        yield
+    except ConsumerError:
+        raise
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise _translated(error, table, staged) from error
+
+
+def is_of_spark(error: Exception) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, (Py4JError, PySparkException, ConnectionError))
+
+
+def text_of(error: Exception) -> str:
+    """Its first line that says something."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return cut(
+        next((line for line in lines if line and not line.startswith("An error occurred")), "") or "no reason given"
+    )
+
+
+def _translated(error: Exception, table: TableName, staged: str) -> ConsumerError:
+    from py4j.protocol import Py4JNetworkError
+    from pyspark.errors import AnalysisException
+
+    text, whole = text_of(error), str(error)
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return JobBroken(f"Spark has ended: {text}", hint="run again", table=str(table))
+    if staged and staged in whole and "FileNotFound" in whole:
+        hint = "run again: nothing was published, and the rows are staged again"
+        return StagedRowsGone(f"its staged rows are gone: {text}", hint=hint, table=str(table))
+    found = _CONDITION.search(whole)
+    if found is not None and any(word in found[1] for word in _VALUES):
+        hint = f"let the column take the value, or empty and reload the table: {resync_command(table)}"
+        return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
+    if isinstance(error, AnalysisException):
+        hint = f"was it changed by hand? Empty and reload it: {resync_command(table)}"
+        return SchemaDrift(f"the table is not as this program left it: {text}", hint=hint, table=str(table))
+    return TargetUnavailable(f"the lake cannot be written: {text}", hint="try again; nothing is lost", table=str(table))

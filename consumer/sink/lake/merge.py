@@ -1,0 +1,167 @@
+"""Brings what writers staged for one table into it, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from consumer.errors import CannotBeExact
+from consumer.model.hints import resync_command
+from consumer.model.load import Ending, LoadTarget
+from consumer.model.times import LOGICAL_BITS
+from consumer.sink.lake.formats import Commit, TableFormat
+from consumer.sink.lake.progress import LakeTable
+from consumer.sink.lake.types import quoted, spark_type
+from consumer.sink.lake.writer import LOST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STAGED, _NET = "storage_consumer_staged", "storage_consumer_net"
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """One load, on its way into `table`, by a session that no other thread has."""
+
+    spark: SparkSession
+    tables: TableFormat
+    table: LakeTable
+    target: LoadTarget
+    paths: Sequence[str]
+    left_out: Collection[int] = ()
+
+    def publish(self, commit: Commit) -> None:
+        """Make `commit` of it. Raises CannotBeExact where a row to remove from a table with no key is not there,
+        ProgressMoved."""
+        staged = self._staged()
+        staged.createOrReplaceTempView(_STAGED)
+        if self.target.key:
+            self._keyed(staged, commit)
+        else:
+            self._multiset(staged, commit)
+
+    def lost(self) -> int:
+        """How many values became NULL: days that no calendar has."""
+        import pyarrow.parquet as pq
+
+        return sum(int((pq.read_schema(path).metadata or {}).get(LOST, 0)) for path in self.paths)
+
+    def _staged(self) -> DataFrame:
+        import pyarrow.parquet as pq
+
+        kinds = {f"c{n}": spark_type(column) for n, column in enumerate(self.target.columns)}
+        has = pq.read_schema(self.paths[0]).names
+        marks = {"put": "BOOLEAN", "n": "BIGINT", "copies": "BIGINT", "row": "BIGINT"}
+        schema = ", ".join(f"{name} {kind}" for name, kind in {**kinds, **marks}.items() if name in has)
+        found = self.spark.read.schema(schema).parquet(*(f"file://{path}" for path in self.paths))
+        if not self.left_out:
+            return found
+        rows = ", ".join(str(row - (1 << 64) if row >> 63 else row) for row in self.left_out)
+        return found.where(f"row NOT IN ({rows})")
+
+    def _keyed(self, staged: DataFrame, commit: Commit) -> None:
+        tables, place = self.tables, self.table.place
+        if self.target.ending is None and tables.is_empty(self.spark, place):
+            columns = [f"c{n} AS {quoted(name)}" for n, name in enumerate(self.target.names)]
+            with tables.committing(self.spark, place, commit):
+                tables.append(staged.where("put").selectExpr(*columns), place)
+            return
+        statement = self._ending(self.target.ending) if self.target.ending is not None else self._merge()
+        with tables.committing(self.spark, place, commit):
+            self.spark.sql(statement).collect()
+
+    def _merge(self) -> str:
+        target = self.target
+        same = " AND ".join(f"t.{quoted(target.names[n])} = s.c{n}" for n in target.key)
+        return (
+            f"MERGE INTO {self.tables.sql(self.table.place)} t USING {_STAGED} s ON {same} "
+            f"WHEN MATCHED AND NOT s.put THEN DELETE WHEN MATCHED THEN UPDATE SET {self._assigned()} "
+            f"WHEN NOT MATCHED AND s.put THEN INSERT {self._inserted()}"
+        )
+
+    def _ending(self, ending: Ending) -> str:
+        """Where a delete ends the version that is current in front of it, which stays."""
+        target = self.target
+        began, ended, current = (f"t.{quoted(target.names[n])}" for n in (ending.began, ending.ended, ending.current))
+        others = [n for n in target.key if n != ending.began]
+        same = " AND ".join(f"t.{quoted(target.names[n])} = s.c{n}" for n in others)
+        keys = ", ".join(f"c{n}" for n in others)
+        ends = f"SELECT {keys}, min(c{ending.began}) AS c{ending.began} FROM {_STAGED} WHERE NOT put GROUP BY {keys}"
+        names = ", ".join(f"c{n}" for n in range(len(target.columns)))
+        empty = (f"c{n}" if n in target.key else f"CAST(NULL AS {spark_type(c)})" for n, c in enumerate(target.columns))
+        source = (
+            f"SELECT true AS put, {names} FROM {_STAGED} WHERE put "
+            f"UNION ALL SELECT false, {', '.join(empty)} FROM ({ends})"
+        )
+        time = f"CAST(timestamp_micros((CAST(s.c{ending.began} AS BIGINT) >> {LOGICAL_BITS}) * 1000) AS TIMESTAMP_NTZ)"
+        return (
+            f"MERGE INTO {self.tables.sql(self.table.place)} t USING ({source}) s ON {same} AND "
+            f"CASE WHEN s.put THEN {began} = s.c{ending.began} "
+            f"ELSE {began} < s.c{ending.began} AND {ended} IS NULL END "
+            f"WHEN MATCHED AND NOT s.put THEN UPDATE SET {ended} = {time}, {current} = 0 "
+            f"WHEN MATCHED THEN UPDATE SET {self._assigned()} "
+            f"WHEN NOT MATCHED AND s.put THEN INSERT {self._inserted()}"
+        )
+
+    def _assigned(self) -> str:
+        return ", ".join(f"t.{quoted(name)} = s.c{n}" for n, name in enumerate(self.target.names))
+
+    def _inserted(self) -> str:
+        columns = ", ".join(map(quoted, self.target.names))
+        return f"({columns}) VALUES ({', '.join(f's.c{n}' for n in range(len(self.target.names)))})"
+
+    def _multiset(self, staged: DataFrame, commit: Commit) -> None:
+        """The rows of an image cannot be told apart: all are removed of which some go, and the others written anew."""
+        spark, tables, place = self.spark, self.tables, self.table.place
+        columns = [f"c{n}" for n in range(len(self.target.names))]
+        listed = ", ".join(columns)
+        counted = "copies" in staged.columns
+        firsts = ", ".join(f"first({c}) AS {c}" for c in columns)
+        grouped = ", ".join(f"{c} AS k{n}" for n, c in enumerate(columns))
+        number = "copies" if counted else "n"
+        keys = ", ".join(f"k{n}" for n in range(len(columns)))
+        net = spark.sql(
+            f"SELECT sum({number}) AS n, {firsts} FROM (SELECT *, {grouped} FROM {_STAGED}) GROUP BY {keys}"
+        )
+        only_adds = not counted and not staged.where("n < 0").limit(1).collect()
+        if only_adds:
+            added = staged.where("n > 0").selectExpr(*columns, "explode(array_repeat(1, CAST(n AS INT))) AS copy")
+            written = added.selectExpr(
+                *(f"{c} AS {quoted(name)}" for c, name in zip(columns, self.target.names, strict=True))
+            )
+            with tables.committing(spark, place, commit):
+                tables.append(written, place)
+            return
+        net.createOrReplaceTempView(_NET)
+        same = " AND ".join(f"t.{quoted(name)} <=> s.{c}" for c, name in zip(columns, self.target.names, strict=True))
+        held = f"SELECT s.*, t.held FROM {_NET} s LEFT JOIN ({self._held()}) t ON {same}"
+        wanted = "n" if counted else "n + coalesce(held, 0)"
+        needed = spark.sql(f"SELECT {listed}, n, coalesce(held, 0) AS held, {wanted} AS stay FROM ({held})").persist()
+        try:
+            lacking = needed.where("stay < 0").selectExpr("sum(-n)", "sum(held)").collect()[0]
+            if lacking[0]:
+                raise CannotBeExact(
+                    f"{lacking[0]} rows are to be removed from {self.target.table}, a table with no key, but only"
+                    f" {lacking[1]} are there",
+                    hint=f"empty and reload the table: {resync_command(self.target.table)}",
+                    table=str(self.target.table),
+                )
+            needed.createOrReplaceTempView(_NET)
+            goes = f"SELECT true AS gone, {listed} FROM {_NET} WHERE held > 0 AND stay <> held"
+            stays = (
+                f"SELECT false AS gone, {listed} FROM {_NET} "
+                "LATERAL VIEW explode(array_repeat(1, CAST(stay AS INT))) c AS copy WHERE stay <> held"
+            )
+            with tables.committing(spark, place, commit):
+                spark.sql(
+                    f"MERGE INTO {tables.sql(place)} t USING ({goes} UNION ALL {stays}) s ON s.gone AND {same} "
+                    f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.gone THEN INSERT {self._inserted()}"
+                ).collect()
+        finally:
+            needed.unpersist()
+
+    def _held(self) -> str:
+        names = ", ".join(map(quoted, self.target.names))
+        return f"SELECT {names}, count(*) AS held FROM {self.tables.sql(self.table.place)} GROUP BY {names}"

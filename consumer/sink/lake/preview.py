@@ -1,0 +1,54 @@
+"""What statements would do to a lake, as text. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
+
+from consumer.errors import DdlRefused
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl, TargetDdl
+from consumer.sink.columnar.statements import Operations
+from consumer.sink.lake.progress import LakeTable
+from consumer.sink.lake.statements import in_place, lake_replica, moved_tables, planned
+from consumer.sink.lake.types import declared, quoted
+
+
+def previewed(steps: Sequence[ApplyDdl], there: Mapping[TableName, LakeTable], zone: tzinfo) -> list[TargetDdl]:
+    """Each behind those before it. Where rows decide, as if there were some."""
+    tables, answers = dict(there), []
+    for step in steps:
+        try:
+            done = planned(step, tables, zone, filled=True)
+            answers.append(TargetDdl(tuple(_told(step, done, tables)), done.note))
+        except DdlRefused as error:
+            answers.append(TargetDdl(error=error.message))
+    return answers
+
+
+def _told(step: ApplyDdl, done: Operations, tables: dict[TableName, LakeTable]) -> Iterator[str]:
+    """Also follows what it does in `tables`."""
+    before, moved = dict(tables), moved_tables(step, done, tables)
+    for name, replica in done.there.items():
+        written = f"{quoted(name.database)}.{quoted(name.table)}"
+        if replica is None:
+            tables.pop(name.folded, None)
+            if not moved:
+                yield f"DROP TABLE {written}"
+            continue
+        old = before.get(name.folded)
+        table = LakeTable(lake_replica(replica, old), "")
+        tables[name.folded] = table
+        if name in moved:
+            source = moved[name].replica.name
+            yield f"ALTER TABLE {quoted(source.database)}.{quoted(source.table)} RENAME TO {written}"
+        elif old is None or done.moved is not None:
+            yield f"CREATE TABLE {written} ({', '.join(map(declared, table.columns))})"
+        elif done.emptied:
+            yield f"DELETE FROM {written}"
+        else:
+            statements = list(in_place(done.columns or (), old, table))
+            if len(statements) == 1:
+                yield f"ALTER TABLE {written} {statements[0]}"
+            elif statements:
+                yield f"writes the rows of {written} anew, as ({', '.join(map(declared, table.columns))})"

@@ -1,0 +1,406 @@
+"""The driver's side of a lake. A commit is of one table: rows go with what the table's own commit says of them, then
+the progress follows. What that lost is made good from the tables at the next start."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing
+from consumer.model.actions import PARTITION_ACTIONS
+from consumer.model.load import LoadOutcome, LoadTarget
+from consumer.model.names import TableName, same_name
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.readiness import Readiness, room
+from consumer.model.steps import ApplyDdl, TargetDdl
+from consumer.model.times import MAX_TSO
+from consumer.sink import progress_sql as stored
+from consumer.sink.columnar.lock import FileLock
+from consumer.sink.columnar.progress import FileTables, done_ddls, table_applied_ts
+from consumer.sink.lake.delta import Delta
+from consumer.sink.lake.failures import told
+from consumer.sink.lake.merge import Merging
+from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, take
+from consumer.sink.lake.settings import LakeSettings
+from consumer.sink.lake.statements import Effect, Executing, planned
+from consumer.sink.lake.tables import answer, named
+from consumer.sink.lake.types import quoted
+from consumer.sink.progress_sql import begins_too_early
+from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+def open_sink(uri: str, options: TargetOptions) -> LakeSink:
+    return LakeSink(LakeSettings.from_uri(uri, name=options.name, time_zone=options.time_zone), options)
+
+
+class LakeSink:
+    """A `Sink`."""
+
+    statements = 0
+    refers = False
+
+    def __init__(self, settings: LakeSettings, options: TargetOptions) -> None:
+        if options.staged:
+            raise BadConfig(
+                "a lake publishes each table by itself, so no consistency level but `row` can be given",
+                hint="leave --consistency out; to read all tables at one moment, see docs/lakes.md",
+            )
+        if options.spark is None:
+            raise BadConfig("a lake needs Spark, and nobody gave it to this target")
+        self._settings, self._source = settings, options.spark
+        self._tables = Delta(settings.root, options.spark)
+        place = f"{settings.root}/{PLACE.database}/{PLACE.table}"
+        self._progress = LakeProgress(self._tables, place, self._session)
+        self._lock = FileLock(settings.staging, "lake")
+        self._epoch: int | None = None
+        self._own: tuple[object, SparkSession] | None = None
+
+    def acquire(self, upstream: str) -> Progress:
+        self._lock.take()
+        try:
+            self._progress.forget()
+            with self._progress.transaction(None) as rows:
+                stored.register(rows, self._settings.name, upstream, self._settings.time_zone)
+                epoch = take(rows)
+            begin_staging(self._settings.staging, epoch)
+            self._epoch = epoch
+            return self._repaired()
+        except ConsumerError:
+            self.close()
+            raise
+
+    def progress(self) -> Progress:
+        return stored.load(self._progress.rows(), self._settings.name)
+
+    def consumers(self) -> Mapping[str, int]:
+        return stored.consumers(self._progress.rows())
+
+    def of_others(self) -> OwnedTables:
+        return stored.of_others(self._progress.rows(), self._settings.name)
+
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        with self._write() as rows:
+            return stored.take(rows, self._settings.name, wanted)
+
+    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
+        return stored.loaded(self._progress.rows(), self._settings.name)
+
+    def forget(self) -> None:
+        self._lock.take()
+        self._progress.forget()
+        with self._progress.transaction(None) as rows:
+            take(rows)
+            stored.forget(rows, self._settings.name)
+
+    def fence(self) -> Progress:
+        self._held()
+        self._progress.forget()
+        with self._progress.transaction(self._epoch) as rows:
+            epoch = take(rows)
+        self._epoch = epoch
+        begin_staging(self._settings.staging, epoch)
+        return self._repaired()
+
+    def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
+        tables = self._progress.lake_tables
+        return [answer(request, tables) for request in requests]
+
+    def writer(self) -> Writer:
+        from consumer.sink.lake.writer import LakeWriter
+
+        return LakeWriter(begin_load(self._settings.staging, self._held()))
+
+    def end(self, writer: Writer) -> None:
+        from consumer.sink.lake.writer import LakeWriter
+
+        assert isinstance(writer, LakeWriter)
+        end_load(writer.folder)
+
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
+        """Rows that were quarantined are recorded before their table's commit, which leaves them out."""
+        loaded = [outcome for outcome in outcomes if outcome.error is None]
+        epoch = self._held()
+        if change.quarantined:
+            with self._write() as rows:
+                stored.store(rows, self._settings.name, epoch, ProgressChange(quarantined=change.quarantined))
+        audit: list[AuditRow] = []
+        published = {}
+        for outcome in loaded:
+            if (table := self._publish(outcome, audit)) is not None:
+                published[outcome.task.target.name] = table
+        recorded = replace(change, audit=(*change.audit, *audit))
+        touched = {name for name, place in change.tables.items() if place is not None}
+        with self._write() as rows:
+            self._progress.remember(rows, published)
+            stored.store(rows, self._settings.name, epoch, recorded, touched | {o.table for o in loaded})
+        return recorded
+
+    def record(self, change: ProgressChange) -> ProgressChange:
+        epoch = self._held()
+        with self._write() as rows:
+            named_tables = {name for name, place in change.tables.items() if place is not None}
+            stored.store(rows, self._settings.name, epoch, change, named_tables)
+        return change
+
+    @contextmanager
+    def still(self) -> Iterator[Progress]:
+        self._lock.take()
+        try:
+            self._progress.forget()
+            yield self.progress()
+        finally:
+            shutil.rmtree(self._copies(), ignore_errors=True)
+            self._lock.release()
+
+    def lease_generation(self) -> str:
+        return self._progress.generation()
+
+    def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
+        from consumer.sink.lake.compare import exported
+
+        table = self._existing(target)
+        return exported(self._session(), self._tables, table, target, self._copies(), only)
+
+    def values(self, target: LoadTarget, position: int) -> Collection[str]:
+        frame = self._tables.frame(self._session(), self._existing(target).place)
+        column = frame[quoted(target.names[position])]
+        return [str(value) for (value,) in frame.select(column).distinct().collect() if value is not None]
+
+    def script(self, target: LoadTarget) -> Script:
+        raise BadConfig(
+            "a lake takes no statements from a file, as they would not be commits of this program",
+            hint="let verify write the rows itself: --repair without --script",
+        )
+
+    def rest(self) -> None:
+        if self._epoch is not None:
+            end_loads(self._settings.staging, self._epoch)
+
+    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
+        outcomes: list[DdlOutcome] = []
+        failed: dict[TableName, ConsumerError] = {}
+        for step in steps:
+            error = failed.get(step.table)
+            outcome = self._applied(step) if error is None else DdlOutcome(step, error=error)
+            if outcome.error is not None:
+                failed[step.table] = outcome.error
+            outcomes.append(outcome)
+        return outcomes
+
+    def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
+        from consumer.sink.lake.preview import previewed
+
+        return previewed(steps, self._progress.lake_tables, self._settings.zone)
+
+    def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
+        epoch, there = self._held(), self._progress.lake_tables.get(table.folded)
+        with self._write() as rows:
+            self._progress.remember(rows, {table: None})
+            stored.store(rows, self._settings.name, epoch, change)
+        self._progress.keep({table: None})
+        if there is not None:
+            self._tables.remove(self._session(), there.place)
+        return change
+
+    def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
+        session = self._session()
+        self._progress.rows()
+        yield Readiness("target", "ok", f"{self._tables.called(session)} in {self._settings.root}")
+        if self._settings.is_local:
+            yield room(self._settings.root.rpartition("/")[0], size)
+
+    def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
+        self._held()
+        return [
+            name for name, table in named(self._progress.lake_tables, list(tables)).items() if self._is_filled(table)
+        ]
+
+    def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
+        found = named(self._progress.lake_tables, list(tables))
+        session = self._session() if found else None
+        return {name: self._tables.frame(session, table.place).count() for name, table in found.items() if session}
+
+    def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
+        known = self._progress.lake_tables
+        return {name for name in tables if name.folded not in known}
+
+    def tables_in(self, database: str) -> Collection[TableName]:
+        known = self._progress.lake_tables
+        return [table.replica.name for name, table in known.items() if name.database == same_name(database)]
+
+    def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
+        known = self._progress.lake_tables.values()
+        return {table.replica.name: tuple(table.replica.types) for table in known if fits(table.replica.name)}
+
+    def referred_columns(self) -> Mapping[TableName, Collection[str]]:
+        return {}
+
+    def close(self) -> None:
+        if self._epoch is not None:
+            end_staging(self._settings.staging, self._epoch)
+            shutil.rmtree(self._copies(), ignore_errors=True)
+        self._lock.release()
+        self._epoch = None
+        self._source.close()
+
+    def _copies(self) -> str:
+        """The folder for copies of tables that are compared."""
+        return os.path.join(self._settings.staging, "copies")
+
+    def _session(self) -> SparkSession:
+        """A session of our own in the Spark that is there now."""
+        spark = self._source.session()
+        if self._own is None or self._own[0] is not spark:
+            session = spark.newSession()
+            for name, value in _SESSION.items():
+                session.conf.set(name, value)
+            self._own = spark, session
+        return self._own[1]
+
+    def _repaired(self) -> Progress:
+        """What the tables' own commits say counts, where the progress did not follow: a table with no key is as far as
+        its newest commit, and a statement that it has ran."""
+        session, found = self._session(), {}
+        for name, table in self._progress.lake_tables.items():
+            newest = self._tables.latest(session, table.place)
+            if newest is not None and newest.generation > table.newest.generation:
+                found[name] = replace(table, newest=newest)
+            elif newest is not None:
+                self._progress.keep({name: replace(table, newest=newest)})
+        if found:
+            known = self.progress()
+            behind = {
+                name: replace(known.table(name), applied_ts=end)
+                for table in found.values()
+                for name, end in table.newest.applied.items()
+                if table.newest.counted and known.table(name).applied_ts < end
+            }
+            with self._write() as rows:
+                self._progress.remember(rows, found)
+                stored.store(rows, self._settings.name, self._held(), ProgressChange(tables=behind))
+            self._progress.keep(found)
+        return self.progress()
+
+    def _publish(self, outcome: LoadOutcome, audit: list[AuditRow]) -> LakeTable | None:
+        """One table's rows, in one commit of it; None where nothing is to be written."""
+        target, window = outcome.task.target, outcome.task.window
+        paths = self._staged(outcome)
+        if not paths:
+            return None
+        table = self._existing(target)
+        digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
+        if table.newest.load == digest:
+            return table
+        if not target.key and window.end != MAX_TSO:
+            applied = max(self._applied_ts(target.table), table.newest.applied.get(target.table, 0))
+            if window.after < applied < window.end:
+                raise begins_too_early(target.table, window, applied)
+            if applied >= window.end:
+                return None
+        ends = {target.table: window.end} if window.end != MAX_TSO else {}
+        commit = table.newest.following(
+            consumer=self._settings.name,
+            epoch=self._held(),
+            applied={**table.newest.applied, **ends},
+            load=digest,
+            counted=not target.key,
+        )
+        merging = Merging(self._session(), self._tables, table, target, paths, outcome.left_out)
+        with told(target.table, self._settings.staging):
+            merging.publish(commit)
+        table = replace(table, newest=commit)
+        self._progress.keep({target.name: table})
+        if lost := merging.lost():
+            text = f"values that no calendar has, which became NULL: {lost}"
+            log.warning("%s: %s", target.table, text)
+            audit.append(AuditRow("zero-dates", target.table, window.after, window.end, puts=lost, statement=text))
+        return table
+
+    def _applied_ts(self, table: TableName) -> int:
+        connection = self._progress.rows().connection
+        return table_applied_ts(connection, self._settings.name, table)
+
+    def _applied(self, step: ApplyDdl) -> DdlOutcome:
+        epoch, known = self._held(), self._progress.lake_tables
+        try:
+            effect = Effect()
+            recorded = step.before.merged(step.done())
+            if step.id not in self._done(step):
+                there = known.get(step.name_before.folded)
+                asked = step.trash is not None or step.file.type in PARTITION_ACTIONS
+                filled = asked and there is not None and self._is_filled(there)
+                executing = Executing(self._session(), self._tables, known)
+                done = planned(step, known, self._settings.zone, filled)
+                with told(step.table):
+                    effect = executing.run(step, done, self._settings.name, epoch)
+                self._progress.keep(
+                    {name: table for name, table in effect.there.items() if _is_same(known, name, table)}
+                )
+                recorded = step.before.merged(step.done(effect.note))
+                with self._write() as rows:
+                    self._progress.remember(rows, effect.there)
+                    stored.store(rows, self._settings.name, epoch, recorded, {step.table})
+                self._progress.keep(effect.there)
+            for place in effect.gone:
+                self._tables.remove(self._session(), place)
+        except Fatal as error:
+            return DdlOutcome(step, error=error)
+        return DdlOutcome(step, note=effect.note, recorded=recorded)
+
+    def _done(self, step: ApplyDdl) -> set[DdlId]:
+        return done_ddls(self._progress.rows().connection, self._settings.name, [step.id])
+
+    def _is_filled(self, table: LakeTable) -> bool:
+        session = self._session()
+        if self._tables.is_empty(session, table.place):
+            return False
+        return bool(self._tables.frame(session, table.place).limit(1).collect())
+
+    @contextmanager
+    def _write(self) -> Iterator[FileTables]:
+        with self._progress.transaction(self._held()) as rows:
+            yield rows
+
+    def _held(self) -> int:
+        if self._epoch is None:
+            raise LeaseHeld("this consumer is not the writer of the lake", hint="it must acquire the lease first")
+        return self._epoch
+
+    def _existing(self, target: LoadTarget) -> LakeTable:
+        table = self._progress.lake_tables.get(target.name.folded)
+        if table is None:
+            raise TableMissing(f"the table {target.name} is gone from the lake", table=str(target.table))
+        return table
+
+    def _staged(self, outcome: LoadOutcome) -> list[str]:
+        """The current place of an outcome's files. Raises LeaseHeld for those of a writer that was locked out."""
+        staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
+        return [staged_file(self._settings.staging, self._held(), path) for path in staged]
+
+
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.databricks.delta.merge.materializeSource": "none",
+}
+
+
+def _is_same(known: Mapping[TableName, LakeTable], name: TableName, table: LakeTable | None) -> bool:
+    """Whether the table is where it was: its newest commit counts, also where the record of it fails."""
+    before = known.get(name.folded)
+    return table is not None and before is not None and before.place == table.place

@@ -1,0 +1,283 @@
+"""What an upstream statement does to a lake. What it means is said for DuckDB's replicas (`operations`); here it
+becomes commits: one of the progress where names change, one of the table where its rows or columns do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from consumer.ddl.expressions import NotUnderstood
+from consumer.model.actions import PARTITION_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName, same_name
+from consumer.model.steps import ApplyDdl
+from consumer.sink.columnar.casts import JSON_FORM, json_forms
+from consumer.sink.columnar.reshape import Change
+from consumer.sink.columnar.statements import Operations, action_of, operations, refused, trashed
+from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
+from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
+from consumer.sink.lake.formats import TableFormat
+from consumer.sink.lake.progress import LakeTable
+from consumer.sink.lake.types import as_duck, declared, from_duck, nullable, quoted, spark_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Tables = Mapping[TableName, LakeTable]
+"""By names in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """`there` are the tables that are others behind the statement, by name: None for one that is gone. `gone` are
+    places of tables that are in no list any more: they are removed once that is recorded."""
+
+    there: Mapping[TableName, LakeTable | None] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    note: str = ""
+
+
+def planned(step: ApplyDdl, tables: Tables, zone: tzinfo, filled: bool) -> Operations:
+    """What the statement means where there are `tables`; `filled`: its own may have rows. Raises DdlRefused."""
+    replicas = {name: table.replica for name, table in tables.items()}
+    known = _Named(replicas)
+    action = action_of(step)
+    if step.merged is not None:
+        raise refused(step, "a lake does not hold the rows of several tables in one: leave them out of the route")
+    if action == Action.DROP_SCHEMA:
+        return _dropped(step, replicas)
+    if step.trash is not None and (away := trashed(step, step.trash, known, filled)) is not None:
+        return away
+    return operations(step, known, zone)
+
+
+class _Named(dict[TableName, ReplicaTable]):
+    """Tables by a name in any case."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, TableName) and super().__contains__(name.folded)
+
+    def __getitem__(self, name: TableName) -> ReplicaTable:
+        return super().__getitem__(name.folded)
+
+    def get(self, name: TableName, default: Any = None) -> Any:
+        return super().get(name.folded, default)
+
+
+def _dropped(step: ApplyDdl, replicas: Mapping[TableName, ReplicaTable]) -> Operations:
+    """A database, whose tables go to the trash where there is one."""
+    database = same_name(step.name.database)
+    own = [table for name, table in replicas.items() if name.database == database]
+    there: dict[TableName, ReplicaTable | None] = {table.name: None for table in own}
+    if step.trash is None:
+        return Operations(there=there)
+    kept = {TableName(step.trash.database, table.name.table): table for table in own}
+    there |= {name: replace(table, name=name) for name, table in kept.items()}
+    return Operations(there=there, note=f"{step.name.database} is kept as {step.trash}" if own else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Executing:
+    """`commit` makes a commit of a table out of the newest one."""
+
+    spark: SparkSession
+    tables: TableFormat
+    known: Tables
+
+    def run(self, step: ApplyDdl, done: Operations, consumer: str, epoch: int) -> Effect:
+        """Do to rows and columns what `done` says; names change with the record of it. What a table's newest commit
+        says is done already is not done again."""
+        there: dict[TableName, LakeTable | None] = {}
+        moved = moved_tables(step, done, self.known)
+        for name, replica in done.there.items():
+            if replica is None:
+                there.setdefault(name.folded, None)
+            elif name in moved:
+                there[name] = replace(moved[name], replica=replica)
+            elif name.folded not in self.known or done.moved is not None:
+                there[name] = self._created(replica)
+            else:
+                there[name] = self._altered(step, done, replica, consumer, epoch)
+        kept = {table.place for table in there.values() if table is not None}
+        places = (self.known[name].place for name, table in there.items() if table is None and name in self.known)
+        return Effect(there, tuple(place for place in places if place not in kept), done.note)
+
+    def _created(self, replica: ReplicaTable) -> LakeTable:
+        table = LakeTable(lake_replica(replica, None), "")
+        place = self.tables.new_place(self.spark, replica.name)
+        self.tables.create(self.spark, place, [declared(column) for column in table.columns], "")
+        return replace(table, place=place)
+
+    def _altered(self, step: ApplyDdl, done: Operations, replica: ReplicaTable, consumer: str, epoch: int) -> LakeTable:
+        before = self.known[replica.name.folded]
+        after = LakeTable(lake_replica(replica, before), before.place, before.newest)
+        number = statement_text(step)
+        if before.newest.statement == number:
+            return after
+        commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
+        committing = partial(self.tables.committing, self.spark, before.place, commit)
+        changes = done.columns or ()
+        taken = self._taken(step, before)
+        statements = ["rewrite", "rows"] if taken else list(in_place(changes, before, after))
+        name = self.tables.sql(before.place)
+        if not statements and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
+            return after
+        if not statements:
+            with committing():
+                self.spark.sql(f"DELETE FROM {name}").collect()
+        elif len(statements) == 1 and not done.emptied:
+            with committing():
+                self.spark.sql(f"ALTER TABLE {name} {statements[0]}").collect()
+        else:
+            with committing():
+                rows = self.tables.frame(self.spark, before.place)
+                rows = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
+                self.tables.replace(rows, before.place)
+        return replace(after, newest=commit)
+
+    def _taken(self, step: ApplyDdl, table: LakeTable) -> str:
+        """The condition, in DuckDB's SQL, for the rows of partitions that the statement takes away; "" for none. Raises
+        DdlRefused."""
+        if step.file.type not in PARTITION_ACTIONS or self.tables.is_empty(self.spark, table.place):
+            return ""
+        try:
+            clause = taking_clause(step)
+            if clause is None:
+                return ""
+            if clause.verb == "EXCHANGE":
+                raise refused(step, "a lake cannot exchange the rows of two tables in one commit")
+            replica = known(table.replica, step)
+            condition = condition_of(step, clause, replica)
+            rows = self.tables.frame(self.spark, table.place)
+            if condition != ALL and (strange := unsure_rows(rows, table, condition)):
+                raise NotUnderstood(strange_rows(strange, table.replica.name))
+            return condition
+        except NotUnderstood as error:
+            raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
+
+
+def statement_text(step: ApplyDdl) -> str:
+    return f"{step.file.version} {step.file.checksum} {step.table}"
+
+
+def moved_tables(step: ApplyDdl, done: Operations, known: Tables) -> dict[TableName, LakeTable]:
+    """By its new name, the table that has it then."""
+    if done.moved is not None:
+        old, new = done.moved
+        return {new: known[old.folded]}
+    if step.trash is not None and done.there:
+        return {
+            name: known[TableName(step.name.database, name.table).folded]
+            for name, table in done.there.items()
+            if table is not None and name.database == step.trash.database
+        }
+    return {}
+
+
+def lake_replica(replica: ReplicaTable, before: LakeTable | None) -> ReplicaTable:
+    """`replica` with the types that a lake has for its columns; a column that upstream's statement does not know stays
+    as it was."""
+    assert replica.upstream is not None
+    known = {same_name(column.name): column for column in replica.upstream.columns}
+    old = {same_name(column.name): column for column in before.columns} if before is not None else {}
+    kept = [old[same_name(name)] for name in replica.types if same_name(name) not in known]
+    upstream = Upstream((*replica.upstream.columns, *kept), replica.upstream.virtual)
+    types = {
+        name: duckdb_type((known | old)[same_name(name)] if same_name(name) not in known else known[same_name(name)])
+        for name in replica.types
+    }
+    return replace(replica, types=types, upstream=upstream)
+
+
+def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> Iterator[str]:
+    """What follows ALTER TABLE, where one statement without a row does all; several where rows must be written anew;
+    none where nothing changes."""
+    old = {column.name: column for column in before.columns}
+    new = {column.name: column for column in after.columns}
+    kept = [change for change in changes if change.old is not None]
+    added = [change for change in changes if change.old is None]
+    gone = [name for name in old if name not in {change.old for change in kept}]
+    renamed = [change for change in kept if change.old != change.name]
+    other = [
+        change
+        for change in kept
+        if change.value.sql != quote(change.old or "")
+        or spark_type(old[change.old or ""]) != spark_type(new[change.name])
+    ]
+    loose = [c for c in kept if nullable(new[c.name]) and not nullable(old[c.old or ""])]
+    order = [change.old for change in kept] != [name for name in old if name not in gone]
+    empty = all(change.value.sql.startswith("CAST(NULL ") and nullable(new[change.name]) for change in added)
+    if other or order or not empty:
+        yield from ("rewrite", "rows")
+        return
+    if gone:
+        yield f"DROP COLUMNS ({', '.join(map(quoted, gone))})"
+    if added:
+        yield f"ADD COLUMNS ({', '.join(_added(changes, new))})"
+    for change in renamed:
+        yield f"RENAME COLUMN {quoted(change.old or '')} TO {quoted(change.name)}"
+    for change in loose:
+        yield f"ALTER COLUMN {quoted(change.name)} DROP NOT NULL"
+
+
+def _added(changes: Sequence[Change], new: Mapping[str, Column]) -> Iterator[str]:
+    for at, change in enumerate(changes):
+        if change.old is None:
+            place = f"AFTER {quoted(changes[at - 1].name)}" if at else "FIRST"
+            yield f"{quoted(change.name)} {spark_type(new[change.name])} {place}"
+
+
+def rebuilt(
+    rows: DataFrame, changes: Sequence[Change], before: LakeTable, after: LakeTable, taken: str = ""
+) -> DataFrame:
+    """The table's rows as they are to be then, but for those of which the condition `taken` is true."""
+    new = {column.name: column for column in after.columns}
+    selected = ", ".join(f"{from_duck(new[c.name], c.value.sql)} AS v{n}" for n, c in enumerate(changes))
+    where = f" WHERE ({taken}) IS NOT TRUE" if taken else ""
+    return _through(rows, before, selected, where, [new[change.name] for change in changes])
+
+
+def unsure_rows(rows: DataFrame, table: LakeTable, condition: str) -> int:
+    """Of how many rows `condition` is NULL."""
+    one = Column("rows", "BIGINT", nullable=False)
+    counted = _through(rows, table, "count(*) AS v0", f" WHERE ({condition}) IS NULL", [one])
+    return int(counted.selectExpr("coalesce(sum(`rows`), 0)").collect()[0][0])
+
+
+def _through(rows: DataFrame, table: LakeTable, selected: str, where: str, new: Sequence[Column]) -> DataFrame:
+    """`selected` of the rows of each batch, as expressions of DuckDB over the columns of `table`."""
+    from pyspark.sql.types import StructType
+
+    old = table.columns
+    columns = ", ".join(f"{as_duck(column, f'v{n}')} AS {quote(column.name)}" for n, column in enumerate(old))
+    query = f"SELECT {selected} FROM (SELECT {columns} FROM batch){where}"
+    schema = StructType.fromDDL(", ".join(f"{quoted(column.name)} {spark_type(column)}" for column in new))
+    made = partial(_through_duckdb, query=query, old=old, new=tuple(new))
+    return rows.select(*(quoted(column.name) for column in old)).mapInArrow(made, schema)
+
+
+def _through_duckdb(
+    batches: Iterator[pa.RecordBatch], query: str, old: Sequence[Column], new: Sequence[Column]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: rows as the expressions of DuckDB make them anew."""
+    import duckdb
+    import pyarrow as pa
+
+    from consumer.sink.lake.types import duck_columns, lake_schema
+
+    connection = duckdb.connect()
+    connection.create_function(JSON_FORM, lambda texts: json_forms(texts), [TEXT], TEXT, type="arrow")
+    schema = lake_schema(new)
+    for batch in batches:
+        connection.register("batch", duck_columns(pa.Table.from_batches([batch]), old))
+        made = connection.sql(query).to_arrow_table()
+        columns = [
+            (values if values.type == kind.type else values.cast(kind.type))
+            for values, kind in zip(made.columns, schema, strict=True)
+        ]
+        names = [column.name for column in new]
+        yield from pa.table(columns, names=names).to_batches()

@@ -1,0 +1,81 @@
+"""Spark, for a target that is written by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from consumer.ports import Loader
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SharedSpark:
+    """A `SparkSource`: the session of `loader`, or, where that is none of Spark's, of one of its own."""
+
+    def __init__(self, settings: SparkSettings, loader: Loader | None) -> None:
+        self._own = None if isinstance(loader, SparkLoader) else SparkLoader(settings)
+        self._loader = loader if isinstance(loader, SparkLoader) else self._own
+
+    def session(self) -> SparkSession:
+        assert self._loader is not None
+        return self._loader.session()
+
+    def exists(self, path: str) -> bool:
+        if path.startswith("/"):
+            return os.path.exists(path)
+        files, place = self._path(path)
+        return bool(files.exists(place))
+
+    def names(self, folder: str) -> list[str]:
+        if folder.startswith("/"):
+            return os.listdir(folder) if os.path.isdir(folder) else []
+        files, place = self._path(folder)
+        return [found.getPath().getName() for found in files.listStatus(place)] if files.exists(place) else []
+
+    def read(self, path: str) -> bytes:
+        if path.startswith("/"):
+            return Path(path).read_bytes()
+        from consumer.spark.internals import bytes_in
+
+        files, place = self._path(path)
+        return bytes_in(self.session(), files.open(place))
+
+    def write(self, path: str, content: bytes) -> None:
+        if path.startswith("/"):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            Path(path).write_bytes(content)
+            return
+        files, place = self._path(path)
+        stream = files.create(place, False)
+        try:
+            stream.write(bytearray(content))
+        finally:
+            stream.close()
+
+    def java(self) -> tuple[Any, Any]:
+        from consumer.spark.internals import java_of
+
+        return java_of(self.session())
+
+    def remove(self, path: str) -> None:
+        if path.startswith("/"):
+            shutil.rmtree(path, ignore_errors=True)
+            Path(path).unlink(missing_ok=True)
+        else:
+            files, place = self._path(path)
+            files.delete(place, True)
+
+    def _path(self, path: str) -> tuple[Any, Any]:
+        from consumer.spark.internals import path_in
+
+        return path_in(self.session(), path)
+
+    def close(self) -> None:
+        if self._own is not None:
+            self._own.close()

@@ -1,0 +1,140 @@
+"""A process dies between a table's commit and the progress that follows it: nothing is lost, nothing counts twice. So
+it is with a writer that comes late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer import app
+from consumer.config.settings import Settings
+from consumer.errors import LeaseHeld, ProgressMoved
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.sink.lake.merge import Merging
+from consumer.sink.lake.progress import LakeProgress
+from consumer.sink.lake.statements import Executing
+from consumer.spark.load import SparkLoader
+from tests.support.build import ID, VALUE
+from tests.support.crashes import Crash, Fuse
+from tests.support.feed import Feed, Replica
+from tests.support.lakes import lake_sink, lake_tables
+from tests.support.observers import Recorder
+
+KEYED, COUNTED = TableName("d", "k"), TableName("d", "n")
+NO_KEY = (replace(ID, is_pk=False, nullable=True), VALUE)
+MORE = Column("w", "INT", default="5")
+
+
+def line(ts: int, kind: str, **values: str) -> bytes:
+    message = {
+        "id": 0, "database": "d", "table": "n", "pkNames": None, "isDdl": False, "type": kind, "es": 0, "ts": 0,
+        "sql": "", "sqlType": dict.fromkeys(values, 4), "mysqlType": dict.fromkeys(values, "int"), "old": None,
+        "data": [values], "_tidb": {"commitTs": ts},
+    }  # fmt: skip
+    return json.dumps(message).encode() + b"\r\n"
+
+
+def storage(folder: Path) -> Feed:
+    """A table with a key; one without: three rows, of which one of two equal ones goes, a column with a default, and a
+    row of each kind more."""
+    feed = Feed(folder)
+    feed.database("d", 1)
+    feed.create("d.k", 10)
+    feed.statement("d.n", 11, Action.CREATE_TABLE, "CREATE TABLE `n` (`id` INT,`v` INT)", NO_KEY)
+    feed.puts("d.k", 10, {20: (1, "1"), 21: (2, "2"), 22: (1, "3")})
+    rows = [line(ts, "INSERT", id="1", v=v) for ts, v in ((12, "7"), (13, "7"), (14, "8"))]
+    feed.file("d.n", 11, b"".join([*rows, line(15, "DELETE", id="1", v="7")]))
+    added = "ALTER TABLE `n` ADD COLUMN `w` INT DEFAULT 5"
+    feed.statement("d.n", 30, Action.ADD_COLUMN, added, (*NO_KEY, MORE))
+    more = [line(31, "INSERT", id="2", v="9", w="6"), line(32, "DELETE", id="1", v="8", w="5")]
+    feed.file("d.n", 30, b"".join(more))
+    feed.checkpoint(40)
+    return feed
+
+
+WANTED = {KEYED: [(1, 3), (2, 2)], COUNTED: [(1, 7, 5), (2, 9, 6)]}
+
+
+def rows_of(uri: str, loader: SparkLoader) -> dict[TableName, list[tuple[Any, ...]]]:
+    found = lake_tables(uri, loader)
+    return {name: sorted(tuple(row.values()) for row in table.to_pylist()) for name, table in found.items()}
+
+
+def settings_of(feed: Feed, uri: str) -> Settings:
+    return Replica(feed, uri).settings()
+
+
+def behind(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A moment behind `call`."""
+
+    def called(*given: Any, **named: Any) -> Any:
+        result = call(*given, **named)
+        fuse.tick()
+        return result
+
+    return called
+
+
+def test_a_death_between_a_commit_and_the_progress(
+    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, moment = storage(tmp_path / "storage"), 0
+    publish, run = Merging.publish, Executing.run
+    while True:
+        uri, fuse = f"delta://{tmp_path}/lake{moment}", Fuse(moment)
+        monkeypatch.setattr(Merging, "publish", behind(fuse, publish))
+        monkeypatch.setattr(Executing, "run", behind(fuse, run))
+        try:
+            app.once(settings_of(feed, uri), Recorder(), lake_spark)
+            break
+        except Crash:
+            monkeypatch.setattr(Merging, "publish", publish)
+            monkeypatch.setattr(Executing, "run", run)
+        assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+        assert rows_of(uri, lake_spark) == WANTED, f"died at moment {moment}"
+        moment += 1
+    assert rows_of(uri, lake_spark) == WANTED
+    assert moment >= 6
+    again = app.once(settings_of(feed, uri), Recorder(), lake_spark)
+    assert sum(table.rows + table.ddl for table in again.tables.values()) == 0
+
+
+def test_a_writer_that_was_taken_over_changes_nothing(
+    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has looked at the lake before, and comes back when the other one is done: its commit of the table is left out,
+    and it records nothing."""
+    feed, uri = storage(tmp_path / "storage"), f"delta://{tmp_path}/lake"
+    publish = Merging.publish
+
+    def late(merging: Merging, commit: Any) -> None:
+        monkeypatch.setattr(Merging, "publish", publish)
+        other = f"{uri}?staging={tmp_path}"  # its own lock
+        assert app.once(settings_of(feed, other), Recorder(), lake_spark).exit_code == 0
+        with pytest.raises(ProgressMoved):
+            publish(merging, commit)
+        raise ProgressMoved("as the one that was taken over sees it")
+
+    monkeypatch.setattr(Merging, "publish", late)
+    with pytest.raises(LeaseHeld):
+        app.once(settings_of(feed, uri), Recorder(), lake_spark)
+    assert rows_of(uri, lake_spark) == WANTED
+
+
+def test_the_progress_is_written_anew_now_and_then(
+    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.sink.lake.progress._ANEW", 3)
+    feed, uri = storage(tmp_path / "storage"), f"delta://{tmp_path}/lake"
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    sink = lake_sink(uri, lake_spark)
+    assert sink.progress().applied_ts == 40
+    progress = LakeProgress(sink._tables, f"{tmp_path}/lake/storage_consumer/progress", sink._session)
+    assert set(progress.lake_tables) == {KEYED, COUNTED}
