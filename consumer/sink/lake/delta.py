@@ -58,6 +58,9 @@ class Delta:
     def sql(self, place: str) -> str:
         return f"delta.`{place.replace('`', '``')}`"
 
+    def version(self, place: str) -> str:
+        return next(iter(self._versions(place)), "")
+
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """By Delta's library without Spark: no job runs for them."""
         import pyarrow as pa

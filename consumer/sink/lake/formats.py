@@ -70,6 +70,9 @@ class TableFormat(Protocol):
     def sql(self, place: str) -> str:
         """The table's name in a statement."""
 
+    def version(self, place: str) -> str:
+        """Of a table: another text behind each commit; "" where it is not there."""
+
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """All rows of a small table, and the number of its newest commit of ours; None where it is not there."""
 

@@ -62,7 +62,7 @@ class LakeProgress:
     def __init__(self, tables: TableFormat, place: str, spark: Callable[[], SparkSession]) -> None:
         self._tables, self._place, self._spark = tables, place, spark
         self._memory: duckdb.DuckDBPyConnection | None = None
-        self._generation = 0
+        self._generation, self._seen = 0, ""
         self._since = 0
         self._there: dict[str, Counter[str]] = {}
         self._lake_tables: dict[TableName, LakeTable] = {}
@@ -80,6 +80,11 @@ class LakeProgress:
     def forget(self) -> None:
         """Read it again when it is asked for next."""
         self._memory = None
+
+    def refresh(self) -> None:
+        """Read it again when it is asked for next, if somebody has written to it."""
+        if self._memory is not None and self._tables.version(self._place) != self._seen:
+            self.forget()
 
     def generation(self) -> str:
         """Another text whenever somebody takes the lake."""
@@ -130,7 +135,7 @@ class LakeProgress:
         ensure_schema(connection)
         columns = ", ".join(f"{name} {kind}" for name, kind in _LAKE_TABLE.items())
         connection.execute(f"CREATE TABLE storage_consumer.lake_table ({columns})")
-        self._there, self._since = {}, 0
+        self._there, self._since, self._seen = {}, 0, self._tables.version(self._place)
         rows, self._generation = self._tables.few(self._place)
         if rows is not None:
             self._since = len(set(rows.column("generation").to_pylist()))
@@ -199,6 +204,7 @@ class LakeProgress:
                 hint="end the other one, then run again: only one consumer of a lake can run",
             ) from moved
         self._generation, self._there, self._since = generation, there, 0 if anew else self._since + 1
+        self._seen = self._tables.version(self._place)
 
     def _old(self, book: str) -> Counter[str]:
         return self._there.get(book, Counter())

@@ -82,20 +82,20 @@ class LakeSink:
             raise
 
     def progress(self) -> Progress:
-        return stored.load(self._progress.rows(), self._settings.name)
+        return stored.load(self._rows(), self._settings.name)
 
     def consumers(self) -> Mapping[str, int]:
-        return stored.consumers(self._progress.rows())
+        return stored.consumers(self._rows())
 
     def of_others(self) -> OwnedTables:
-        return stored.of_others(self._progress.rows(), self._settings.name)
+        return stored.of_others(self._rows(), self._settings.name)
 
     def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
         with self._write() as rows:
             return stored.take(rows, self._settings.name, wanted)
 
     def loaded(self) -> Mapping[TableName, tuple[int, int]]:
-        return stored.loaded(self._progress.rows(), self._settings.name)
+        return stored.loaded(self._rows(), self._settings.name)
 
     def forget(self) -> None:
         self._lock.take()
@@ -114,7 +114,7 @@ class LakeSink:
         return self._repaired()
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        tables = self._progress.lake_tables
+        tables = self._lake_tables()
         return [answer(request, tables) for request in requests]
 
     def writer(self) -> Writer:
@@ -202,10 +202,10 @@ class LakeSink:
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         from consumer.sink.lake.preview import previewed
 
-        return previewed(steps, self._progress.lake_tables, self._settings.zone)
+        return previewed(steps, self._lake_tables(), self._settings.zone)
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
-        epoch, there = self._held(), self._progress.lake_tables.get(table.folded)
+        epoch, there = self._held(), self._lake_tables().get(table.folded)
         with self._write() as rows:
             self._progress.remember(rows, {table: None})
             stored.store(rows, self._settings.name, epoch, change)
@@ -216,32 +216,30 @@ class LakeSink:
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
         session = self._session()
-        self._progress.rows()
+        self._rows()
         yield Readiness("target", "ok", f"{self._tables.called(session)} in {self._settings.root}")
         if self._settings.is_local:
             yield room(self._settings.root.rpartition("/")[0], size)
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         self._held()
-        return [
-            name for name, table in named(self._progress.lake_tables, list(tables)).items() if self._is_filled(table)
-        ]
+        return [name for name, table in named(self._lake_tables(), list(tables)).items() if self._is_filled(table)]
 
     def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
-        found = named(self._progress.lake_tables, list(tables))
+        found = named(self._lake_tables(), list(tables))
         session = self._session() if found else None
         return {name: self._tables.frame(session, table.place).count() for name, table in found.items() if session}
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
-        known = self._progress.lake_tables
+        known = self._lake_tables()
         return {name for name in tables if name.folded not in known}
 
     def tables_in(self, database: str) -> Collection[TableName]:
-        known = self._progress.lake_tables
+        known = self._lake_tables()
         return [table.replica.name for name, table in known.items() if name.database == same_name(database)]
 
     def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
-        known = self._progress.lake_tables.values()
+        known = self._lake_tables().values()
         return {table.replica.name: tuple(table.replica.types) for table in known if fits(table.replica.name)}
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
@@ -254,6 +252,16 @@ class LakeSink:
         self._lock.release()
         self._epoch = None
         self._source.close()
+
+    def _rows(self) -> FileTables:
+        """The progress. Who is not the one writer looks whether it has moved."""
+        if not self._lock.held:
+            self._progress.refresh()
+        return self._progress.rows()
+
+    def _lake_tables(self) -> Mapping[TableName, LakeTable]:
+        self._rows()
+        return self._progress.lake_tables
 
     def _copies(self) -> str:
         """The folder for copies of tables that are compared."""
@@ -273,7 +281,7 @@ class LakeSink:
         """What the tables' own commits say counts, where the progress did not follow: a table with no key is as far as
         its newest commit, and a statement that it has ran."""
         session, found = self._session(), {}
-        for name, table in self._progress.lake_tables.items():
+        for name, table in self._lake_tables().items():
             newest = self._tables.latest(session, table.place)
             if newest is not None and newest.generation > table.newest.generation:
                 found[name] = replace(table, newest=newest)
@@ -329,11 +337,11 @@ class LakeSink:
         return table
 
     def _applied_ts(self, table: TableName) -> int:
-        connection = self._progress.rows().connection
+        connection = self._rows().connection
         return table_applied_ts(connection, self._settings.name, table)
 
     def _applied(self, step: ApplyDdl) -> DdlOutcome:
-        epoch, known = self._held(), self._progress.lake_tables
+        epoch, known = self._held(), self._lake_tables()
         try:
             effect = Effect()
             recorded = step.before.merged(step.done())
@@ -342,8 +350,10 @@ class LakeSink:
                 asked = step.trash is not None or step.file.type in PARTITION_ACTIONS
                 filled = asked and there is not None and self._is_filled(there)
                 executing = Executing(self._session(), self._tables, known)
-                done = planned(step, known, self._settings.zone, filled)
                 with told(step.table):
+                    if filled:
+                        executing.check_trash(step)
+                    done = planned(step, known, self._settings.zone, filled)
                     effect = executing.run(step, done, self._settings.name, epoch)
                 self._progress.keep(
                     {name: table for name, table in effect.there.items() if _is_same(known, name, table)}
@@ -360,7 +370,7 @@ class LakeSink:
         return DdlOutcome(step, note=effect.note, recorded=recorded)
 
     def _done(self, step: ApplyDdl) -> set[DdlId]:
-        return done_ddls(self._progress.rows().connection, self._settings.name, [step.id])
+        return done_ddls(self._rows().connection, self._settings.name, [step.id])
 
     def _is_filled(self, table: LakeTable) -> bool:
         session = self._session()
@@ -379,7 +389,7 @@ class LakeSink:
         return self._epoch
 
     def _existing(self, target: LoadTarget) -> LakeTable:
-        table = self._progress.lake_tables.get(target.name.folded)
+        table = self._lake_tables().get(target.name.folded)
         if table is None:
             raise TableMissing(f"the table {target.name} is gone from the lake", table=str(target.table))
         return table

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from consumer.ddl.expressions import NotUnderstood
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
+from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.casts import JSON_FORM, json_forms
@@ -52,7 +53,10 @@ def planned(step: ApplyDdl, tables: Tables, zone: tzinfo, filled: bool) -> Opera
         return _dropped(step, replicas)
     if step.trash is not None and (away := trashed(step, step.trash, known, filled)) is not None:
         return away
-    return operations(step, known, zone)
+    done = operations(step, known, zone)
+    if done.moved is not None and done.moved[1] in known and done.moved[0].folded != done.moved[1].folded:
+        raise refused(step, f"the table {done.moved[1]} exists already")
+    return done
 
 
 class _Named(dict[TableName, ReplicaTable]):
@@ -82,7 +86,7 @@ def _dropped(step: ApplyDdl, replicas: Mapping[TableName, ReplicaTable]) -> Oper
 
 @dataclass(frozen=True, slots=True)
 class Executing:
-    """`commit` makes a commit of a table out of the newest one."""
+    """`known` are the tables of the lake."""
 
     spark: SparkSession
     tables: TableFormat
@@ -105,6 +109,19 @@ class Executing:
         kept = {table.place for table in there.values() if table is not None}
         places = (self.known[name].place for name, table in there.items() if table is None and name in self.known)
         return Effect(there, tuple(place for place in places if place not in kept), done.note)
+
+    def check_trash(self, step: ApplyDdl) -> None:
+        """Raises DdlRefused where the place in the trash holds other rows than the table that is to go there. Those
+        that an earlier execution put there, before a resync, are the same."""
+        if step.trash is None or step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE):
+            return
+        own, kept = (self.known.get(name.folded) for name in (step.name_before, step.trash))
+        if own is None or kept is None:
+            return
+        one, other = (self.tables.frame(self.spark, table.place) for table in (own, kept))
+        same = one.dtypes == other.dtypes and not one.exceptAll(other).union(other.exceptAll(one)).limit(1).collect()
+        if not same:
+            raise refused(step, *trash_taken(step.trash))
 
     def _created(self, replica: ReplicaTable) -> LakeTable:
         table = LakeTable(lake_replica(replica, None), "")
