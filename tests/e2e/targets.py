@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
@@ -75,11 +74,13 @@ class Lake:
     name = "Delta"
 
     def __init__(self, folder: Path, loader: SparkLoader) -> None:
-        self._root, self._loader = folder / "lake", loader
-        self.url = f"delta://{self._root}"
+        self._folder, self._loader, self._made = folder, loader, 0
+        self.url = ""
 
     def prepare(self, case: Case) -> None:
-        shutil.rmtree(self._root, ignore_errors=True)
+        """A folder of its own each time: Spark remembers what was in one."""
+        self._made += 1
+        self.url = f"delta://{self._folder}/lake{self._made}"
         assert not case.prepare_statements(), "a lake's tables are made by the program alone"
 
     def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:

@@ -171,7 +171,10 @@ class Delta:
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(place)
 
     def remove(self, spark: SparkSession, place: str) -> None:
+        """What Delta remembers of the folder goes, too: another table may be made there."""
         self._files.remove(place)
+        java, _ = self._files.java()
+        java.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def _kernel_schema(types: Any, schema: Any) -> Any:

@@ -36,6 +36,8 @@ _LAKE_TABLE = {
     "table_text": "VARCHAR",
 }
 _BOOKS: Mapping[str, Mapping[str, str]] = {**TABLES, "lake_table": _LAKE_TABLE}
+_LEFT = "nobody"
+"""Holder of a lease that was given back."""
 _ANEW = 100
 """So many commits add to the table before one writes it anew: each is a file that a start reads."""
 
@@ -213,6 +215,16 @@ class LakeProgress:
 def take(rows: FileTables) -> int:
     """Become the one writer, in a transaction; the epoch."""
     return raise_epoch(rows.connection)
+
+
+def leave(rows: FileTables) -> None:
+    """The progress has all that was done to tables."""
+    rows.run("UPDATE storage_consumer.lease SET holder = ?", _LEFT)
+
+
+def was_left(rows: FileTables) -> bool:
+    """Whether the last one to have the lake did `leave` it, and was not killed."""
+    return rows.run("SELECT holder FROM storage_consumer.lease")[0][0] in ("", _LEFT)
 
 
 def _text(table: ReplicaTable) -> str:

@@ -8,17 +8,18 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing
 from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.progress import MOVED_BY_WRITER, AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.readiness import Readiness, room
-from consumer.model.steps import ApplyDdl, TargetDdl
+from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
@@ -26,7 +27,7 @@ from consumer.sink.columnar.progress import FileTables, done_ddls, table_applied
 from consumer.sink.lake.delta import Delta
 from consumer.sink.lake.failures import told
 from consumer.sink.lake.merge import Merging
-from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, take
+from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.statements import Effect, Executing, planned
 from consumer.sink.lake.tables import answer, named
@@ -66,6 +67,8 @@ class LakeSink:
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
         self._own: tuple[object, SparkSession] | None = None
+        self._settled = True
+        """Whether the progress has all commits of tables."""
 
     def acquire(self, upstream: str) -> Progress:
         self._lock.take()
@@ -73,10 +76,11 @@ class LakeSink:
             self._progress.forget()
             with self._progress.transaction(None) as rows:
                 stored.register(rows, self._settings.name, upstream, self._settings.time_zone)
+                left = was_left(rows)
                 epoch = take(rows)
             begin_staging(self._settings.staging, epoch)
             self._epoch = epoch
-            return self._repaired()
+            return self.progress() if left else self._repaired()
         except ConsumerError:
             self.close()
             raise
@@ -135,16 +139,14 @@ class LakeSink:
         if change.quarantined:
             with self._write() as rows:
                 stored.store(rows, self._settings.name, epoch, ProgressChange(quarantined=change.quarantined))
-        audit: list[AuditRow] = []
-        published = {}
-        for outcome in loaded:
-            if (table := self._publish(outcome, audit)) is not None:
-                published[outcome.task.target.name] = table
-        recorded = replace(change, audit=(*change.audit, *audit))
+        self._settled = False
+        published = self._publish(loaded)
+        recorded = replace(change, audit=(*change.audit, *(row for row in map(_lost, published) if row is not None)))
         touched = {name for name, place in change.tables.items() if place is not None}
         with self._write() as rows:
-            self._progress.remember(rows, published)
+            self._progress.remember(rows, {one.merging.target.name: one.table for one in published})
             stored.store(rows, self._settings.name, epoch, recorded, touched | {o.table for o in loaded})
+        self._settled = True
         return recorded
 
     def record(self, change: ProgressChange) -> ProgressChange:
@@ -247,6 +249,8 @@ class LakeSink:
 
     def close(self) -> None:
         if self._epoch is not None:
+            if self._settled:
+                self._leave()
             end_staging(self._settings.staging, self._epoch)
             shutil.rmtree(self._copies(), ignore_errors=True)
         self._lock.release()
@@ -271,11 +275,14 @@ class LakeSink:
         """A session of our own in the Spark that is there now."""
         spark = self._source.session()
         if self._own is None or self._own[0] is not spark:
-            session = spark.newSession()
-            for name, value in _SESSION.items():
-                session.conf.set(name, value)
-            self._own = spark, session
+            self._own = spark, self._new_session()
         return self._own[1]
+
+    def _new_session(self) -> SparkSession:
+        session: SparkSession = self._source.session().newSession()
+        for name, value in _SESSION.items():
+            session.conf.set(name, value)
+        return session
 
     def _repaired(self) -> Progress:
         """What the tables' own commits say counts, where the progress did not follow: a table with no key is as far as
@@ -290,7 +297,7 @@ class LakeSink:
         if found:
             known = self.progress()
             behind = {
-                name: replace(known.table(name), applied_ts=end)
+                name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
                 for table in found.values()
                 for name, end in table.newest.applied.items()
                 if table.newest.counted and known.table(name).applied_ts < end
@@ -301,16 +308,50 @@ class LakeSink:
             self._progress.keep(found)
         return self.progress()
 
-    def _publish(self, outcome: LoadOutcome, audit: list[AuditRow]) -> LakeTable | None:
-        """One table's rows, in one commit of it; None where nothing is to be written."""
+    def _leave(self) -> None:
+        """Record that the progress says all: the next one need not look at the tables. It is done without where Spark
+        has ended, or another has the lake."""
+        with suppress(Exception), self._write() as rows:
+            leave(rows)
+
+    def _publish(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
+        """The rows of each table in one commit of it, several tables at a time. What is published of several stays so
+        where one of them fails: it is not done again."""
+        wanted = [one for one in map(self._wanted, outcomes) if one is not None]
+        errors: list[Exception] = []
+        done = []
+        with ThreadPoolExecutor(max(1, min(len(wanted), self._at_a_time()))) as threads:
+            for future in [threads.submit(self._merge, one) for one in wanted]:
+                try:
+                    done.append(future.result())
+                except Exception as error:
+                    errors.append(error)
+        for one in done:
+            self._progress.keep({one.merging.target.name: one.table})
+        if errors:
+            raise errors[0]
+        return done
+
+    def _merge(self, one: _Published) -> _Published:
+        """On a thread of its own, with a session that no other one has."""
+        if one.is_there:
+            return one
+        with told(one.merging.target.table, self._settings.staging):
+            merging = replace(one.merging, spark=self._new_session())
+            merging.publish(one.table.newest)
+        return replace(one, lost=merging.lost())
+
+    def _wanted(self, outcome: LoadOutcome) -> _Published | None:
+        """What is to be published of a load; None where the table has it."""
         target, window = outcome.task.target, outcome.task.window
         paths = self._staged(outcome)
         if not paths:
             return None
         table = self._existing(target)
         digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
+        merging = Merging(self._session(), self._tables, table, target, paths, outcome.left_out)
         if table.newest.load == digest:
-            return table
+            return _Published(merging, window, table, is_there=True)
         if not target.key and window.end != MAX_TSO:
             applied = max(self._applied_ts(target.table), table.newest.applied.get(target.table, 0))
             if window.after < applied < window.end:
@@ -325,16 +366,10 @@ class LakeSink:
             load=digest,
             counted=not target.key,
         )
-        merging = Merging(self._session(), self._tables, table, target, paths, outcome.left_out)
-        with told(target.table, self._settings.staging):
-            merging.publish(commit)
-        table = replace(table, newest=commit)
-        self._progress.keep({target.name: table})
-        if lost := merging.lost():
-            text = f"values that no calendar has, which became NULL: {lost}"
-            log.warning("%s: %s", target.table, text)
-            audit.append(AuditRow("zero-dates", target.table, window.after, window.end, puts=lost, statement=text))
-        return table
+        return _Published(merging, window, replace(table, newest=commit))
+
+    def _at_a_time(self) -> int:
+        return int(self._session().sparkContext.defaultParallelism)
 
     def _applied_ts(self, table: TableName) -> int:
         connection = self._rows().connection
@@ -350,6 +385,7 @@ class LakeSink:
                 asked = step.trash is not None or step.file.type in PARTITION_ACTIONS
                 filled = asked and there is not None and self._is_filled(there)
                 executing = Executing(self._session(), self._tables, known)
+                self._settled = False
                 with told(step.table):
                     if filled:
                         executing.check_trash(step)
@@ -363,6 +399,7 @@ class LakeSink:
                     self._progress.remember(rows, effect.there)
                     stored.store(rows, self._settings.name, epoch, recorded, {step.table})
                 self._progress.keep(effect.there)
+                self._settled = True
             for place in effect.gone:
                 self._tables.remove(self._session(), place)
         except Fatal as error:
@@ -408,6 +445,25 @@ _SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.databricks.delta.merge.materializeSource": "none",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """A load, and what its table is behind it. `lost`: how many values became NULL. `is_there`: it was done before."""
+
+    merging: Merging
+    window: Window
+    table: LakeTable
+    lost: int = 0
+    is_there: bool = False
+
+
+def _lost(one: _Published) -> AuditRow | None:
+    if not one.lost:
+        return None
+    table, text = one.merging.target.table, f"values that no calendar has, which became NULL: {one.lost}"
+    log.warning("%s: %s", table, text)
+    return AuditRow("zero-dates", table, one.window.after, one.window.end, puts=one.lost, statement=text)
 
 
 def _is_same(known: Mapping[TableName, LakeTable], name: TableName, table: LakeTable | None) -> bool:
