@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -14,13 +12,10 @@ from consumer.errors import BadConfig
 from consumer.model.names import NAME_LIMIT
 from consumer.model.times import zone_of
 
-_OPTIONS = {"": {"staging"}, "s3": {"staging", "endpoint", "region"}}
-"""By how the folder is reached, the parameters of a URI."""
-
 
 @dataclass(frozen=True, slots=True)
 class LakeSettings:
-    """`root` is the folder of the lake as Spark calls it, `name` the consumer name, under which the progress is kept.
+    """`root` is the folder of the lake, absolute, `name` the consumer name, under which the progress is kept.
     `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and executors share."""
 
     format: str
@@ -28,8 +23,6 @@ class LakeSettings:
     staging: str
     name: str
     time_zone: str = "UTC"
-    endpoint: str = ""
-    region: str = ""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_LIMIT:
@@ -44,34 +37,23 @@ class LakeSettings:
         """The changefeed's time zone."""
         return zone_of(self.time_zone)
 
-    @property
-    def is_local(self) -> bool:
-        return self.root.startswith("/")
-
     @classmethod
     def from_uri(cls, uri: str, *, name: str = "default", time_zone: str = "UTC") -> LakeSettings:
-        """Read ``delta:///folder`` or ``delta+s3://bucket/prefix``. Raises BadConfig."""
+        """Read ``delta:///folder``, an absolute path, and ``?staging=/folder``. Raises BadConfig."""
         parts = urlsplit(uri)
-        kind, _, store = parts.scheme.partition("+")
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         path = unquote(parts.path).rstrip("/")
-        local = not store and not parts.netloc and len(path) > 1
-        bucket = store == "s3" and parts.netloc and "@" not in parts.netloc
-        if not (local or bucket) or parts.fragment or options.keys() - _OPTIONS[store]:
+        if parts.netloc or not path or parts.fragment or options.keys() - {"staging"}:
             raise BadConfig(
-                f"{uri!r} is not of the form {kind}:///folder or {kind}+s3://bucket/prefix, with ?staging=/folder"
-                " (and endpoint=, region= of S3) or without",
-                hint="percent-encode '#', '?' and '%' in the path",
+                f"{uri!r} is not of the form {parts.scheme}:///folder, with ?staging=/folder or without",
+                hint="percent-encode '#', '?' and '%' in the path, which is absolute",
             )
-        root = os.path.abspath(path) if local else f"s3a://{parts.netloc}{path}"
+        root = os.path.abspath(path)
         staging = options.get("staging", "")
         if staging and not Path(staging).is_dir():
             raise BadConfig(f"the folder {staging} for staged rows does not exist", hint="make it first")
-        if not staging:
-            digest = hashlib.sha256(root.encode()).hexdigest()[:16]
-            staging = f"{root}.staging" if local else os.path.join(tempfile.gettempdir(), f"storage-consumer-{digest}")
-        if local and not Path(root).parent.is_dir():
+        if not Path(root).parent.is_dir():
             raise BadConfig(
                 f"the folder {Path(root).parent} of the lake does not exist", hint=f"make it first: mkdir -p {root}"
             )
-        return cls(kind, root, staging, name, time_zone, options.get("endpoint", ""), options.get("region", ""))
+        return cls(parts.scheme, root, staging or f"{root}.staging", name, time_zone)

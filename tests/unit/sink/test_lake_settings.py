@@ -1,0 +1,47 @@
+"""The URIs of lakes, and what is said where one cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer.errors import BadConfig
+from consumer.model.names import TableName
+from consumer.sink import sink_for, spark_properties
+from consumer.sink.lake.formats import Commit
+from consumer.sink.lake.jars import FOLDER
+from consumer.sink.lake.settings import LakeSettings
+from consumer.target import TargetOptions
+
+
+def test_the_path_is_absolute_and_staging_lies_beside_it(tmp_path: Path) -> None:
+    settings = LakeSettings.from_uri(f"delta://{tmp_path}/my%20lake")
+    assert (settings.root, settings.staging) == (f"{tmp_path}/my lake", f"{tmp_path}/my lake.staging")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["delta:///", "delta://host/lake", "delta:///tmp/lake?copy=x", "delta:///no/such/lake"]
+)
+def test_another_form_is_refused(wrong: str) -> None:
+    with pytest.raises(BadConfig):
+        LakeSettings.from_uri(wrong)
+
+
+def test_without_its_jars_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with pytest.raises(BadConfig, match="delta-spark") as refused:
+        spark_properties("delta:///tmp/lake")
+    assert "make lakes" in refused.value.hint
+
+
+def test_tables_are_not_published_together() -> None:
+    with pytest.raises(BadConfig, match="no consistency level but `row`"):
+        sink_for("delta:///tmp/lake", TargetOptions("c", staged=True))
+
+
+def test_what_a_commit_says_is_read_again() -> None:
+    commit = Commit(3, "c", 2, {TableName("d", "t'数"): 7}, load="x")
+    assert Commit.of(commit.text()) == commit
+    assert Commit.of('{"another": 1}') is Commit.of(None) is Commit.of("[]") is None
+    assert commit.following(statement="s") == Commit(4, "c", 2, commit.applied, statement="s")
