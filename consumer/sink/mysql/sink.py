@@ -45,7 +45,9 @@ from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, Tar
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
-    return MySqlSink(MySqlSettings.from_uri(uri, **asdict(options)))
+    given = asdict(replace(options, spark=None))
+    del given["spark"]  # no row of a server goes by it
+    return MySqlSink(MySqlSettings.from_uri(uri, **given))
 
 
 class MySqlSink:
