@@ -9,10 +9,10 @@ import pytest
 
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
-from consumer.spark.sizes import PACKED_BYTES
 from tests.e2e.corpus import Case, read_cases
 from tests.e2e.outcome import whole
 from tests.e2e.targets import File, Server, Target
+from tests.support.inline_loader import WithoutSpark
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 NAMES = [line.split()[0] for line in (FIXTURES / "cases.txt").read_text(encoding="utf-8").splitlines()]
@@ -38,9 +38,7 @@ def spark() -> Iterator[SparkLoader]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_changefeed_ends_equal(name: str, cases: dict[str, Case], target: Target) -> None:
     """In this process, by the same functions as Spark's tasks."""
-    loader = SparkLoader(SparkSettings("local[2]", in_process_bytes=PACKED_BYTES))
-    assert list(whole(cases[name], target, loader)) == []
-    assert loader.start_seconds == 0
+    assert list(whole(cases[name], target, WithoutSpark())) == []
 
 
 def test_a_recorded_changefeed_ends_equal_through_spark(

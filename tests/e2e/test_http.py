@@ -18,7 +18,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumer.model.actions import Action
 from tests.support.command_line import S_CREATED, T_CREATED, CommandLine, command_line
+from tests.support.feed import Feed
 
 _OF_THE_MOMENT = ("seconds", "asked", "unread", "lag_seconds", "checkpoint_age_seconds")
 """What differs from one look to the next, or is only seen in the storage."""
@@ -107,6 +109,89 @@ def test_page_metrics_and_state_agree_with_status(consumer: CommandLine) -> None
     assert status["tables"]["du.t"]["error"].split("'")[0].split("<")[0] in served["/"].replace("&#39;", "'")
     assert served["/healthz"] == "ok\n"
     assert "behind" in served["/readyz"]  # the changefeed was recorded some time ago
+
+
+def by_state(metrics: str) -> dict[str, int]:
+    found = {}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples if family.name == "storage_consumer_tables" else ():
+            if sample.value:
+                found[sample.labels["state"]] = int(sample.value)
+    return found
+
+
+def of_table(metrics: str, name: str) -> dict[str, float]:
+    """By table, the sum of a metric's values."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples if family.name == f"storage_consumer_{name}" else ():
+            table = f"{sample.labels['database']}.{sample.labels['table']}"
+            found[table] = found.get(table, 0.0) + sample.value
+    return found
+
+
+def test_under_load_and_faults_they_agree(consumer: CommandLine, tmp_path: Path) -> None:
+    """d.a is stopped by a damaged file, d.w is to be made like it and waits, of d.l a lost file is accepted, d.g goes
+    on all the time."""
+    feed = Feed(tmp_path / "feed")
+    feed.database("d", 1)
+    for number, table in enumerate("alg"):
+        feed.create(f"d.{table}", 10 + number)
+        feed.puts(f"d.{table}", 10 + number, {20 + number: (1, "1")})
+    feed.puts("d.l", 11, {30: (2, "2")}, number=3)
+    feed.damaged("d.a", 10)
+    feed.statement("d.w", 40, Action.CREATE_TABLE, "CREATE TABLE `w` LIKE `a`")
+    feed.checkpoint(100)
+    target = f"duckdb:///{tmp_path}/load.duckdb"
+    flags = ["--upstream-uri", f"file://{feed.folder}?protocol=canal-json", "--downstream-uri", target, "--tz", "UTC"]
+    flags += ["--log-level", "error", "--accept-gap-in", "d.l"]
+    port = free_port()
+    url, last = f"http://127.0.0.1:{port}", 100
+    states = {"stopped": 1, "waits": 1, "ok": 2}
+
+    def look() -> dict[str, str]:
+        nonlocal last
+        for number in range(2, 12):
+            feed.puts("d.g", 12, {last + 1: (number, "2")}, number=number)
+            last += 10
+            feed.checkpoint(last)
+            metrics, shown = fetch(f"{url}/metrics"), json.loads(fetch(f"{url}/status.json"))
+            assert by_state(metrics) == states
+            assert of_table(metrics, "table_stopped") == {"d.a": 1}
+            assert {name: row["state"] for name, row in shown["tables"].items() if row["state"] != "ok"} == {
+                "d.a": "stopped", "d.w": "waits",
+            }  # fmt: skip
+            assert "1 stopped" in fetch(url)
+        deadline = time.monotonic() + 30
+        while of_table(fetch(f"{url}/metrics"), "rows")["d.g"] < 11:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return {path: fetch(url + path) for path in ("/", "/metrics", "/status.json")}
+
+    with Looking(url, look) as looking:
+        consumer.raw("run", *flags, "--http", f"127.0.0.1:{port}", "--flush-interval", "20ms")
+    assert looking.found is not None
+    printed = consumer.raw("status", *flags, "--json")
+    status, metrics, shown = printed.json, looking.found["/metrics"], json.loads(looking.found["/status.json"])
+    for body in (status, shown):
+        for key in _OF_THE_MOMENT:
+            body.pop(key, None)
+        for row in body["tables"].values():
+            row.pop("resync")  # only the storage can say so
+    assert shown == status
+    assert status["tables_ok"] == 1
+    assert {name for name, row in status["tables"].items() if row["accepted"]} == {"d.l"}
+    assert of_table(metrics, "accepted_losses") == {"d.l": len(status["tables"]["d.l"]["accepted"])}
+    behind = {name: row["watermark"] for name, row in status["tables"].items()}
+    lags = of_table(metrics, "table_lag_seconds")
+    assert sorted(lags) == [name for name in ("d.a", "d.g", "d.l", "d.w") if behind.get(name, last)]
+    assert behind["d.a"] < last
+    text = consumer.raw("status", *flags).out
+    page = looking.found["/"]
+    for word in ("d.a", "d.w", "d.l", "stopped", "waits"):
+        assert word in text
+        assert word in page
+    assert "1 stopped" in page
 
 
 def test_once_leaves_its_metrics(consumer: CommandLine, tmp_path: Path) -> None:

@@ -10,8 +10,21 @@ from consumer.model.load import FileSlice, LoadOutcome, LoadTask
 from consumer.ports import Made, Moved, RangeReader, Work, unheard
 from consumer.spark.buckets import alone
 from consumer.spark.in_process import InProcessLoader
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from consumer.spark.sizes import PACKED_BYTES
 from consumer.spark.tasks import Loading, Reading, Result, made, outcome_of
 from consumer.target import Writer
+
+
+class WithoutSpark(SparkLoader):
+    """As a command has it with the greatest `in-process-bytes`. Comparisons, which are no loads, are made here too."""
+
+    def __init__(self) -> None:
+        super().__init__(SparkSettings("no such master", in_process_bytes=PACKED_BYTES))
+
+    def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
+        yield from InProcessLoader().read(work, moved)
 
 
 class InlineLoader(InProcessLoader):
