@@ -216,7 +216,7 @@ def _borrowed(wanted: Mapping[str, str]) -> SparkSession:
         _check(dict(theirs.sparkContext.getConf().getAll()))
         session = theirs.newSession()
         for name, value in wanted.items():
-            if name.startswith("spark.sql."):
+            if name.startswith("spark.sql.") and name != "spark.sql.extensions":  # which is read at the start alone
                 session.conf.set(name, value)
     except (Py4JError, OSError) as error:
         raise TargetUnavailable(

@@ -26,7 +26,7 @@ from consumer.sink.progress_layout import SCHEMA
 
 Tables = Mapping[TableName, ReplicaTable]
 
-NO_VIEWS = "a DuckDB replica has no views: recorded, not executed"
+NO_VIEWS = "this target has no views: recorded, not executed"
 MISSING = "the target has no such table: it is older than the changefeed, or it was dropped there"
 _RESTORE = "restore the table from a snapshot, or create it empty where it was empty upstream, and run again"
 _MOVED = "__storage_consumer_moved"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import ProgressMoved
+from consumer.errors import BadConfig, ProgressMoved
 from consumer.model.names import TableName
 from consumer.sink.lake.formats import Commit
 from consumer.target import ArrowTable, SparkSource
@@ -36,6 +36,14 @@ class Delta:
 
     def __init__(self, root: str, files: SparkSource) -> None:
         self._root, self._files = root, files
+
+    def check(self, spark: SparkSession) -> None:
+        if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
+            raise BadConfig(
+                "this process has started Spark without Delta",
+                hint="start it with Delta's jars and spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or"
+                " leave it to this program",
+            )
 
     def called(self, spark: SparkSession) -> str:
         """The format and its release, for messages."""

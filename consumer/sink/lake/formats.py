@@ -58,6 +58,9 @@ class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
     other names."""
 
+    def check(self, spark: SparkSession) -> None:
+        """Raises BadConfig where that Spark was started without the format: by somebody else."""
+
     def called(self, spark: SparkSession) -> str:
         """The format and its release, for messages."""
 

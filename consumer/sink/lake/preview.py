@@ -10,7 +10,7 @@ from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.columnar.statements import Operations
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.statements import in_place, lake_replica, moved_tables, planned
+from consumer.sink.lake.statements import ends_rows, in_place, lake_replica, moved_tables, planned
 from consumer.sink.lake.types import declared, quoted
 
 
@@ -28,6 +28,9 @@ def previewed(steps: Sequence[ApplyDdl], there: Mapping[TableName, LakeTable], z
 
 def _told(step: ApplyDdl, done: Operations, tables: dict[TableName, LakeTable]) -> Iterator[str]:
     """Also follows what it does in `tables`."""
+    if ends_rows(step):
+        yield f"ends the rows of {quoted(step.name.database)}.{quoted(step.name.table)}"
+        return
     before, moved = dict(tables), moved_tables(step, done, tables)
     for name, replica in done.there.items():
         written = f"{quoted(name.database)}.{quoted(name.table)}"

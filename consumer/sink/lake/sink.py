@@ -279,6 +279,7 @@ class LakeSink:
 
     def _new_session(self) -> SparkSession:
         session: SparkSession = self._source.session().newSession()
+        self._tables.check(session)
         for name, value in _SESSION.items():
             session.conf.set(name, value)
         return session

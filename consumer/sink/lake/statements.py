@@ -15,11 +15,13 @@ from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import ModeDdl, ModeKind
 from consumer.sink.columnar.casts import JSON_FORM, json_forms
 from consumer.sink.columnar.reshape import Change
 from consumer.sink.columnar.statements import Operations, action_of, operations, refused, trashed
 from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
+from consumer.sink.common import closing_statement
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import as_duck, declared, from_duck, nullable, quoted, spark_type
@@ -96,6 +98,8 @@ class Executing:
         """Do to rows and columns what `done` says; names change with the record of it. What a table's newest commit
         says is done already is not done again."""
         there: dict[TableName, LakeTable | None] = {}
+        if step.mode_ddl is not None and ends_rows(step):
+            return Effect({step.name: self._closed(step, step.mode_ddl, consumer, epoch)}, note=done.note)
         moved = moved_tables(step, done, self.known)
         for name, replica in done.there.items():
             if replica is None:
@@ -128,6 +132,28 @@ class Executing:
         place = self.tables.new_place(self.spark, replica.name)
         self.tables.create(self.spark, place, [declared(column) for column in table.columns], "")
         return replace(table, place=place)
+
+    def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, consumer: str, epoch: int) -> LakeTable:
+        """A TRUNCATE of a table that keeps rows that have ended: it ends them."""
+        before = self.known[step.name.folded]
+        number = statement_text(step)
+        if before.newest.statement == number or self.tables.is_empty(self.spark, before.place):
+            return before
+        commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
+        kind = "" if mode_ddl.mode.kind is ModeKind.APPEND else "TIMESTAMP_NTZ "
+        name, version = self.tables.sql(before.place), step.file.version
+        statement = closing_statement(
+            mode_ddl,
+            name,
+            step.table,
+            version,
+            quoted,
+            lambda text: f"{kind}{_literal(text)}",
+            lambda column: quoted(column.name),
+        )
+        with self.tables.committing(self.spark, before.place, commit):
+            self.spark.sql(statement).collect()
+        return replace(before, newest=commit)
 
     def _altered(self, step: ApplyDdl, done: Operations, replica: ReplicaTable, consumer: str, epoch: int) -> LakeTable:
         before = self.known[replica.name.folded]
@@ -175,6 +201,16 @@ class Executing:
             return condition
         except NotUnderstood as error:
             raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
+
+
+def ends_rows(step: ApplyDdl) -> bool:
+    """Whether it is a TRUNCATE of a table that keeps rows that have ended."""
+    keeps = step.mode_ddl is not None and step.mode_ddl.mode.keeps_ended
+    return keeps and step.trash is None and step.file.type == Action.TRUNCATE_TABLE
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def statement_text(step: ApplyDdl) -> str:
