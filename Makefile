@@ -17,7 +17,7 @@ tools: ## Install what only tests need, too: MariaDB, linters, emulators of clou
 	@bash scripts/setup.sh tools
 
 lakes: setup ## Fetch the jars that lakes as targets need
-	@bash scripts/lakes.sh
+	@$(BIN)/python -m consumer.sink.lake.fetch
 
 demo: ## Apply a small changefeed to a DuckDB file and show the tables
 	@bash scripts/setup.sh demo

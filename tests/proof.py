@@ -12,7 +12,7 @@ import time
 from tests.groups import GROUPS, Group
 
 TOOLS = {
-    "lakes": "bash scripts/lakes.sh",
+    "lakes": ".venv/bin/python -m consumer.sink.lake.fetch",
     "mysql": "bash scripts/mysql.sh",
     "chromium": "command -v chromium chromium-browser google-chrome >/dev/null || { as=; [ $(id -u) = 0 ] || as=sudo;"
     " $as apt-get install -y -q chromium >/dev/null; } || true",

@@ -11,7 +11,7 @@ from consumer.errors import BadConfig
 from consumer.sink.lake.settings import LakeSettings
 
 ARTIFACTS = {"delta": ("io.delta:delta-spark_4.1_2.13:4.4.0",)}
-"""By format, what Spark's releases of `pyspark` need; `make lakes` fetches them with what they need themselves."""
+"""By format, what Spark's releases of `pyspark` need; `fetch` brings them with what they need themselves."""
 FOLDER = "STORAGE_CONSUMER_JARS"
 """The variable that names a folder of jars."""
 _DELTA = {
@@ -39,6 +39,7 @@ def properties(uri: str) -> Mapping[str, str]:
     if str(folder / f"{name}-{release}.jar") not in jars:
         raise BadConfig(
             f"the lake needs {', '.join(wanted)}, and {folder} does not have it",
-            hint=f"fetch it with `make lakes`; or put it with what it needs into a folder, and name that in {FOLDER}",
+            hint="fetch it by `python -m consumer.sink.lake.fetch`; or put it, with what it needs, into a folder, and"
+            f" name that in {FOLDER}",
         )
     return {"spark.jars": ",".join(jars), **_DELTA}

@@ -32,7 +32,7 @@ def test_without_its_jars_one_sentence_says_what_to_install(tmp_path: Path, monk
     monkeypatch.setenv(FOLDER, str(tmp_path))
     with pytest.raises(BadConfig, match="delta-spark") as refused:
         spark_properties("delta:///tmp/lake")
-    assert "make lakes" in refused.value.hint
+    assert "consumer.sink.lake.fetch" in refused.value.hint
 
 
 def test_tables_are_not_published_together() -> None:

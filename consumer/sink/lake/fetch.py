@@ -1,0 +1,45 @@
+"""``python -m consumer.sink.lake.fetch``: fetch the jars that lakes need, by Spark's own resolver, into the folder in
+which the program looks for them. Does nothing where they are there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+from consumer.sink.lake.jars import every_artifact, jar_folder
+
+
+def main() -> int:
+    wanted, folder = every_artifact(), jar_folder()
+    names = [f"{name}-{release}.jar" for _, name, release in (artifact.split(":") for artifact in wanted)]
+    if all((folder / name).is_file() for name in names):
+        return 0
+    with tempfile.TemporaryDirectory() as home:
+        script = Path(home) / "nothing.py"
+        script.write_text("pass\n", "utf-8")
+        command = [f"{pyspark.__path__[0]}/bin/spark-submit", "--master", "local[1]", "--packages", ",".join(wanted)]
+        properties = ["--conf", f"spark.jars.ivy={home}/ivy", "--conf", "spark.ui.enabled=false"]
+        # A home of its own: a Maven cache that has descriptions without jars misleads the resolver.
+        own = {"SPARK_SUBMIT_OPTS": f"-Duser.home={home}", "PYSPARK_PYTHON": sys.executable}
+        made = subprocess.run(
+            [*command, *properties, str(script)], env=os.environ | own, capture_output=True, check=False
+        )
+        if made.returncode:
+            print(made.stderr.decode(errors="replace")[-2000:], file=sys.stderr)
+            return 1
+        folder.mkdir(parents=True, exist_ok=True)
+        for group in {artifact.partition(":")[0] for artifact in wanted}:  # Spark has the rest of what they need
+            for jar in Path(home, "ivy", "jars").glob(f"{group}_*.jar"):
+                shutil.copy(jar, folder / jar.name.removeprefix(f"{group}_"))
+    print(f"{len(list(folder.glob('*.jar')))} jars in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
