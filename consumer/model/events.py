@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,13 +74,17 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """`tables` have `files` of `bytes` to be read, of those that upstream has by `names`."""
+    """`tables` have `files` of `bytes` to be read, of those that upstream has by `names`. `largest` are some of these
+    tables with their files and bytes, `statements` are pending, of which `first` are some: table, version, text."""
 
     checkpoint: int
     tables: int
     files: int
     bytes: int
     names: Collection[TableName] = ()
+    largest: Sequence[tuple[TableName, int, int]] = ()
+    statements: int = 0
+    first: Sequence[tuple[TableName, int, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

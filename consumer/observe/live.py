@@ -107,6 +107,8 @@ class View:
     round_finished: float | None
     """When the last round ended, in seconds since 1970."""
     ended: int | None
+    plan: RoundStarted | None = None
+    """What the last listing has found to do."""
 
     def lag(self, table: TableStatus) -> float | None:
         """How far `table` is behind now, in seconds; None where it has nothing yet, or upstream has it no more."""
@@ -124,6 +126,7 @@ class Live:
         self._progress: Progress | None = None
         self._names: Collection[TableName] = ()
         self._checkpoint: int | None = None
+        self._plan: RoundStarted | None = None
         self._totals = Totals()
         self._doing, self._failed = "starts", ""
         self._trouble: dict[str, str] = {}
@@ -143,7 +146,7 @@ class Live:
             case Recorded(progress):
                 self._progress = progress
             case RoundStarted(checkpoint=checkpoint, names=names):
-                self._checkpoint, self._names, self._failed = checkpoint, names, ""
+                self._checkpoint, self._names, self._failed, self._plan = checkpoint, names, "", event
                 self._doing = "applies a round"
             case RoundFinished(seconds=seconds):
                 totals.rounds += 1
@@ -240,4 +243,5 @@ class Live:
                 tuple(self._samples),
                 self._round_finished,
                 self._ended,
+                self._plan,
             )

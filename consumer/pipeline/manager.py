@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from heapq import nlargest
+from operator import itemgetter
 
 from consumer.errors import ConsumerError, TableError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
@@ -39,6 +41,8 @@ from consumer.results import TableResult
 
 _LONGEST_LINGER = 0.2
 _STATEMENT_SHOWN = 200
+_PLANNED = 20
+"""Tables, and statements, that an observer is told of by name before a round."""
 
 
 class ConsumerManager:
@@ -202,9 +206,18 @@ class ConsumerManager:
         unread = [entry.file for state in states.values() for entry in state.unread]
         for file in self._lessons.bounds.keys() - set(unread):
             del self._lessons.bounds[file]
-        busy, size = sum(bool(state.unread) for state in states.values()), sum(file.size for file in unread)
+        files = {name: [entry.file.size for entry in state.unread] for name, state in states.items() if state.unread}
+        loads = [(name, len(sizes), sum(sizes)) for name, sizes in files.items()]
+        size = sum(file.size for file in unread)
         names = [name for name in assembly.tables if name.table and options.rules.wanted(name)]
-        context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size, names))
+        pending = assembly.timeline.pending
+        first = [
+            (one.file.name, one.version, cut(one_line(one.file.query), _STATEMENT_SHOWN)) for one in pending[:_PLANNED]
+        ]
+        largest = nlargest(_PLANNED, loads, key=itemgetter(2))
+        context.tell(
+            RoundStarted(assembly.checkpoint, len(loads), len(unread), size, names, largest, len(pending), first)
+        )
         return context
 
     def _look_at_beginning(self, context: RoundContext) -> None:

@@ -57,6 +57,9 @@ def test_a_round_ends_with_how_many_tables_are_stopped(tmp_path: Path) -> None:
     seen = observed(replica)
     (began,) = [event for event in seen.all if isinstance(event, RoundStarted)]
     assert (began.checkpoint, began.tables, began.files) == (20, 1, 1)
+    assert [(table, files) for table, files, _ in began.largest] == [(T, 1)]
+    assert began.statements == 2
+    assert [(str(table), version) for table, version, _ in began.first] == [("d.t", 10), ("d.u", 10)]
     last = seen.all[-1]
     assert isinstance(last, RoundFinished)
     assert (last.checkpoint, last.stopped, last.waiting) == (20, 1, 0)

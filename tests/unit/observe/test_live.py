@@ -196,6 +196,19 @@ def test_names_and_statements_of_others_stay_texts(live: Live) -> None:
     assert "DROP TABLE `<i>`" in page.texts
 
 
+def test_the_plan_is_what_the_last_listing_found(live: Live) -> None:
+    assert "Plan" not in Texts(html([live], {})).texts
+    live.tell(
+        RoundStarted(ago(4), 2, 3, 3 << 20, [A, B], [(A, 2, 2 << 20), (B, 1, 1 << 20)], 1, [(B, 7, "DROP `<i>`")])
+    )
+    page = Texts(html([live], {}))
+    assert "i" not in page.tags
+    for text in ("Plan", "DROP `<i>`", "load 2 files", "2.0 MiB", "storage-consumer plan"):
+        assert text in page.texts, page.texts
+    live.tell(RoundStarted(ago(2), 0, 0, 0, [A, B]))
+    assert "Plan" not in Texts(html([live], {})).texts
+
+
 def test_a_stopped_table_stands_with_its_reason_and_the_command(live: Live) -> None:
     a_round(live)
     page = Texts(html([live], {}))
