@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from consumer import api
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from tests.support.canal_json import keyless, row_line
 from tests.support.command_line import DEMO, T_CREATED, CommandLine, command_line
+from tests.support.feed import Feed
 
 OPS = {"INSERT": "I", "UPDATE": "U", "DELETE": "D"}
 Change = tuple[int, str, int, int | None]
@@ -148,3 +152,24 @@ def test_masked_columns_stay_masked_and_filters_are_refused(consumer: CommandLin
     masks.write_text('[[consumer.rows]]\ntables = ["du.*"]\nwhere = "id > 1"\n')
     left = consumer.run("changes", "--table", "du.t", "--config", str(masks))
     assert (left.code, "filters are for its changes" in left.err) == (3, True)
+
+
+def test_copies_of_a_row_with_no_key_stand_at_lines_of_their_own(tmp_path: Path) -> None:
+    """An UPDATE is a row that goes and one that comes, both of its line. What was sent again counts once."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.statement("d.k", 2, Action.CREATE_TABLE, "CREATE TABLE `k` (`v` INT)", (Column("v", "INT", length=11),))
+    change = row_line("UPDATE", {"v": "2"}, commit_ts=12, table="k", old=[{"v": "1"}], mysqlType={"v": "int"}) + b"\r\n"
+    lines = [keyless(11, 1), keyless(11, 1), keyless(11, 5), change, keyless(13, 1, "DELETE")]
+    feed.file("d.k", 2, b"".join(lines))
+    feed.file("d.k", 2, b"".join(lines[3:]))
+    feed.checkpoint(20)
+    found = [
+        (row["_commit_ts"], row["_op"], row["v"], row["_before"], Path(row["_file"]).name[-6:], row["_line"])
+        for batch in api.changes("d.k", upstream_uri=f"file://{tmp_path}?protocol=canal-json", tz="UTC")
+        for row in batch.to_pylist()
+    ]
+    assert sorted(found, key=lambda row: row[-1:] + row[:2]) == [
+        (11, "I", 1, None, "1.json", 1), (11, "I", 1, None, "1.json", 2), (11, "I", 5, None, "1.json", 3),
+        (12, "D", 1, {"v": 1}, "1.json", 4), (12, "I", 2, None, "1.json", 4), (13, "D", 1, {"v": 1}, "1.json", 5),
+    ]  # fmt: skip
