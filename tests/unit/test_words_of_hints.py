@@ -15,6 +15,7 @@ from consumer.codec import PROTOCOLS
 from consumer.config import changefeed
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of, file_key_of, key_of
+from consumer.sink.lake.jars import FOLDER
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.source.options import OPTIONS
 from consumer.storage.settings import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
@@ -87,7 +88,7 @@ def test_all_of_them_are_looked_at(hints: list[tuple[str, str]]) -> None:
 
 
 def test_what_hints_name_is_there(hints: list[tuple[str, str]]) -> None:
-    keys, variables = _known_keys(), {env_of(field) for field in Settings.model_fields}
+    keys, variables = _known_keys(), {FOLDER, *(env_of(field) for field in Settings.model_fields)}
     quoted = {"metadata", *keys, *(command.name for command in COMMANDS)}
     known = ((_FLAG, _known_flags()), (_VARIABLE, variables), (_ASSIGNED, {*keys, *OPTIONS}), (_QUOTED, quoted))
     unknown = [

@@ -183,7 +183,7 @@ class LakeSink:
     def script(self, target: LoadTarget) -> Script:
         raise BadConfig(
             "a lake takes no statements from a file, as they would not be commits of this program",
-            hint="let verify write the rows itself: --repair without --script",
+            hint="let verify write the rows itself, by --repair",
         )
 
     def rest(self) -> None:
