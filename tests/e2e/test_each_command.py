@@ -1,4 +1,4 @@
-"""Each command as a process, with Spark, one after the other on one replica."""
+"""Each command as a process, one of them with Spark, one after the other on one replica."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from consumer.cli.program import COMMANDS
 from tests.support.command_line import DEMO, DEMO_TABLES, duckdb_tables
 
 PROGRAM = Path(sys.executable).with_name("storage-consumer")
+HERE = ("--in-process-bytes", "4MiB")
 STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("inspect", 0, "", ()),
     ("check", 0, "", ()),
@@ -22,12 +23,12 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("backfill", 0, "", ("--master", "local[2]")),
     ("once", 0, "", ()),
     ("status", 0, "", ("--check",)),
-    ("verify", 0, "", ("--master", "local[2]")),
+    ("verify", 0, "", ()),
     ("undo", 0, "", ("--table", "du.t", "--from-ts", "2026-11-21T06:01:21.800Z")),
-    ("resync", 0, "", ("--table", "du.t", "--master", "local[2]")),
+    ("resync", 0, "", ("--table", "du.t", *HERE)),
     ("skip-ddl", 2, "pending", ("--table", "du.t", "--version", "7")),
     ("retry", 0, "", ("--table", "du.t")),
-    ("replay", 0, "", ("--master", "local[2]")),
+    ("replay", 0, "", HERE),
     ("load-export", 4, "metadata", ("no-such-export",)),
     ("run", 0, "", ("--flush-interval", "100ms")),
     ("forget", 0, "", ("--name", "default", "--yes")),
