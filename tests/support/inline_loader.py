@@ -12,16 +12,16 @@ from consumer.spark.buckets import alone
 from consumer.spark.in_process import InProcessLoader
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
-from consumer.spark.sizes import PACKED_BYTES
 from consumer.spark.tasks import Loading, Reading, Result, made, outcome_of
 from consumer.target import Writer
 
 
 class WithoutSpark(SparkLoader):
-    """As a command has it with the greatest `in-process-bytes`. Comparisons, which are no loads, are made here too."""
+    """As a command has it with `in-process-bytes`, above what a setting can say, so that every load is made here. Also
+    comparisons, which are no loads."""
 
     def __init__(self) -> None:
-        super().__init__(SparkSettings("no such master", in_process_bytes=PACKED_BYTES))
+        super().__init__(SparkSettings("no such master", in_process_bytes=1 << 40))
 
     def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
         yield from InProcessLoader().read(work, moved)
