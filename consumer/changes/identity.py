@@ -132,9 +132,9 @@ def _mixed(hashed: Hashes) -> Hashes:
 
 
 def first_of_equal(*ordered: Ints) -> Ints:
-    """Where the tuples of sorted columns change, the first row included."""
+    """Where the tuples of sorted columns change, the first row included; nothing where there are no rows."""
     changed = np.zeros(len(ordered[0]), dtype=bool)
-    changed[0] = True
+    changed[:1] = True
     for column in ordered:
         changed[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(changed)
