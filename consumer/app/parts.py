@@ -46,24 +46,32 @@ def open_ports(
     """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
     of its own. `reader`: it reads another storage than the settings'."""
     reader = reader or reader_of(settings)
-    with loader_for(settings, loader) as spark, closing(sink_of(settings, spark)) as sink:
+    spark = loader or loader_of(settings)
+    with closing(sink_of(settings, spark)) as sink:
         letters = None
         if settings.dead_letters is not None:
             letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-        yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
+        with _at_work(spark, own=loader is None):
+            yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
 
 
 @contextmanager
 def loader_for(settings: Settings, shared: Loader | None) -> Iterator[Loader]:
     """`shared`, which stays open, or one that ends here. A signal abandons what it is at."""
     spark = shared or loader_of(settings)
-    try:
+    with _at_work(spark, own=shared is None):
         yield spark
+
+
+@contextmanager
+def _at_work(spark: Loader, own: bool) -> Iterator[None]:
+    try:
+        yield
     except KeyboardInterrupt:
         spark.abandon()
         raise
     finally:
-        if shared is None:
+        if own:
             spark.close()
 
 

@@ -23,6 +23,7 @@ from consumer.sink.columnar.progress import GENERATION, TABLES, FileTables, chec
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.lake.formats import Commit, TableFormat
 from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_sql import holder_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -220,6 +221,11 @@ def take(rows: FileTables) -> int:
 def leave(rows: FileTables) -> None:
     """The progress has all that was done to tables."""
     rows.run("UPDATE storage_consumer.lease SET holder = ?", _LEFT)
+
+
+def hold(rows: FileTables) -> None:
+    """What is done to tables from now on may not be in the progress."""
+    rows.run("UPDATE storage_consumer.lease SET holder = ?", holder_text())
 
 
 def was_left(rows: FileTables) -> bool:

@@ -27,7 +27,7 @@ from consumer.sink.columnar.progress import FileTables, done_ddls, table_applied
 from consumer.sink.lake.delta import Delta
 from consumer.sink.lake.failures import told
 from consumer.sink.lake.merge import Merging
-from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, leave, take, was_left
+from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, hold, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.statements import Effect, Executing, planned
 from consumer.sink.lake.tables import answer, named
@@ -67,8 +67,8 @@ class LakeSink:
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
         self._own: tuple[object, SparkSession] | None = None
-        self._settled = True
-        """Whether the progress has all commits of tables."""
+        self._settled, self._left = True, False
+        """Whether the progress has all commits of tables, and whether it says so."""
 
     def acquire(self, upstream: str) -> Progress:
         self._lock.take()
@@ -79,7 +79,7 @@ class LakeSink:
                 left = was_left(rows)
                 epoch = take(rows)
             begin_staging(self._settings.staging, epoch)
-            self._epoch = epoch
+            self._epoch, self._left = epoch, False
             return self.progress() if left else self._repaired()
         except ConsumerError:
             self.close()
@@ -113,7 +113,7 @@ class LakeSink:
         self._progress.forget()
         with self._progress.transaction(self._epoch) as rows:
             epoch = take(rows)
-        self._epoch = epoch
+        self._epoch, self._left = epoch, False
         begin_staging(self._settings.staging, epoch)
         return self._repaired()
 
@@ -139,7 +139,8 @@ class LakeSink:
         if change.quarantined:
             with self._write() as rows:
                 stored.store(rows, self._settings.name, epoch, ProgressChange(quarantined=change.quarantined))
-        self._settled = False
+        if loaded:
+            self._unsettle()
         published = self._publish(loaded)
         recorded = replace(change, audit=(*change.audit, *(row for row in map(_lost, published) if row is not None)))
         touched = {name for name, place in change.tables.items() if place is not None}
@@ -187,8 +188,13 @@ class LakeSink:
         )
 
     def rest(self) -> None:
+        """The progress says all then: the next one to start need not look at the tables."""
         if self._epoch is not None:
             end_loads(self._settings.staging, self._epoch)
+            if self._settled and not self._left:
+                with suppress(Exception), self._write() as rows:  # a start without it looks at the tables
+                    leave(rows)
+                    self._left = True
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         outcomes: list[DdlOutcome] = []
@@ -248,8 +254,6 @@ class LakeSink:
 
     def close(self) -> None:
         if self._epoch is not None:
-            if self._settled:
-                self._leave()
             end_staging(self._settings.staging, self._epoch)
             shutil.rmtree(self._copies(), ignore_errors=True)
         self._lock.release()
@@ -308,11 +312,12 @@ class LakeSink:
             self._progress.keep(found)
         return self.progress()
 
-    def _leave(self) -> None:
-        """Record that the progress says all: the next one need not look at the tables. It is done without where Spark
-        has ended, or another has the lake."""
-        with suppress(Exception), self._write() as rows:
-            leave(rows)
+    def _unsettle(self) -> None:
+        """Before a commit of a table, which the progress follows."""
+        if self._left:
+            with self._write() as rows:
+                hold(rows)
+        self._settled = self._left = False
 
     def _publish(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
         """The rows of each table in one commit of it, several tables at a time. What is published of several stays so
@@ -385,7 +390,7 @@ class LakeSink:
                 asked = step.trash is not None or step.file.type in PARTITION_ACTIONS
                 filled = asked and there is not None and self._is_filled(there)
                 executing = Executing(self._session(), self._tables, known)
-                self._settled = False
+                self._unsettle()
                 with told(step.table):
                     if filled:
                         executing.check_trash(step)
