@@ -4,7 +4,7 @@ one that it was found in."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -16,6 +16,7 @@ from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, same_names
@@ -33,6 +34,7 @@ from consumer.source.reading import Changes, changes_of
 from consumer.source.story import planned
 from consumer.target import Sink
 from consumer.verify.mend import RUN_THEM, as_changes
+from consumer.verify.sources import takes_rows_away
 
 _REASONS = (
     "it was changed again after the range",
@@ -64,7 +66,9 @@ def undo(
                 hint="run `once` first, or give an earlier --to-ts",
                 table=str(source.table),
             )
-        rows = _Rows.of(plan, last)
+        taken = _moments_of_rows(plan)
+        _check_statements(source, taken, first, last)
+        rows = _Rows.of(plan, last, max(taken, default=0))
         target = _write_target(options, plan, place, ports)
         file.writelines(_head(rows, source, first, last))
         file.writelines(_statements(rows, source, target, ports.sink))
@@ -103,6 +107,26 @@ def _check_table(options: RoundOptions, source: LoadTarget) -> None:
     )
 
 
+def _moments_of_rows(plan: Plan) -> list[int]:
+    """The versions of the statements that took rows of the table away, or brought some: no change tells these."""
+    history, name = plan.catalog.history, plan.tables[0].target.table
+    own = history.alive[name]
+    files = [file for file in own.statements if file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)]
+    return sorted(file.version for file in (*files, *history.exchanges_of(own, plan.end)) if file.version <= plan.end)
+
+
+def _check_statements(source: LoadTarget, versions: Sequence[int], first: int, last: int) -> None:
+    """Raises CannotBeExact where one of them is in the range."""
+    inside = [version for version in versions if first < version <= last]
+    if inside:
+        raise CannotBeExact(
+            f"the statement of version {inside[-1]} took rows away, or brought some, and no change tells which",
+            hint=f"give --from-ts {inside[-1]} to take back what was committed after it; the rows before it are in a"
+            " backup of the target, or in an export of upstream",
+            table=str(source.table),
+        )
+
+
 def _write_target(options: RoundOptions, plan: Plan, place: int, ports: Ports) -> LoadTarget:
     """What the statements are for. Raises what the target says."""
     source = plan.tables[0].target
@@ -138,13 +162,14 @@ class _Rows:
         return int(self.gone.num_rows + self.changed.num_rows + self.new.num_rows)
 
     @classmethod
-    def of(cls, plan: Plan, last: int) -> _Rows:
-        """Of all changes behind the plan's beginning, of which those after `last` are not of the range."""
+    def of(cls, plan: Plan, last: int, taken: int) -> _Rows:
+        """Of all changes behind the plan's beginning, of which those after `last` are not of the range. `taken`: the
+        version of the last statement that took rows away, 0 for none."""
         (table,) = plan.tables
         key = [f"c{at}" for at in table.target.key]
         inside, later = [_schema(table.target).empty_table()], [_schema(table.target).empty_table().select(key)]
         for share in shares(plan, ()):
-            rows = _found(changes_of(share, plan.reader), table, share.eras[0])
+            rows = _found(changes_of(share, plan.reader), table, share.eras[0], taken)
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).cast(inside[0].schema))
             later.append(rows.filter(pa.array(~of_range)).select(key).cast(later[0].schema))
@@ -173,19 +198,20 @@ class _Rows:
         return cls(gone, changed, new, tuple((some, reason) for some, reason in left_out if some.num_rows))
 
 
-def _found(changes: Changes, table: TablePlan, era: Era) -> pa.Table:
+def _found(changes: Changes, table: TablePlan, era: Era, taken: int) -> pa.Table:
     """Changes as `_schema` has them."""
     told, found = changes.came | (changes.found >= 0), pa.array(changes.found, mask=changes.found < 0)
     values = {name: changes.then.column(name).take(found) for name in changes.then.column_names}
     values |= {name: changes.now.column(name) for name in (f"c{at}" for at in table.target.key)}
-    final = era.task.number == table.eras[-1].task.number
+    ts = changes.rows.column(TS)
+    final = (ts.to_numpy() > taken) & (era.task.number == table.eras[-1].task.number)
     return pa.table(
         {
-            TS: changes.rows.column(TS),
+            TS: ts,
             PUT: changes.rows.column(PUT),
             _CHOSEN: changes.chosen,
             _THERE: np.where(changes.came, 0, np.where(told, 1, -1)),
-            _FINAL: np.full(len(told), final),
+            _FINAL: final,
             **values,
         }
     )

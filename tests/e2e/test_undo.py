@@ -175,6 +175,38 @@ def test_what_cannot_be_taken_back_is_left_out_by_name(tmp_path: Path) -> None:
     assert '-- left out, as a later statement changed the table\'s columns or rows: {"id": "1"}' in script
 
 
+@pytest.mark.parametrize(
+    ("action", "query"),
+    [
+        (Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`"),
+        (Action.TRUNCATE_PARTITION, "ALTER TABLE `t` TRUNCATE PARTITION `p0`"),
+        (Action.DROP_PARTITION, "ALTER TABLE `t` DROP PARTITION `p0`"),
+    ],
+)
+def test_rows_that_a_statement_took_are_no_changes(action: Action, query: str, tmp_path: Path) -> None:
+    """A range with the statement is refused; a change before it is left out; what came after it is taken back."""
+    parts = "(PARTITION `p0` VALUES LESS THAN (10), PARTITION `p1` VALUES LESS THAN MAXVALUE)"
+    create = f"`id` INT PRIMARY KEY, `v` INT, `s` VARCHAR(8)) PARTITION BY RANGE (`id`) {parts[:-1]}"
+    place = File(tmp_path / "replica.duckdb")
+    upstream = Upstream(tmp_path, place, create, PLAIN)
+    small = [{"id": str(number), "v": "0", "s": "a"} for number in (1, 2)]
+    upstream.insert(*small)
+    upstream.apply()
+    good = upstream.ts
+    upstream.update(small[0], v="1")
+    before = upstream.ts
+    upstream.version = upstream.ts = upstream.ts + 1
+    upstream.feed.statement("d.t", upstream.ts, action, query, upstream.columns)
+    upstream.insert({"id": "60", "v": "0", "s": "b"})
+    assert upstream.apply() == [(60, 0, "b")]
+    with pytest.raises(CannotBeExact, match=f"the statement of version {before + 1} took rows away"):
+        upstream.undo(good)
+    assert upstream.undo(good, before).left_out == {"a later statement changed the table's columns or rows": 1}
+    assert place.rows() == [(60, 0, "b")]
+    assert upstream.undo(before + 1).rows == 1
+    assert place.rows() == []
+
+
 def test_csv_without_old_values(tmp_path: Path) -> None:
     place = File(tmp_path / "replica.duckdb")
     csv = replace(TIMED, output_old_value=False)
