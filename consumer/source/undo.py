@@ -40,6 +40,7 @@ _REASONS = (
     "it was changed again after the range",
     "a later statement changed the table's columns or rows",
     "the files do not have its old values",
+    "another row, which stays, has a unique value that it had",
 )
 _CHOSEN, _THERE, _FINAL = "chosen", "there", "final"
 
@@ -166,19 +167,20 @@ class _Rows:
         """Of all changes behind the plan's beginning, of which those after `last` are not of the range. `taken`: the
         version of the last statement that took rows away, 0 for none."""
         (table,) = plan.tables
-        key = [f"c{at}" for at in table.target.key]
-        inside, later = [_schema(table.target).empty_table()], [_schema(table.target).empty_table().select(key)]
+        none, uniques = _schema(table.target).empty_table(), _uniques(plan)
+        left = [TS, PUT, *(f"c{at}" for at in table.target.key), *(name for name in none.column_names if name[0] == "n")]
+        inside, later = [none], [none.select(left)]
         for share in shares(plan, ()):
             rows = _found(changes_of(share, plan.reader), table, share.eras[0], taken)
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).cast(inside[0].schema))
-            later.append(rows.filter(pa.array(~of_range)).select(key).cast(later[0].schema))
-        return cls._net(pa.concat_tables(inside), pa.concat_tables(later))
+            later.append(rows.filter(pa.array(~of_range)).select(left).cast(later[0].schema))
+        return cls._net(pa.concat_tables(inside), pa.concat_tables(later), uniques)
 
     @classmethod
-    def _net(cls, rows: pa.Table, later: pa.Table) -> _Rows:
-        both = (pa.chunked_array([*rows.column(n).chunks, *later.column(n).chunks]) for n in later.column_names)
-        codes, count = row_codes(list(both))
+    def _net(cls, rows: pa.Table, later: pa.Table, uniques: Sequence[Sequence[int]]) -> _Rows:
+        both = pa.concat_tables([rows.select(later.column_names), later])
+        codes, count = row_codes([both.column(name) for name in both.column_names if name[0] == "c"])
         own, again = codes[: rows.num_rows], codes[rows.num_rows :]
         ts, put, chosen, there, final = (rows.column(n).to_numpy() for n in (TS, PUT, _CHOSEN, _THERE, _FINAL))
         order = np.lexsort((put, ts, own))  # at one commit-ts a row goes before one comes
@@ -187,6 +189,14 @@ class _Rows:
         untold = [_has(again, count)[every], _has(own[~final], count)[every], there[first] < 0]
         why = np.select(untold, range(len(_REASONS)), default=-1)
         wanted, before, after = _has(own[chosen], count)[every], there[first] > 0, put[last]
+        now = both.take(pa.array(last_of_equal(codes, both.column(TS).to_numpy(), both.column(PUT).to_numpy())))
+        while True:  # a row that is left out keeps its values, which another one may have had
+            back, undone = np.flatnonzero(wanted & (why < 0) & before), _has(every[wanted & (why < 0)], count)
+            stay = now.filter(pa.array(now.column(PUT).to_numpy() & ~undone))
+            held = back[_meets(rows.take(pa.array(first[back])), stay, uniques)]
+            if not held.size:
+                break
+            why[held] = _REASONS.index(_HELD)
 
         def taken(which: Flags) -> pa.Table:
             return rows.take(pa.array(first[wanted & which]))
