@@ -19,7 +19,7 @@ from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Consumer
 from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.load import LoadTarget, Purpose
-from consumer.model.names import TableName, same_names
+from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.times import time_text
@@ -116,6 +116,15 @@ def _moments_of_rows(plan: Plan) -> list[int]:
     return sorted(file.version for file in (*files, *history.exchanges_of(own, plan.end)) if file.version <= plan.end)
 
 
+def _uniques(plan: Plan) -> list[list[int]]:
+    """The positions of the columns of each unique key that the statements tell."""
+    (table,) = plan.tables
+    places = {same_name(column.name): at for at, column in enumerate(table.target.columns)}
+    files = plan.catalog.history.alive[table.target.table].files
+    told = plan.catalog.shape([file for file in files if file.version <= plan.end][-1]).told_unique
+    return [sorted(places[name] for name in columns) for columns in told if columns <= places.keys()]
+
+
 def _check_statements(source: LoadTarget, versions: Sequence[int], first: int, last: int) -> None:
     """Raises CannotBeExact where one of them is in the range."""
     inside = [version for version in versions if first < version <= last]
@@ -167,36 +176,36 @@ class _Rows:
         """Of all changes behind the plan's beginning, of which those after `last` are not of the range. `taken`: the
         version of the last statement that took rows away, 0 for none."""
         (table,) = plan.tables
-        none, uniques = _schema(table.target).empty_table(), _uniques(plan)
-        left = [TS, PUT, *(f"c{at}" for at in table.target.key), *(name for name in none.column_names if name[0] == "n")]
-        inside, later = [none], [none.select(left)]
+        uniques = _uniques(plan)
+        schema, key = _schema(table.target, uniques), [f"c{at}" for at in table.target.key]
+        left = [TS, PUT, *key, *_held(uniques)]
+        inside, later = [schema.empty_table()], [schema.empty_table().select(left)]
         for share in shares(plan, ()):
             rows = _found(changes_of(share, plan.reader), table, share.eras[0], taken)
             of_range = rows.column(TS).to_numpy() <= last
-            inside.append(rows.filter(pa.array(of_range)).cast(inside[0].schema))
+            inside.append(rows.filter(pa.array(of_range)).select(schema.names).cast(schema))
             later.append(rows.filter(pa.array(~of_range)).select(left).cast(later[0].schema))
-        return cls._net(pa.concat_tables(inside), pa.concat_tables(later), uniques)
+        return cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques)
 
     @classmethod
-    def _net(cls, rows: pa.Table, later: pa.Table, uniques: Sequence[Sequence[int]]) -> _Rows:
+    def _net(cls, rows: pa.Table, later: pa.Table, key: Sequence[str], uniques: Sequence[Sequence[int]]) -> _Rows:
         both = pa.concat_tables([rows.select(later.column_names), later])
-        codes, count = row_codes([both.column(name) for name in both.column_names if name[0] == "c"])
+        codes, count = row_codes(both.select(key).columns)
         own, again = codes[: rows.num_rows], codes[rows.num_rows :]
-        ts, put, chosen, there, final = (rows.column(n).to_numpy() for n in (TS, PUT, _CHOSEN, _THERE, _FINAL))
-        order = np.lexsort((put, ts, own))  # at one commit-ts a row goes before one comes
-        first, last = order[first_of_equal(own[order])], order[::-1][first_of_equal(own[order[::-1]])][::-1]
+        put, chosen, there, final = (rows.column(n).to_numpy() for n in (PUT, _CHOSEN, _THERE, _FINAL))
+        first, last = _ends(rows, own)
         every = own[first]
         untold = [_has(again, count)[every], _has(own[~final], count)[every], there[first] < 0]
-        why = np.select(untold, range(len(_REASONS)), default=-1)
+        why = np.select(untold, range(len(untold)), default=-1)
         wanted, before, after = _has(own[chosen], count)[every], there[first] > 0, put[last]
-        now = both.take(pa.array(last_of_equal(codes, both.column(TS).to_numpy(), both.column(PUT).to_numpy())))
+        now = both.take(pa.array(_ends(both, codes)[1]))  # in the order of the codes
         while True:  # a row that is left out keeps its values, which another one may have had
             back, undone = np.flatnonzero(wanted & (why < 0) & before), _has(every[wanted & (why < 0)], count)
             stay = now.filter(pa.array(now.column(PUT).to_numpy() & ~undone))
             held = back[_meets(rows.take(pa.array(first[back])), stay, uniques)]
             if not held.size:
                 break
-            why[held] = _REASONS.index(_HELD)
+            why[held] = len(untold)
 
         def taken(which: Flags) -> pa.Table:
             return rows.take(pa.array(first[wanted & which]))
@@ -213,6 +222,7 @@ def _found(changes: Changes, table: TablePlan, era: Era, taken: int) -> pa.Table
     told, found = changes.came | (changes.found >= 0), pa.array(changes.found, mask=changes.found < 0)
     values = {name: changes.then.column(name).take(found) for name in changes.then.column_names}
     values |= {name: changes.now.column(name) for name in (f"c{at}" for at in table.target.key)}
+    values |= {f"n{at}": changes.now.column(f"c{at}") for at in range(len(table.target.columns))}
     ts = changes.rows.column(TS)
     final = (ts.to_numpy() > taken) & (era.task.number == table.eras[-1].task.number)
     return pa.table(
@@ -227,11 +237,37 @@ def _found(changes: Changes, table: TablePlan, era: Era, taken: int) -> pa.Table
     )
 
 
-def _schema(target: LoadTarget) -> pa.Schema:
+def _held(uniques: Sequence[Sequence[int]]) -> list[str]:
+    return [f"n{at}" for at in sorted({at for places in uniques for at in places})]
+
+
+def _schema(target: LoadTarget, uniques: Sequence[Sequence[int]]) -> pa.Schema:
     """Of changes: whether the expression chose them, whether their row was there before (-1: that is not told), whether
-    no statement came later; and the values that the row had, of its key those that it has."""
+    no statement came later; the values that the row had, of its key those that it has; and what it has then in unique
+    keys."""
     meta = [(TS, pa.int64()), (PUT, pa.bool_()), (_CHOSEN, pa.bool_()), (_THERE, pa.int64()), (_FINAL, pa.bool_())]
-    return pa.schema([*(pa.field(*pair) for pair in meta), *value_schema(target)])
+    values = value_schema(target)
+    held = (values.field(f"c{name[1:]}").with_name(name) for name in _held(uniques))
+    return pa.schema([*(pa.field(*pair) for pair in meta), *values, *held])
+
+
+def _ends(changes: pa.Table, codes: Ints) -> tuple[Ints, Ints]:
+    """For each code the places of its first and of its last change, in the order of the codes."""
+    # At one commit-ts a row goes before one comes.
+    order = np.lexsort((changes.column(PUT).to_numpy(), changes.column(TS).to_numpy(), codes))
+    return order[first_of_equal(codes[order])], order[::-1][first_of_equal(codes[order[::-1]])][::-1]
+
+
+def _meets(rows: pa.Table, stay: pa.Table, uniques: Sequence[Sequence[int]]) -> Flags:
+    """Which of `rows` had a unique value that one of the rows that `stay` has."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for places in uniques:
+        own = [rows.column(f"c{at}") for at in places]
+        pairs = ((mine, stay.column(f"n{at}")) for mine, at in zip(own, places, strict=True))
+        codes, count = row_codes([pa.chunked_array([*mine.chunks, *theirs.chunks]) for mine, theirs in pairs])
+        whole = np.logical_and.reduce([column.is_valid().to_numpy() for column in own])
+        found |= whole & _has(codes[rows.num_rows :], count)[codes[: rows.num_rows]]
+    return found
 
 
 def _has(codes: Ints, count: int) -> Flags:

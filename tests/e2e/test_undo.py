@@ -148,6 +148,27 @@ def test_unique_values_that_went_round(place: Place, tmp_path: Path) -> None:
     assert place.rows() == right
 
 
+HELD = "another row, which stays, has a unique value that it had"
+
+
+def test_a_unique_value_that_another_row_has_now(place: Place, tmp_path: Path) -> None:
+    """A row whose value went to one that is not taken back is left out; so is the row whose value that one keeps."""
+    upstream = Upstream(tmp_path, place)
+    rows = [row(number) for number in range(1, 6)]
+    upstream.insert(*rows)
+    right, good = upstream.apply(), upstream.ts
+    moved = [rows[0] | {"u": "10"}, rows[1] | {"u": "1"}, rows[2] | {"u": "2"}]
+    upstream.commit(*(("DELETE", one) for one in rows[:3]), *(("INSERT", one) for one in moved), ("DELETE", rows[3]))
+    upstream.update(rows[4], u=None)
+    end = upstream.ts
+    upstream.insert(row(6, u="4"))
+    later = upstream.apply()
+    # 2 has the value of 1, and 3 that of 2: neither 1 nor 2 comes back while 3 stays. 6 has the value of 4.
+    found = upstream.undo(good, end, "id <> 3")
+    assert (found.rows, dict(found.left_out)) == (1, {HELD: 3})
+    assert place.rows() == sorted([*(one for one in later if one[0] != 5), right[4]], key=repr)
+
+
 def test_what_cannot_be_taken_back_is_left_out_by_name(tmp_path: Path) -> None:
     """A row that changed again behind the range, one that changed before a statement; all others are right."""
     place = File(tmp_path / "replica.duckdb")
