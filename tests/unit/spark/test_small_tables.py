@@ -99,7 +99,7 @@ def test_the_next_ones_are_read_while_they_are_written(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(packed, "_read", read)
     monkeypatch.setattr(MemorySession, "write_packed", write_packed)
-    monkeypatch.setattr("tests.support.inline_loader.AtOnce", packed._ONE_THREAD)
+    monkeypatch.setattr("consumer.spark.in_process.AtOnce", packed._ONE_THREAD)
     check(replica)
     assert seen == [("writes_0", True), ("writes_0", True)]
 
@@ -125,6 +125,6 @@ def test_a_large_one_is_written_before_the_next_is_read(tmp_path: Path, monkeypa
     monkeypatch.setattr(packed, "SMALL_BYTES", 1000)
     monkeypatch.setattr(packed, "_read", read)
     monkeypatch.setattr(packed, "write_some", write)
-    monkeypatch.setattr("tests.support.inline_loader.AtOnce", packed._ONE_THREAD)
+    monkeypatch.setattr("consumer.spark.in_process.AtOnce", packed._ONE_THREAD)
     assert MemoryReplica(feed).once(1000).exit_code == 0
     assert order == ["read a0", "read a1", "written", "read a2", "written"]
