@@ -48,6 +48,7 @@ from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route
 from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
+from consumer.model.texts import receiver_text
 from consumer.model.times import zone_of
 from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.plan.retention import Retention
@@ -420,6 +421,7 @@ class Settings(_OfProtocols):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         hidden = tuple((key, MASK if secret_values(((key, value),)) else value) for key, value in self.spark_conf)
         shown: dict[str | None, Any] = {"spark_conf": hidden, "http_token": MASK if self.http_token else ""}
+        shown["notify"] = tuple(map(receiver_text, self.notify))
         return [(name, shown.get(name, value)) for name, value in super().__repr_args__()]
 
     @property

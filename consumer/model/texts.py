@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -47,3 +48,12 @@ def some_of(names: Sequence[object], most: int = 5) -> str:
 def count_text(count: int, one: str, many: str = "") -> str:
     """A number of things: `one` is the word for one of them, `many` that for more, if not with an `s`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def receiver_text(to: str) -> str:
+    """Who is told, without what may be a secret: of a webhook its host, as its path lets anybody post; of a command
+    its first word, as the others can hold a password."""
+    if found := re.match(r"(https?://)(?:[^/?#]*@)?([^/?#]*)", to):
+        return f"{found[1]}{found[2]}/.."
+    word = to.split()[0]
+    return word if word == to else "a command" if "=" in word else f"{word} .."

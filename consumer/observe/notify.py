@@ -17,6 +17,7 @@ from consumer.model.hints import completed
 from consumer.model.names import TableName
 from consumer.model.process import words_of
 from consumer.model.progress import Progress, State
+from consumer.model.texts import receiver_text
 from consumer.model.times import seconds_behind
 from consumer.observe.live import Identity
 from consumer.observe.logs import Log
@@ -139,9 +140,15 @@ class Notifier:
             try:
                 send(to, json.dumps(body).encode())
                 return
-            except (OSError, subprocess.SubprocessError) as error:
+            except subprocess.CalledProcessError as error:  # its own words have the whole command
+                problem = f"exit code {error.returncode}"
+            except subprocess.TimeoutExpired as error:
+                problem = f"it went on for more than {error.timeout:.0f} s"
+            except OSError as error:
                 problem = words_of(error)
-        self._log.warning("a notification was not delivered", notified=body["event"], to=to, error=problem)
+        self._log.warning(
+            "a notification was not delivered", notified=body["event"], to=receiver_text(to), error=problem
+        )
 
 
 def send(to: str, body: bytes) -> None:

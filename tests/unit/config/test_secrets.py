@@ -139,3 +139,20 @@ def test_other_parameters_are_what_they_are(file: Path) -> None:
     flags = {"upstream_uri": f"gcs://b/p?protocol=canal-json&credentials-file=file:{file}", "downstream_uri": MYSQL}
     settings = load(flags, {}).settings
     assert dict(StorageSettings.from_uri(settings.upstream_uri).options)["credentials-file"] == f"file:{file}"
+
+
+@pytest.mark.parametrize(
+    ("to", "shown"),
+    [
+        ("https://hooks.example/services/T0/hidden", "https://hooks.example/.."),
+        ("https://me:hidden@hooks.example?t=hidden", "https://hooks.example/.."),
+        ("curl -H 'Authorization: Bearer hidden' https://x", "curl .."),
+        ("TOKEN=hidden tell", "a command"),
+        ("/bin/tell", "/bin/tell"),
+    ],
+)
+def test_who_is_told_is_shown_without_secrets(to: str, shown: str) -> None:
+    given = {"upstream_uri": "file:///a?protocol=canal-json", "notify": [to]}
+    text = repr(load(given, {}).settings)
+    assert f"notify=('{shown}',)" in text
+    assert "hidden" not in text

@@ -116,12 +116,15 @@ def test_it_says_what_to_do_without_secrets(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_is_tried_again_and_then_logged(tmp_path: Path) -> None:
     tries = tmp_path / "tries"
-    told = notifier(f"echo >> {tries}; exit 1", tmp_path)
+    told = notifier(f"echo >> {tries}; exit 1 # Bearer mine", tmp_path)
     told.tell(at(5))
     told.tell(TableStopped(A, ERROR))
     told.close()
     assert tries.read_text(encoding="utf-8") == "\n\n"
-    assert "a notification was not delivered" in (tmp_path / "log").read_text(encoding="utf-8")
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert "a notification was not delivered" in log
+    assert "exit code 1" in log
+    assert "mine" not in log
 
 
 @pytest.fixture
