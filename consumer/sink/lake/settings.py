@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -56,4 +57,7 @@ class LakeSettings:
             raise BadConfig(
                 f"the folder {Path(root).parent} of the lake does not exist", hint=f"make it first: mkdir -p {root}"
             )
-        return cls(parts.scheme, root, staging or f"{root}.staging", name, time_zone)
+        own = f"{Path(root).name}.{hashlib.sha256(root.encode()).hexdigest()[:8]}.staging"  # others have theirs there
+        return cls(
+            parts.scheme, root, f"{staging.rstrip('/')}/{own}" if staging else f"{root}.staging", name, time_zone
+        )

@@ -12,6 +12,7 @@ from consumer.sink import sink_for, spark_properties
 from consumer.sink.lake.formats import Commit
 from consumer.sink.lake.jars import FOLDER
 from consumer.sink.lake.settings import LakeSettings
+from consumer.sink.staging import begin_staging
 from consumer.target import TargetOptions
 
 
@@ -45,3 +46,17 @@ def test_what_a_commit_says_is_read_again() -> None:
     assert Commit.of(commit.text()) == commit
     assert Commit.of('{"another": 1}') is Commit.of(None) is Commit.of("[]") is None
     assert commit.following(statement="s") == Commit(4, "c", 2, commit.applied, statement="s")
+
+
+def test_rows_are_staged_beside_what_else_is_in_the_folder(tmp_path: Path) -> None:
+    """Each start removes what others have left in the staging folder."""
+    lakes = [f"delta://{tmp_path}/{lake}?staging={tmp_path}" for lake in ("a/lake", "b/lake")]
+    for lake in ("a", "b"):
+        (tmp_path / lake).mkdir()
+    folders = {LakeSettings.from_uri(uri).staging for uri in lakes}
+    assert len(folders) == 2
+    for folder in map(Path, folders):
+        assert folder.parent == tmp_path
+        folder.mkdir()
+        begin_staging(str(folder), 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", *(Path(folder).name for folder in folders)}
