@@ -20,9 +20,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 KILLS = TIMES
 """How many moments each case is killed at."""
 _KILLS_OF_A_RUN = 1 if TIMES == 1 else 2
+"""`make proof` kills what goes on after a kill, too."""
 _TRIES = 5
 """To kill one before it has ended."""
-"""`make proof` kills what goes on after a kill, too."""
 PROGRAM = Path(sys.executable).with_name("storage-consumer")
 
 
