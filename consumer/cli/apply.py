@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.command import APPLIES, command, parse_table, wanted_tables
+from consumer.cli.command import APPLIES, Table, command, parse_table, wanted_tables
 from consumer.cli.session import Invocation
 from consumer.cli.several import beside, in_turn
 
@@ -25,7 +25,6 @@ Some = Annotated[
     str | None,
     typer.Option("--table", metavar="RULE", help="Only these tables, of a replica that goes on: DB.T, or a rule."),
 ]
-Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 
 
 @command(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consumer.cli.command import command, parse_table
+from consumer.cli.command import Table, command, parse_table
 from consumer.cli.session import Invocation
 from consumer.cli.text import out
 from consumer.errors import BadConfig
@@ -19,7 +19,6 @@ from consumer.model.times import time_text
 from consumer.results import ChangesResult
 from consumer.source.columns import BEFORE, COMMIT_TIME, COMMIT_TS, FILE, LINE, META_COLUMNS, OP, PLACE_COLUMNS
 
-Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 Key = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="VALUE", help="Only the row with this key. Once for each column of the key."),

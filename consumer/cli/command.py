@@ -25,6 +25,8 @@ Body = Callable[..., int]
 """Takes an Invocation and the command's own flags by name; returns the exit code."""
 
 
+Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
+"""One table, for `parse_table`."""
 READS: tuple[Part, ...] = ("storage", "target", "names", "process")
 """What the settings of a command are about that compares the target with the storage."""
 APPLIES: tuple[Part, ...] = (*READS, "spark", "bad rows", "applying")

@@ -11,7 +11,7 @@ from typing import IO, Annotated
 
 import typer
 
-from consumer.cli.command import command, parse_table
+from consumer.cli.command import READS, Table, command, parse_table
 from consumer.cli.session import Invocation, tell
 from consumer.cli.text import readers_may_leave, say
 from consumer.errors import CannotBeExact
@@ -19,7 +19,6 @@ from consumer.model.texts import count_text
 from consumer.model.times import time_text
 from consumer.results import UndoResult
 
-Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 Where = Annotated[
     str, typer.Option("--where", metavar="EXPR", help="Only rows with a change of which it is TRUE before or after.")
 ]
@@ -33,7 +32,7 @@ Output = Annotated[str, typer.Option("--output", metavar="FILE", help="Write the
 @command(
     "storage-consumer undo --table du.t --from-ts 2026-11-21T06:01:00Z --output undo.sql "
     "--upstream-uri 'file:///data/cdc?protocol=canal-json' --downstream-uri mysql://root@127.0.0.1:3306/",
-    ("storage", "target", "names", "process"),
+    READS,
 )
 def undo(
     call: Invocation, table: Table, from_ts: From, to_ts: To = None, where: Where = "", output: Output = ""

@@ -206,9 +206,12 @@ class ConsumerManager:
         unread = [entry.file for state in states.values() for entry in state.unread]
         for file in self._lessons.bounds.keys() - set(unread):
             del self._lessons.bounds[file]
-        files = {name: [entry.file.size for entry in state.unread] for name, state in states.items() if state.unread}
-        loads = [(name, len(sizes), sum(sizes)) for name, sizes in files.items()]
-        size = sum(file.size for file in unread)
+        loads = [
+            (name, len(state.unread), sum(entry.file.size for entry in state.unread))
+            for name, state in states.items()
+            if state.unread
+        ]
+        size = sum(of_table for _, _, of_table in loads)
         names = [name for name in assembly.tables if name.table and options.rules.wanted(name)]
         pending = assembly.timeline.pending
         first = [
