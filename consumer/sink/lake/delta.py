@@ -13,6 +13,7 @@ from uuid import uuid4
 from consumer.errors import BadConfig, ProgressMoved
 from consumer.model.names import TableName
 from consumer.sink.lake.formats import Commit
+from consumer.sink.lake.types import literal
 from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Delta:
 
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], comment: str) -> None:
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in _TABLE.items())
-        said = f" COMMENT {_literal(comment)}" if comment else ""
+        said = f" COMMENT {literal(comment)}" if comment else ""
         spark.sql(
             f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{said} TBLPROPERTIES ({properties})"
         )
@@ -213,7 +214,3 @@ def _error_class(error: Exception) -> str | None:
     if isinstance(error, PySparkException):
         return f"{error.getCondition()} {type(error).__name__} {str(error)[:200]}".upper()
     return str(error)[:500].upper()
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

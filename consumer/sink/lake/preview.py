@@ -50,8 +50,8 @@ def _told(step: ApplyDdl, done: Operations, tables: dict[TableName, LakeTable]) 
         elif done.emptied:
             yield f"DELETE FROM {written}"
         else:
-            statements = list(in_place(done.columns or (), old, table))
-            if len(statements) == 1:
-                yield f"ALTER TABLE {written} {statements[0]}"
-            elif statements:
+            statement = in_place(done.columns or (), old, table)
+            if statement:
+                yield f"ALTER TABLE {written} {statement}"
+            elif statement is None:
                 yield f"writes the rows of {written} anew, as ({', '.join(map(declared, table.columns))})"

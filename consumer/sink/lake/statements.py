@@ -24,7 +24,7 @@ from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows,
 from consumer.sink.common import closing_statement
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.types import as_duck, declared, from_duck, nullable, quoted, spark_type
+from consumer.sink.lake.types import as_duck, declared, from_duck, literal, nullable, quoted, spark_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,16 +47,16 @@ class Effect:
 def planned(step: ApplyDdl, tables: Tables, zone: tzinfo, filled: bool) -> Operations:
     """What the statement means where there are `tables`; `filled`: its own may have rows. Raises DdlRefused."""
     replicas = {name: table.replica for name, table in tables.items()}
-    known = _Named(replicas)
+    there = _Named(replicas)
     action = action_of(step)
     if step.merged is not None:
         raise refused(step, "a lake does not hold the rows of several tables in one: leave them out of the route")
     if action == Action.DROP_SCHEMA:
         return _dropped(step, replicas)
-    if step.trash is not None and (away := trashed(step, step.trash, known, filled)) is not None:
+    if step.trash is not None and (away := trashed(step, step.trash, there, filled)) is not None:
         return away
-    done = operations(step, known, zone)
-    if done.moved is not None and done.moved[1] in known and done.moved[0].folded != done.moved[1].folded:
+    done = operations(step, there, zone)
+    if done.moved is not None and done.moved[1] in there and done.moved[0].folded != done.moved[1].folded:
         raise refused(step, f"the table {done.moved[1]} exists already")
     return done
 
@@ -148,7 +148,7 @@ class Executing:
             step.table,
             version,
             quoted,
-            lambda text: f"{kind}{_literal(text)}",
+            lambda text: f"{kind}{literal(text)}",
             lambda column: quoted(column.name),
         )
         with self.tables.committing(self.spark, before.place, commit):
@@ -162,21 +162,17 @@ class Executing:
         if before.newest.statement == number:
             return after
         commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
-        committing = partial(self.tables.committing, self.spark, before.place, commit)
         changes = done.columns or ()
         taken = self._taken(step, before)
-        statements = ["rewrite", "rows"] if taken else list(in_place(changes, before, after))
-        name = self.tables.sql(before.place)
-        if not statements and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
+        statement, name = None if taken else in_place(changes, before, after), self.tables.sql(before.place)
+        if statement == "" and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
-        if not statements:
-            with committing():
+        with self.tables.committing(self.spark, before.place, commit):
+            if statement == "":
                 self.spark.sql(f"DELETE FROM {name}").collect()
-        elif len(statements) == 1 and not done.emptied:
-            with committing():
-                self.spark.sql(f"ALTER TABLE {name} {statements[0]}").collect()
-        else:
-            with committing():
+            elif statement and not done.emptied:
+                self.spark.sql(f"ALTER TABLE {name} {statement}").collect()
+            else:
                 rows = self.tables.frame(self.spark, before.place)
                 rows = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
                 self.tables.replace(rows, before.place)
@@ -209,10 +205,6 @@ def ends_rows(step: ApplyDdl) -> bool:
     return keeps and step.trash is None and step.file.type == Action.TRUNCATE_TABLE
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def statement_text(step: ApplyDdl) -> str:
     return f"{step.file.version} {step.file.checksum} {step.table}"
 
@@ -239,16 +231,14 @@ def lake_replica(replica: ReplicaTable, before: LakeTable | None) -> ReplicaTabl
     old = {same_name(column.name): column for column in before.columns} if before is not None else {}
     kept = [old[same_name(name)] for name in replica.types if same_name(name) not in known]
     upstream = Upstream((*replica.upstream.columns, *kept), replica.upstream.virtual)
-    types = {
-        name: duckdb_type((known | old)[same_name(name)] if same_name(name) not in known else known[same_name(name)])
-        for name in replica.types
-    }
+    columns = old | known
+    types = {name: duckdb_type(columns[same_name(name)]) for name in replica.types}
     return replace(replica, types=types, upstream=upstream)
 
 
-def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> Iterator[str]:
-    """What follows ALTER TABLE, where one statement without a row does all; several where rows must be written anew;
-    none where nothing changes."""
+def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> str | None:
+    """What follows ALTER TABLE, where one statement without a row does all; "" where nothing changes, None where the
+    rows must be written anew."""
     old = {column.name: column for column in before.columns}
     new = {column.name: column for column in after.columns}
     kept = [change for change in changes if change.old is not None]
@@ -265,16 +255,12 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
     order = [change.old for change in kept] != [name for name in old if name not in gone]
     empty = all(change.value.sql.startswith("CAST(NULL ") and nullable(new[change.name]) for change in added)
     if other or order or not empty:
-        yield from ("rewrite", "rows")
-        return
-    if gone:
-        yield f"DROP COLUMNS ({', '.join(map(quoted, gone))})"
-    if added:
-        yield f"ADD COLUMNS ({', '.join(_added(changes, new))})"
-    for change in renamed:
-        yield f"RENAME COLUMN {quoted(change.old or '')} TO {quoted(change.name)}"
-    for change in loose:
-        yield f"ALTER COLUMN {quoted(change.name)} DROP NOT NULL"
+        return None
+    found = [f"DROP COLUMNS ({', '.join(map(quoted, gone))})"] if gone else []
+    found += [f"ADD COLUMNS ({', '.join(_added(changes, new))})"] if added else []
+    found += [f"RENAME COLUMN {quoted(change.old or '')} TO {quoted(change.name)}" for change in renamed]
+    found += [f"ALTER COLUMN {quoted(change.name)} DROP NOT NULL" for change in loose]
+    return None if len(found) > 1 else "".join(found)
 
 
 def _added(changes: Sequence[Change], new: Mapping[str, Column]) -> Iterator[str]:

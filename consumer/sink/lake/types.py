@@ -39,6 +39,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def literal(text: str) -> str:
+    """`text` in Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def spark_type(column: Column) -> str:
     """The type of a new column. KeyError for a type that TiCDC does not write."""
     kind = typed_type(column)
