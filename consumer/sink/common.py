@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import tzinfo
 
-from consumer.errors import DdlRefused, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, DdlRefused, TableMissing
 from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome
-from consumer.model.names import TableName
+from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.progress import AuditRow
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import (
@@ -21,8 +22,31 @@ from consumer.model.table_modes import (
     ModeDdl,
     ModeKind,
 )
-from consumer.model.times import tso_to_text
+from consumer.model.times import tso_to_text, zone_of
 from consumer.target import LoadRequest
+
+
+def check_consumer_name(name: str) -> None:
+    """Raises BadConfig for one that the progress cannot hold."""
+    if not 0 < len(name) <= NAME_LIMIT:
+        raise BadConfig(f"the consumer name {name!r} must have 1 to {NAME_LIMIT} characters")
+
+
+def zone_given(name: str) -> tzinfo:
+    """The changefeed's time zone. Raises BadConfig."""
+    try:
+        return zone_of(name)
+    except ValueError as error:
+        raise BadConfig(f"the time zone is refused: {error}") from error
+
+
+def own_database(request: LoadRequest, database: str) -> CannotBeExact:
+    """The error of a table in `database`, which the target keeps for itself."""
+    return CannotBeExact(
+        f"the database {database} is the target's own",
+        hint="route or filter it in the changefeed",
+        table=str(request.table),
+    )
 
 
 def table_missing(request: LoadRequest, create: str) -> TableMissing:

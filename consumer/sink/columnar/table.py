@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 from consumer.model.columns import Column, Family
 from consumer.model.names import TableName, same_name
@@ -47,6 +48,16 @@ class Upstream:
     def stored(self) -> tuple[Column, ...]:
         """The columns of the replica."""
         return tuple(column for column in self.columns if column.name not in self.virtual)
+
+    def as_dict(self) -> dict[str, Any]:
+        """In JSON's types."""
+        return {"columns": [asdict(column) for column in self.columns], "virtual": sorted(self.virtual)}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Upstream:
+        """From `as_dict`."""
+        columns = (Column(**{**column, "elements": tuple(column["elements"])}) for column in body["columns"])
+        return cls(tuple(columns), frozenset(body["virtual"]))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
-from consumer.model.names import NAME_LIMIT
-from consumer.model.times import zone_of
+from consumer.sink.common import check_consumer_name, zone_given
 
 _TAKEN = ("storage_consumer", "information_schema")
 """Schemas in the file, which could not be told from the file."""
@@ -30,17 +29,13 @@ class DuckDbSettings:
     copy: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.name) <= NAME_LIMIT:
-            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {NAME_LIMIT} characters")
-        try:
-            zone_of(self.time_zone)
-        except ValueError as error:
-            raise BadConfig(f"the time zone is refused: {error}") from error
+        check_consumer_name(self.name)
+        zone_given(self.time_zone)
 
     @property
     def zone(self) -> tzinfo:
         """The changefeed's time zone."""
-        return zone_of(self.time_zone)
+        return zone_given(self.time_zone)
 
     @property
     def staging(self) -> str:

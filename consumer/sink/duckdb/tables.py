@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
 
 import duckdb
 
-from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
-from consumer.model.columns import Column, mislabelled
-from consumer.model.hints import resync_command
+from consumer.errors import ConsumerError, TableError
+from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.sink.columnar.fitting import check_labels, drift, sent_columns
 from consumer.sink.columnar.progress import exists
 from consumer.sink.columnar.table import (
     TEXT,
@@ -28,7 +27,7 @@ from consumer.sink.columnar.table import (
     quote,
     visible,
 )
-from consumer.sink.common import table_missing
+from consumer.sink.common import own_database, table_missing
 from consumer.sink.duckdb.connection import catalog, qualified, schema
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import LoadRequest
@@ -61,7 +60,7 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
         f"WHERE {is_wanted.format('database_name')}"
     )
     remembered = {
-        TableName(database, table).folded: _parsed(text)
+        TableName(database, table).folded: Upstream.of(json.loads(text))
         for database, table, text in (connection.execute(told, listed).fetchall() if exists(connection) else ())
     }
     found: dict[TableName, list[tuple[str, str, bool, bool]]] = {}
@@ -149,9 +148,7 @@ def remember(connection: duckdb.DuckDBPyConnection, changed: Mapping[TableName, 
     for name, table in changed.items():
         forget(connection, name)
         if table is not None and table.upstream is not None:
-            columns = [asdict(column) for column in table.upstream.columns]
-            text = json.dumps({"columns": columns, "virtual": sorted(table.upstream.virtual)})
-            row = (name.database, name.table, text)
+            row = (name.database, name.table, json.dumps(table.upstream.as_dict()))
             connection.execute("INSERT INTO storage_consumer.table_columns VALUES (?, ?, ?)", row)
 
 
@@ -170,12 +167,6 @@ def _collated(sql: str) -> frozenset[str]:
     return frozenset(name[1:-1].replace('""', '"') if name.startswith('"') else name for name in names)
 
 
-def _parsed(text: str) -> Upstream:
-    body = json.loads(text)
-    columns = (Column(**{**column, "elements": tuple(column["elements"])}) for column in body["columns"])
-    return Upstream(tuple(columns), frozenset(body["virtual"]))
-
-
 _ADD = "add them to the replica by hand, or let [consumer.ddl] execute the statement that does and "
 
 
@@ -190,11 +181,7 @@ def prepare(
 def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | ConsumerError:
     try:
         if same_name(request.name.database) == SCHEMA:
-            raise CannotBeExact(
-                f"the database {SCHEMA} is the target's own",
-                hint="route or filter it in the changefeed",
-                table=str(request.table),
-            )
+            raise own_database(request, SCHEMA)
         if table is None:
             raise table_missing(request, _create_statement(request))
         return _target(request, table)
@@ -209,26 +196,26 @@ def _create_statement(request: LoadRequest) -> str:
 
 def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     """Rows are written whole: columns that only the table has are completed from it, by the handle key."""
-    sent = _sent(request, table)
+    sent = sent_columns(request, table.upstream)
     missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
     if missing:
-        raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
+        raise drift(request, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
     mode = request.load.mode
     present = [column for column in request.columns if column.name not in request.load.absent]
     if mode is not None and mode.merges and (why := merge_misfit(present, table)):
-        raise _drift(request.table, f"its rows cannot be in {request.name} with those of others: {why}")
+        raise drift(request, f"its rows cannot be in {request.name} with those of others: {why}")
     names = tuple(name for name in table.types if same_name(name) in sent)
     for name in names:
         _check_type(request, sent[same_name(name)], name, table)
-        _check_labels(request, sent[same_name(name)])
+        check_labels(request, sent[same_name(name)])
     _check_key(request, table, sent)
     own = tuple(name for name in table.types if same_name(name) not in sent and name not in table.generated)
     columns = tuple(sent[same_name(name)] for name in names)
     key = handle_key(columns, request.unique_keys)
     _check_collations(request, table, [names[position] for position in key] or names)
     if own and not key:
-        raise _drift(
-            request.table,
+        raise drift(
+            request,
             f"the rows lack the replica's columns {', '.join(own)}, and without a key no row can keep them",
         )
     return LoadTarget(
@@ -245,22 +232,10 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
 def _check_type(request: LoadRequest, column: Column, name: str, table: ReplicaTable) -> None:
     there, wanted = table.types[name], duckdb_type(column)
     if why := column_misfit(column, there, same_name(name) in request.added):
-        raise _drift(
-            request.table,
+        raise drift(
+            request,
             f"column {quote(name)} would be {wanted} ({column.type} upstream), and is {there} in the file: {why}",
             f"ALTER TABLE {_called(table)} ALTER {quote(name)} TYPE {wanted} and run again; or, where rows are in it, ",
-        )
-
-
-def _check_labels(request: LoadRequest, column: Column) -> None:
-    """`column` has the labels by which the table's rows were written so far."""
-    known = request.labels.get(same_name(column.name), ())
-    if column.elements and (wrong := mislabelled(known, column.elements)):
-        raise _drift(
-            request.table,
-            f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
-            "where the statement about its labels did not reach the storage, load the table from an export with"
-            " `load-export`; else ",
         )
 
 
@@ -268,8 +243,8 @@ def _check_collations(request: LoadRequest, table: ReplicaTable, compared: Seque
     """Rows are found by `compared`."""
     if wrong := [quote(name) for name in compared if name in table.collated]:
         changes = "; ".join(f"ALTER TABLE {_called(table)} ALTER {name} TYPE {TEXT}" for name in wrong)
-        raise _drift(
-            request.table,
+        raise drift(
+            request,
             f"rows are found by {', '.join(wrong)}, whose collation in the file takes different texts for equal",
             f"{changes} and run again; or, where rows are in it, ",
         )
@@ -286,26 +261,4 @@ def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Col
     wanted = (column.name for column in stored if column.is_pk and column.name not in request.load.absent)
     lost = [name for name in wanted if same_name(name) not in sent]
     if lost:
-        raise _drift(request.table, f"the rows lack the columns {', '.join(lost)} of the replica's key")
-
-
-def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
-    """The rows' columns by lower-case name. An ENUM or SET has the labels that its table was created with, and those
-    that upstream has behind them."""
-    columns = {
-        same_name(column.name): column for column in visible(request.columns) if column.name not in request.load.absent
-    }
-    if table.upstream is not None:
-        for known in table.upstream.columns:
-            if known.name in table.upstream.virtual:
-                columns.pop(same_name(known.name), None)
-            elif same_name(known.name) in columns:
-                labels = request.labels.get(same_name(known.name), ())
-                more = known.elements and not mislabelled(known.elements, labels)
-                elements = labels if more else known.elements
-                columns[same_name(known.name)] = replace(columns[same_name(known.name)], elements=elements)
-    return columns
-
-
-def _drift(name: TableName, text: str, first: str = "") -> SchemaDrift:
-    return SchemaDrift(text, hint=f"{first}empty and reload the table: {resync_command(name)}", table=str(name))
+        raise drift(request, f"the rows lack the columns {', '.join(lost)} of the replica's key")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from consumer.errors import BadConfig, RowRefused
 from consumer.model.load import LoadTarget
-from consumer.sink.columnar.labels import numbered
+from consumer.sink.columnar.comparer import ColumnarComparer
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import quoted, to_lake
@@ -29,7 +29,7 @@ _BATCH_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class LakeComparer:
+class LakeComparer(ColumnarComparer):
     """`files` hold the table's rows, with the columns ``c0 .. cN`` of `target`."""
 
     target: LoadTarget
@@ -38,16 +38,6 @@ class LakeComparer:
     @property
     def ranges(self) -> int:
         return max(1, len(self.files))
-
-    def expected(self, rows: pa.Table) -> pa.Table:
-        """A value that its column cannot hold, of a row that no load could write, stays as the files have it."""
-        try:
-            return self._expected(rows)
-        except RowRefused:
-            if rows.num_rows == 1:
-                return self._expected(rows, as_it_is=True)
-            middle = rows.num_rows // 2
-            return pa.concat_tables([self.expected(rows.slice(0, middle)), self.expected(rows.slice(middle))])
 
     def _expected(self, rows: pa.Table, as_it_is: bool = False) -> pa.Table:
         columns = []
@@ -73,11 +63,6 @@ class LakeComparer:
         with file:
             for batch in file.iter_batches(_BATCH_ROWS):
                 yield pa.table(list(map(as_text, pa.Table.from_batches([batch]).columns)), names=batch.schema.names)
-
-    def changes(self, rows: pa.Table) -> pa.Table:
-        """Texts are as files carry them, but for labels, which files carry as numbers."""
-        columns = [numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
-        return pa.table(columns, names=[f"c{n}" for n in range(len(columns))])
 
 
 def exported(

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -235,18 +235,9 @@ def was_left(rows: FileTables) -> bool:
 
 def _text(table: ReplicaTable) -> str:
     assert table.upstream is not None
-    columns = [asdict(column) for column in table.upstream.columns]
-    said = {
-        "name": table.name,
-        "types": dict(table.types),
-        "columns": columns,
-        "virtual": sorted(table.upstream.virtual),
-    }
-    return json.dumps(said, ensure_ascii=False)
+    return json.dumps({"name": table.name, "types": dict(table.types), **table.upstream.as_dict()}, ensure_ascii=False)
 
 
 def _replica(text: str) -> ReplicaTable:
     said = json.loads(text)
-    columns = (Column(**{**column, "elements": tuple(column["elements"])}) for column in said["columns"])
-    upstream = Upstream(tuple(columns), frozenset(said["virtual"]))
-    return ReplicaTable(TableName(*said["name"]), said["types"], upstream)
+    return ReplicaTable(TableName(*said["name"]), said["types"], Upstream.of(said))

@@ -143,18 +143,16 @@ class LakeSink:
             self._unsettle()
         published = self._publish(loaded)
         recorded = replace(change, audit=(*change.audit, *(row for row in map(_lost, published) if row is not None)))
-        touched = {name for name, place in change.tables.items() if place is not None}
         with self._write() as rows:
             self._progress.remember(rows, {one.merging.target.name: one.table for one in published})
-            stored.store(rows, self._settings.name, epoch, recorded, touched | {o.table for o in loaded})
+            stored.store(rows, self._settings.name, epoch, recorded, {outcome.table for outcome in loaded})
         self._settled = True
         return recorded
 
     def record(self, change: ProgressChange) -> ProgressChange:
         epoch = self._held()
         with self._write() as rows:
-            named_tables = {name for name, place in change.tables.items() if place is not None}
-            stored.store(rows, self._settings.name, epoch, change, named_tables)
+            stored.store(rows, self._settings.name, epoch, change)
         return change
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
-from consumer.model.names import NAME_LIMIT
+from consumer.sink.common import check_consumer_name
 
 _DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
 _WRITE_SOURCES = 15
@@ -53,8 +53,7 @@ class MySqlSettings:
     """For how many seconds a step is tried again."""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.name) <= NAME_LIMIT:
-            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {NAME_LIMIT} characters")
+        check_consumer_name(self.name)
         if self.worker_count < 1:
             raise BadConfig(f"worker-count is {self.worker_count}, it must be at least 1")
 

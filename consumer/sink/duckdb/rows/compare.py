@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from consumer.errors import BadConfig, RowRefused, SchemaDrift
 from consumer.model.load import LoadTarget
-from consumer.sink.columnar.labels import numbered
+from consumer.sink.columnar.comparer import ColumnarComparer
 from consumer.sink.columnar.table import TEXT, ColumnarTarget, ReplicaTable, duckdb_type, literal, quote, widened
 from consumer.sink.columnar.writer import SHARED, to_arrow
 from consumer.sink.duckdb.connection import Database, qualified
@@ -24,7 +24,7 @@ _BLOB = "BLOB"
 
 
 @dataclass(frozen=True, slots=True)
-class DuckDbComparer:
+class DuckDbComparer(ColumnarComparer):
     """`rows` is above every row's number, 0 where rows cannot be chosen by that."""
 
     path: str
@@ -36,16 +36,6 @@ class DuckDbComparer:
     @property
     def ranges(self) -> int:
         return max(1, -(-self.rows // RANGE_ROWS))
-
-    def expected(self, rows: pa.Table) -> pa.Table:
-        """A value that its column cannot hold, of a row that no load could write, stays as the files have it."""
-        try:
-            return self._expected(rows)
-        except RowRefused:
-            if rows.num_rows == 1:
-                return self._expected(rows, as_it_is=True)
-            middle = rows.num_rows // 2
-            return pa.concat_tables([self.expected(rows.slice(0, middle)), self.expected(rows.slice(middle))])
 
     def _expected(self, rows: pa.Table, as_it_is: bool = False) -> pa.Table:
         assert isinstance(self.target.settings, ColumnarTarget)
@@ -84,11 +74,6 @@ class DuckDbComparer:
             name = qualified(connection, self.table.name)
             found = connection.sql(f"SELECT {', '.join(chosen)} FROM {name}{where}")
             yield from map(_large, _together(found.to_arrow_reader(_READ_ROWS)))
-
-    def changes(self, rows: pa.Table) -> pa.Table:
-        """Texts are as files carry them, but for labels, which files carry as numbers."""
-        columns = [numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
-        return pa.table(columns, names=[f"c{n}" for n in range(len(columns))])
 
     def _held(self, position: int, name: str) -> str:
         """As text of the type that the column must have. A value that another type holds otherwise is no such value."""

@@ -11,7 +11,7 @@ from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableErro
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
-from consumer.sink.common import table_missing
+from consumer.sink.common import own_database, table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import Flavor, FlavorName, variable_is
 from consumer.sink.mysql.server.errors import MISSING, errno
@@ -98,11 +98,7 @@ def _answer(
 
 def _table_of(request: LoadRequest, found: Mapping[TableName, TargetTable]) -> TargetTable:
     if is_reserved(request.name.database):
-        raise CannotBeExact(
-            f"the database {request.name.database} is the target's own",
-            hint="route or filter it in the changefeed",
-            table=str(request.table),
-        )
+        raise own_database(request, request.name.database)
     if request.name not in found:
         raise table_missing(request, create_statement(request))
     return found[request.name]
