@@ -247,6 +247,8 @@ class StatusResult(Result):
     """The place of every table that is not in `tables`."""
     checkpoint_ts: Count | None
     """null where the storage did not answer."""
+    went_back: OrNull = ""
+    """That the checkpoint is below what was applied already; null where it is not."""
     tables: Annotated[tuple[TableStatus, ...], PlainSerializer(_by_table, return_type=dict[str, TableStatus])]
     notes: tuple[str, ...] = ()
     unread: Unread | None = None

@@ -14,6 +14,7 @@ from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
+from consumer.plan.notes import went_back
 from consumer.plan.options import RoundOptions
 from consumer.plan.retention import day_dates
 from consumer.plan.routing import check_begun
@@ -75,7 +76,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
         for name, error in gone.items()
     ]
     rows = tuple(sorted(tables, key=lambda row: row.table))
-    known = {"unread": _unread(options, assembly, progress), "tables": rows}
+    known = {"unread": _unread(options, assembly, progress), "tables": rows, "went_back": went_back(assembly, progress)}
     return found.model_copy(update={**known, "tables_ok": max(0, found.tables_ok - len(gone))})
 
 

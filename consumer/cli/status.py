@@ -138,7 +138,7 @@ def print_status(result: StatusResult, options: str) -> None:
     lines = list(_unwell_lines(result, options))
     for line in (*lines, *masked_note(lines)):
         out(line)
-    print_notes(result.notes)
+    print_notes((*filter(None, [result.went_back]), *result.notes))
 
 
 def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:

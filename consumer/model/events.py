@@ -75,7 +75,8 @@ class Idle:
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
     """`tables` have `files` of `bytes` to be read, of those that upstream has by `names`. `largest` are some of these
-    tables with their files and bytes, `statements` are pending, of which `first` are some: table, version, text."""
+    tables with their files and bytes, `statements` are pending, of which `first` are some: table, version, text.
+    `went_back`: that the checkpoint is below what was applied already, else ""."""
 
     checkpoint: int
     tables: int
@@ -85,6 +86,7 @@ class RoundStarted:
     largest: Sequence[tuple[TableName, int, int]] = ()
     statements: int = 0
     first: Sequence[tuple[TableName, int, str]] = ()
+    went_back: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,6 @@ class Live:
         self._meter = Meter(time.monotonic)
         self._progress: Progress | None = None
         self._names: Collection[TableName] = ()
-        self._checkpoint: int | None = None
         self._plan: RoundStarted | None = None
         self._totals = Totals()
         self._doing, self._failed = "starts", ""
@@ -145,8 +144,8 @@ class Live:
         match event:
             case Recorded(progress):
                 self._progress = progress
-            case RoundStarted(checkpoint=checkpoint, names=names):
-                self._checkpoint, self._names, self._failed, self._plan = checkpoint, names, "", event
+            case RoundStarted(names=names):
+                self._names, self._failed, self._plan = names, "", event
                 self._doing = "applies a round"
             case RoundFinished(seconds=seconds):
                 totals.rounds += 1
@@ -207,7 +206,7 @@ class Live:
     def status(self) -> StatusResult:
         """What `status` prints, without what only the storage or another look at the target can say."""
         with self._lock:
-            progress, names, checkpoint = self._progress or Progress(), self._names, self._checkpoint
+            progress, names, plan = self._progress or Progress(), self._names, self._plan
         rows = tuple(table_statuses(progress))
         unwell = {row.table for row in rows if row.state != "ok" or row.is_held_up or row.accepted}
         return StatusResult(
@@ -215,7 +214,8 @@ class Live:
             upstream=self.identity.upstream,
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
-            checkpoint_ts=checkpoint,
+            checkpoint_ts=None if plan is None else plan.checkpoint,
+            went_back="" if plan is None else plan.went_back,
             tables=rows,
             tables_ok=sum(name not in unwell for name in names),
             asked=int(self._clock() * 1000),

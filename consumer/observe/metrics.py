@@ -84,6 +84,12 @@ METRICS: Sequence[Metric] = (
         lambda v: _one(v.status.checkpoint_age_seconds),
     ),
     Metric(
+        "checkpoint_went_back",
+        "gauge",
+        "1 while the storage's checkpoint is below what was applied already, else 0.",
+        lambda v: _one(bool(v.status.went_back)),
+    ),
+    Metric(
         "behind_checkpoint_seconds",
         "gauge",
         "How far the slowest table is behind the storage's checkpoint.",

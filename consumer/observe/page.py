@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from consumer.model.hints import completed
-from consumer.model.texts import duration_text, size_text, visible
+from consumer.model.texts import count_text, duration_text, size_text, visible
 from consumer.model.times import time_text
 from consumer.observe.http import TEXT, Answer, Query, Site
 from consumer.observe.live import Live, Sample, View
@@ -77,10 +77,13 @@ def _readiness(lives: Sequence[Live], ready_lag: float) -> Answer:
 
 
 def _late(live: Live, ready_lag: float) -> str:
-    name, lag = live.identity.name, live.status().lag_seconds
-    if lag is None:
+    name, status = live.identity.name, live.status()
+    if status.lag_seconds is None:
         return f"{name}: nothing was applied yet"
-    return f"{name}: {duration_text(lag)} behind" if lag > ready_lag else ""
+    if status.lag_seconds <= ready_lag:
+        return ""
+    which, why = status.slowest or "all tables", f"; {status.went_back}" if status.went_back else ""
+    return f"{name}: {which} {duration_text(status.lag_seconds)} behind{why}"
 
 
 def html(lives: Sequence[Live], query: Mapping[str, str]) -> str:
@@ -141,6 +144,8 @@ def _summary(view: View) -> tuple[str, str]:
         return f"{len(view.status.unwell):,} not in order", "warn"
     if view.trouble:
         return "trying again", "warn"
+    if view.status.went_back:
+        return "the checkpoint went back", "warn"
     return ("in order", "good") if view.round_finished else ("starting", "warn")
 
 
@@ -180,6 +185,7 @@ def _template() -> Template:
     environment.filters |= {
         "duration": duration_text,
         "size": size_text,
+        "count": count_text,
         "visible": visible,
         "moment": time_text,
         "clock": lambda seconds: time_text_of(int(seconds * 1000)),

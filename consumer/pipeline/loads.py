@@ -115,7 +115,7 @@ class LoadRunner:
             self._results.expect(task, version.load)
             tasks.append(task)
         if tasks:
-            context.tell(NowDoing("prepares loads; the first ones start Spark"))
+            context.tell(NowDoing("prepares loads; the first that needs Spark starts it"))
             groups = context.ports.loader.split(tasks)
             self._waiting += [_Load(part) for group in groups for part in self._in_flight.parted(group)]
             self._launch()

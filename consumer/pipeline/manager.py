@@ -31,7 +31,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.waiting import Deferred, SideBySide
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
-from consumer.plan.notes import notes
+from consumer.plan.notes import notes, went_back
 from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
@@ -218,8 +218,9 @@ class ConsumerManager:
             (one.file.name, one.version, cut(one_line(one.file.query), _STATEMENT_SHOWN)) for one in pending[:_PLANNED]
         ]
         largest = nlargest(_PLANNED, loads, key=itemgetter(2))
+        back = went_back(assembly, progress)
         context.tell(
-            RoundStarted(assembly.checkpoint, len(loads), len(unread), size, names, largest, len(pending), first)
+            RoundStarted(assembly.checkpoint, len(loads), len(unread), size, names, largest, len(pending), first, back)
         )
         return context
 

@@ -13,6 +13,7 @@ from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, State
 from consumer.model.rules import NONE_NAMED, NamedTables
 from consumer.model.texts import some_of
+from consumer.model.times import time_text
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.plan.survey import is_new_architecture, shares_partitions
@@ -52,12 +53,20 @@ def notes(
             " began at or before it"
         )
         yield Note(NoteKind.START, text)
-    if max(assembly.checkpoint, assembly.listing.reached) < progress.applied_ts:
-        text = (
-            f"checkpoint-ts {assembly.checkpoint} is below what was applied already ({progress.applied_ts}):"
-            " nothing to do until TiCDC is past it again"
-        )
+    if text := went_back(assembly, progress):
         yield Note(NoteKind.CHECKPOINT, text)
+
+
+def went_back(assembly: Assembly, progress: Progress) -> str:
+    """That the storage's checkpoint is below what was applied already; "" where it is not."""
+    checkpoint, applied = assembly.checkpoint, progress.applied_ts
+    if max(checkpoint, assembly.listing.reached) >= applied:
+        return ""
+    return (
+        f"the storage's checkpoint went back: {time_text(checkpoint)} (checkpoint-ts {checkpoint}) is below what was"
+        f" applied already, {time_text(applied)} ({applied}); nothing is applied until TiCDC is past that again."
+        " Find out who wrote `metadata`: a changefeed that was made again, or another one, may have this prefix"
+    )
 
 
 def storage_notes(catalog: Catalog, files: _Files) -> Iterator[Note]:

@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from consumer.model.actions import Action
@@ -111,6 +112,62 @@ def test_page_metrics_and_state_agree_with_status(consumer: CommandLine) -> None
     assert "behind" in served["/readyz"]  # the changefeed was recorded some time ago
 
 
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+    "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+"""What Prometheus 3 asks for."""
+PARSERS = {
+    "application/openmetrics-text": openmetrics.text_string_to_metric_families,
+    "text/plain": text_string_to_metric_families,
+}
+
+
+def test_prometheus_takes_the_metrics_of_hostile_names(consumer: CommandLine, tmp_path: Path) -> None:
+    names = [
+        'x"',
+        "x\\",
+        "x\\n",
+        "x\n# TYPE y gauge\ny 1",
+        "x\r",
+        'x{a="b"} 1',
+        "x\x01\x1b\u202e\u2028é漢",
+        "x,",
+        " # ",
+    ]
+    feed = Feed(tmp_path / "feed")
+    feed.database("d", 1)
+    for number, name in enumerate(names):
+        feed.create(f"d.{name}", 10 + number)
+        feed.puts(f"d.{name}", 10 + number, {30 + number: (1, "1")})
+    feed.damaged(f"d.{names[0]}", 10)
+    feed.checkpoint(100)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/metrics"
+
+    def look() -> tuple[str, str]:
+        with urlopen(Request(url, headers={"Accept": PROMETHEUS}), timeout=5) as answer:
+            return answer.headers["Content-Type"], answer.read().decode()
+
+    with Looking(url.removesuffix("/metrics"), look) as looking:
+        consumer.raw(
+            "run", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json", "--tz", "UTC",
+            "--downstream-uri", f"duckdb:///{tmp_path}/names.duckdb", "--http", f"127.0.0.1:{port}",
+            "--flush-interval", "50ms", "--log-level", "error",
+        )  # fmt: skip
+    assert looking.found is not None
+    content_type, text = looking.found
+    families = {family.name: family for family in PARSERS[content_type.partition(";")[0]](text)}
+    assert "y" not in families
+    lags = families["storage_consumer_table_lag_seconds"].samples
+    assert sorted(sample.labels["table"] for sample in lags) == sorted(names)
+    stopped = families["storage_consumer_table_stopped"].samples
+    assert [(sample.labels["table"], sample.value) for sample in stopped] == [(names[0], 1)]
+    rows = families["storage_consumer_rows"].samples
+    assert {sample.labels["table"]: sample.value for sample in rows if sample.value} == dict.fromkeys(names[1:], 1)
+
+
 def by_state(metrics: str) -> dict[str, int]:
     found = {}
     for family in text_string_to_metric_families(metrics):
@@ -196,6 +253,32 @@ def test_under_load_and_faults_they_agree(consumer: CommandLine, tmp_path: Path)
         assert word in text
         assert word in page
     assert "1 stopped" in page
+
+
+def test_a_checkpoint_that_goes_back_is_named_everywhere(consumer: CommandLine) -> None:
+    consumer.run("once")
+    sentence = "the storage's checkpoint went back"
+    assert sentence not in consumer.run("status").out
+    (consumer.storage / "metadata").write_text(json.dumps({"checkpoint-ts": S_CREATED}), encoding="utf-8")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    paths = ("/", "/metrics", "/status.json", "/readyz")
+    with Looking(url, lambda: {path: fetch(url + path) for path in paths}) as looking:
+        log = consumer.run(
+            "run", "--http", f"127.0.0.1:{port}", "--flush-interval", "50ms", "--log-level", "warning"
+        ).err
+    served = looking.found
+    assert served is not None
+    assert values(served["/metrics"])["checkpoint_went_back"] == 1
+    status = consumer.run("status", "--json").json
+    assert status["went_back"] == json.loads(served["/status.json"])["went_back"]
+    assert status["went_back"].startswith(sentence)
+    assert all(str(moment) in status["went_back"] for moment in (S_CREATED, status["watermark"]))
+    assert log.count(sentence) == 1
+    assert sentence in consumer.run("status").out
+    assert sentence in served["/readyz"]
+    assert sentence in served["/"].replace("&#39;", "'")
+    assert "the checkpoint went back</span>" in served["/"]
 
 
 def test_once_leaves_its_metrics(consumer: CommandLine, tmp_path: Path) -> None:

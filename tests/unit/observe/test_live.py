@@ -17,6 +17,7 @@ from consumer.model.events import (
     Idle,
     Note,
     NoteKind,
+    NowDoing,
     Recorded,
     Retrying,
     RetryPassed,
@@ -172,6 +173,20 @@ def test_ready_while_the_slowest_table_is_not_too_far_behind(live: Live, ready_l
     assert ready({}).body == b"prod: nothing was applied yet\n"
     a_round(live)
     assert ready({}).status == status
+
+
+def test_before_the_first_listing_nothing_is_made_up(live: Live) -> None:
+    texts = Texts(html([live], {})).texts
+    assert {"nothing applied yet", "of the storage: not read yet", "starts"} <= set(texts)
+
+
+def test_what_is_in_hand_stands_instead_of_what_was_done_before(live: Live) -> None:
+    live.tell(RoundStarted(ago(4), 1, 2, 1000, [A]))
+    live.tell(NowDoing("prepares loads"))
+    assert "prepares loads" in Texts(html([live], {})).texts
+    live.tell(WorkStarted(Work((A,), 2, 1000)))
+    (text,) = [text for text in Texts(html([live], {})).texts if "load" in text]
+    assert text.startswith("1 load, 0 statements; for longest load of shop.a, ")
 
 
 class Texts(HTMLParser):
