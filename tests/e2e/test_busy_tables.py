@@ -157,6 +157,21 @@ def test_max_wait_is_all_that_a_lock_takes(
     assert server.execute("SELECT v FROM d.t") == [(7,)]
 
 
+def test_max_wait_is_all_that_a_lock_on_the_server_takes(
+    server: SqlServer, replica: Replica, other: pymysql.Connection
+) -> None:
+    replica.feed.puts("d.t", 2, {30: (1, "7")})
+    replica.feed.checkpoint(35)
+    other.cursor().execute("FLUSH TABLES WITH READ LOCK")
+    began = time.monotonic()
+    with pytest.raises(TargetBusy, match="Lock wait timeout"):
+        replica.once(max_wait="4s")
+    assert time.monotonic() - began < 8  # a try of the usual length takes 10
+    other.cursor().execute("UNLOCK TABLES")
+    assert replica.once().exit_code == 0
+    assert server.execute("SELECT v FROM d.t WHERE id = 1") == [(7,)]
+
+
 def test_a_resync_waits_no_longer_for_a_lock(server: SqlServer, replica: Replica, other: pymysql.Connection) -> None:
     other.cursor().execute(_LOCKED)
     seen, began = Recorder(), time.monotonic()

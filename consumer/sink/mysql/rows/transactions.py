@@ -105,7 +105,7 @@ class Transactions:
     def _open(self) -> pymysql.Connection:
         if self._connection is None:
             connection = connect(self._settings, "dml", loads=True)
-            self._connection, self._lock_wait = connection, server.LOCK_WAIT_SECONDS  # a session's own
+            self._connection, self._lock_wait = connection, server.longest_try(self._settings)  # a session's own
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@max_allowed_packet")
                 self.max_allowed_packet = int(cursor.fetchone()[0])

@@ -37,7 +37,8 @@ SESSION_MARK = "@storage_consumer_session"
 """Holds the purpose of each session that is set as one of ours."""
 _LOOK_MILLISECONDS = 60_000
 LOCK_WAIT_SECONDS = 10
-"""Seconds to wait for a row or table that others hold. A waiting statement blocks the target's readers behind it."""
+"""Seconds to wait for a row or table that others hold, if so much can be waited at all (`longest_try`). A waiting
+statement blocks the target's readers behind it."""
 SHORT_LOCK_WAIT_SECONDS = 1
 """The first time: then it is told, and others go on. The least that all servers take."""
 _ALL_STATEMENTS = 15
@@ -153,7 +154,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
             f"{settings.address} is a server of {flavor.name}, and only TiDB has marks for changes (write-source)",
             hint="leave write-source out of --downstream-uri",
         )
-    lock_wait = SHORT_LOCK_WAIT_SECONDS if purpose == "ddl" else LOCK_WAIT_SECONDS
+    lock_wait = SHORT_LOCK_WAIT_SECONDS if purpose == "ddl" else longest_try(settings)
     values: dict[str, Any] = {
         "sql_mode": _SQL_MODES[purpose],
         "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
@@ -195,6 +196,11 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
     if flavor.name == "mysql" and flavor.version >= (8, 4) and purpose == "ddl":
         values["restrict_fk_on_non_standard_key"] = 0  # TiDB asks for an index on what a key refers to, of any kind
     return [f"SESSION {name} = {literal(value) if isinstance(value, str) else value}" for name, value in values.items()]
+
+
+def longest_try(settings: MySqlSettings) -> int:
+    """For how many seconds one try may wait for what others hold."""
+    return max(SHORT_LOCK_WAIT_SECONDS, int(min(LOCK_WAIT_SECONDS, settings.longest_lock_wait)))
 
 
 def wait_for_locks(cursor: pymysql.cursors.Cursor, rows: int, tables: int) -> None:

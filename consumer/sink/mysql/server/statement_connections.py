@@ -70,7 +70,7 @@ class StatementConnections:
     @contextmanager
     def waiting_longer(self, cursor: pymysql.cursors.Cursor) -> Iterator[None]:
         """For locks that others hold: what has failed for one would go on failing where it is often taken."""
-        longer = int(min(server.LOCK_WAIT_SECONDS, self._settings.longest_lock_wait))
+        longer = server.longest_try(self._settings)
         if longer <= server.SHORT_LOCK_WAIT_SECONDS or greeted(cursor.connection).name == "tidb":
             yield
             return
