@@ -112,10 +112,10 @@ GROUPS = {
         tools=("mysql",),
     ),
     "lakes": Group(
-        "lakes as targets: the recorded changefeeds on Delta, and deaths between a table's commit and the progress",
-        20,
+        "lakes as targets: the recorded changefeeds on Delta and Iceberg, deaths between a commit and the progress",
+        40,
         paths=("lakes",),
-        programs=(("tests.e2e.corpus_report", "--target", "delta"),),
+        programs=(("tests.e2e.corpus_report", "--target", "delta,iceberg"),),
         tools=("lakes",),
     ),
     "verify": Group(
@@ -329,7 +329,7 @@ def group_of(item: pytest.Item) -> str:
     needed = set() if place.startswith("unit/ddl/") else set(_needed(item))
     if needed & {"mysql", "fresh_mysql", "staged_mysql"}:
         return "mysql9"
-    if needed & {"lake_spark", "delta"}:
+    if needed & {"lake_spark", "delta", "iceberg"}:
         return "lakes"
     if needed & {"gcs", "azure"}:
         return "clouds"

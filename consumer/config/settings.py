@@ -79,7 +79,7 @@ class Settings(_OfProtocols):
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
         "duckdb:///replica.duckdb",
-        "The target: `mysql://user:password@host:port/`, `duckdb:///file.duckdb` or `delta:///folder`.",
+        "The target: `mysql://user:password@host:port/`, `duckdb:///file.duckdb`, `delta:///folder` or `iceberg:///folder`.",
         metavar="URI",
         follows=True,
         part="target",

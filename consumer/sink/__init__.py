@@ -11,7 +11,7 @@ from consumer.model.process import signals_later
 from consumer.target import Sink, TargetOptions
 
 _SERVERS = ("mysql", "mariadb", "tidb")
-_LAKES = ("delta",)
+_LAKES = ("delta", "iceberg")
 
 TARGETS = {
     **dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink"),

@@ -11,10 +11,11 @@ import pytest
 from consumer.sink.mysql.progress import lease
 from consumer.target import Sink
 from tests.contract.acts import UPSTREAM
-from tests.contract.targets import Delta, DuckDb, Memory, Server, Target
+from tests.contract.targets import DuckDb, Lake, Memory, Server, Target
+from tests.support.lakes import FORMATS
 
 _labels = itertools.count()
-_TARGETS = ("memory", "duckdb", "fresh_mariadb", "fresh_mysql", "staged_mariadb", "staged_mysql", "delta")
+_TARGETS = ("memory", "duckdb", "fresh_mariadb", "fresh_mysql", "staged_mariadb", "staged_mysql", *FORMATS)
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +31,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
             return Memory(f"contract{next(_labels)}")
         case "duckdb":
             return DuckDb(tmp_path / "replica.duckdb")
-        case "delta":
-            return Delta(tmp_path / "lake", request.getfixturevalue("lake_spark"))
+        case lake if lake in FORMATS:
+            return Lake(lake, tmp_path / "lake", request.getfixturevalue("lake_spark"))
         case "staged_mariadb" | "staged_mysql":
             return Server(request.getfixturevalue(request.param.replace("staged", "fresh")), staged=True)
         case server:

@@ -73,13 +73,14 @@ class DuckDb:
 
 
 @dataclass
-class Delta:
+class Lake:
+    format: str
     root: Path
     loader: SparkLoader
 
     @property
     def uri(self) -> str:
-        return f"delta://{self.root}"
+        return f"{self.format}://{self.root}"
 
     def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
         return lake_sink(self.uri, self.loader, name, zone)

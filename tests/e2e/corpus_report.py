@@ -27,7 +27,7 @@ from tests.e2e.targets import File, Lake, Server, Target
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, mariadb_template
 from tests.support.inline_loader import WithoutSpark
-from tests.support.lakes import lake_loader
+from tests.support.lakes import FORMATS, lake_loader
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 
@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="cases whose name contains one of these, divided by commas")
     parser.add_argument(
-        "--target", default=",".join(_TARGETS), help="some of %(default)s (default), delta; mysql is a MariaDB"
+        "--target", default=",".join(_TARGETS), help="some of %(default)s (default), delta, iceberg; mysql is a MariaDB"
     )
     parser.add_argument("--inline", action="store_true", help="in this process, as in-process-bytes has it")
     parser.add_argument("--no-steps", action="store_true")
@@ -45,8 +45,8 @@ def main() -> int:
     )
     parser.add_argument("--route", action="append", default=[], metavar="FROM -> TO", help="names in the target")
     args = parser.parse_args()
-    if unknown := set(args.target.split(",")) - {*_TARGETS, *_LAKES}:
-        parser.error(f"{', '.join(sorted(unknown))}: no such target; known are {', '.join([*_TARGETS, *_LAKES])}")
+    if unknown := set(args.target.split(",")) - {*_TARGETS, *FORMATS}:
+        parser.error(f"{', '.join(sorted(unknown))}: no such target; known are {', '.join([*_TARGETS, *FORMATS])}")
     flags: dict[str, object] = {
         key.replace("-", "_"): value for key, _, value in (given.partition("=") for given in args.set)
     }
@@ -63,7 +63,7 @@ def main() -> int:
             and not (args.route and case.prepare_statements())
         ]
         for name in args.target.split(","):
-            if name in _LAKES:
+            if name in FORMATS:
                 bad += _of_lake(cases, name, work, steps=not args.no_steps)
                 continue
             if name == "mysql9" and not has_mysql():
@@ -113,12 +113,11 @@ def _file(work: Path) -> Iterator[Target]:
 def _of_lake(cases: Sequence[Case], name: str, work: Path, steps: bool) -> int:
     """All cases but those whose target has tables that somebody made by hand."""
     with contextlib.closing(lake_loader()) as loader:
-        target = Lake(work, loader)
+        target = Lake(name, work, loader)
         own = [case for case in cases if not case.prepare_statements()]
         return sum(_differs(case, name, target, loader, work, steps) for case in own)
 
 
-_LAKES = ("delta",)
 _TARGETS = {"mysql": _mariadb, "mysql9": _mysql, "duckdb": _file}
 
 

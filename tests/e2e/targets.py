@@ -69,18 +69,16 @@ class File:
 
 
 class Lake:
-    """A lake of Delta tables in `folder`; `loader` has its Spark."""
+    """A lake in `folder`; `loader` has its Spark."""
 
-    name = "Delta"
-
-    def __init__(self, folder: Path, loader: SparkLoader) -> None:
-        self._folder, self._loader, self._made = folder, loader, 0
+    def __init__(self, name: str, folder: Path, loader: SparkLoader) -> None:
+        self.name, self._folder, self._loader, self._made = name, folder, loader, 0
         self.url = ""
 
     def prepare(self, case: Case) -> None:
         """A folder of its own each time: Spark remembers what was in one."""
         self._made += 1
-        self.url = f"delta://{self._folder}/lake{self._made}"
+        self.url = f"{self.name}://{self._folder}/lake{self._made}"
         assert not case.prepare_statements(), "a lake's tables are made by the program alone"
 
     def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:

@@ -19,13 +19,13 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink.lake.merge import Merging
-from consumer.sink.lake.progress import LakeProgress
+from consumer.sink.lake.progress import PLACE, LakeProgress
 from consumer.sink.lake.statements import Executing
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
 from tests.support.feed import Feed, Replica
-from tests.support.lakes import lake_sink, lake_tables
+from tests.support.lakes import FORMATS, lake_sink, lake_tables
 from tests.support.observers import Recorder
 
 KEYED, COUNTED = TableName("d", "k"), TableName("d", "n")
@@ -83,13 +83,14 @@ def behind(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+@pytest.mark.parametrize("lake", FORMATS)
 def test_a_death_between_a_commit_and_the_progress(
-    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed, moment = storage(tmp_path / "storage"), 0
     publish, run = Merging.publish, Executing.run
     while True:
-        uri, fuse = f"delta://{tmp_path}/lake{moment}", Fuse(moment)
+        uri, fuse = f"{lake}://{tmp_path}/lake{moment}", Fuse(moment)
         monkeypatch.setattr(Merging, "publish", behind(fuse, publish))
         monkeypatch.setattr(Executing, "run", behind(fuse, run))
         try:
@@ -107,12 +108,13 @@ def test_a_death_between_a_commit_and_the_progress(
     assert sum(table.rows + table.ddl for table in again.tables.values()) == 0
 
 
+@pytest.mark.parametrize("lake", FORMATS)
 def test_a_writer_that_was_taken_over_changes_nothing(
-    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has looked at the lake before, and comes back when the other one is done: its commit of the table is left out,
     and it records nothing."""
-    feed, uri = storage(tmp_path / "storage"), f"delta://{tmp_path}/lake"
+    feed, uri = storage(tmp_path / "storage"), f"{lake}://{tmp_path}/lake"
     publish, turns, refused = Merging.publish, threading.Lock(), []
 
     def late(merging: Merging, commit: Any) -> None:
@@ -133,13 +135,14 @@ def test_a_writer_that_was_taken_over_changes_nothing(
     assert rows_of(uri, lake_spark) == WANTED
 
 
+@pytest.mark.parametrize("lake", FORMATS)
 def test_the_progress_is_written_anew_now_and_then(
-    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.sink.lake.progress._ANEW", 3)
-    feed, uri = storage(tmp_path / "storage"), f"delta://{tmp_path}/lake"
+    feed, uri = storage(tmp_path / "storage"), f"{lake}://{tmp_path}/lake"
     assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
     sink = lake_sink(uri, lake_spark)
     assert sink.progress().applied_ts == 40
-    progress = LakeProgress(sink._tables, f"{tmp_path}/lake/storage_consumer/progress", sink._session)
+    progress = LakeProgress(sink._tables, sink._tables.place(PLACE), sink._session)
     assert set(progress.lake_tables) == {KEYED, COUNTED}

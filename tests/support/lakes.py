@@ -12,10 +12,16 @@ from consumer.spark.settings import SparkSettings
 from consumer.spark.shared import SharedSpark
 from consumer.target import TargetOptions
 
+FORMATS = ("delta", "iceberg")
 
-def lake_loader(uri: str = "delta:///tmp/lake") -> SparkLoader:
-    """Spark with what a lake needs, which several commands share."""
-    return SparkLoader(SparkSettings("local[2]", tuple(spark_properties(uri).items())))
+
+def lake_loader() -> SparkLoader:
+    """Spark with what lakes need, whatever their format, which several commands share."""
+    found: dict[str, str] = {}
+    for name in FORMATS:
+        more = spark_properties(f"{name}:///tmp/lake")
+        found |= {**more, "spark.jars": f"{found.get('spark.jars', '')},{more['spark.jars']}".strip(",")}
+    return SparkLoader(SparkSettings("local[2]", tuple(found.items())))
 
 
 def lake_sink(uri: str, loader: SparkLoader, name: str = "default", zone: str = "UTC") -> LakeSink:
@@ -26,7 +32,9 @@ def lake_sink(uri: str, loader: SparkLoader, name: str = "default", zone: str = 
 
 def lake_tables(uri: str, loader: SparkLoader) -> dict[TableName, pa.Table]:
     """All tables of the lake, read by Spark from where the progress says that they are."""
+    sink = lake_sink(uri, loader)
     session = loader.session().newSession()
+    sink._tables.prepare(session)
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    known = lake_sink(uri, loader)._progress.lake_tables.values()
-    return {table.replica.name: session.read.format("delta").load(table.place).toArrow() for table in known}
+    known = sink._progress.lake_tables.values()
+    return {table.replica.name: session.table(sink._tables.sql(table.place)).toArrow() for table in known}

@@ -7,13 +7,14 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig, ProgressMoved
+from consumer.errors import BadConfig
 from consumer.model.names import TableName
-from consumer.sink.lake.formats import Commit
-from consumer.sink.lake.types import literal
+from consumer.sink.lake.formats import Alteration, Change, Commit, moved, segment
+from consumer.sink.lake.settings import LakeSettings
 from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ _CONFLICT = "CONCURRENT"
 
 
 class Delta:
-    """A `TableFormat`. `root` is the lake's folder."""
+    """A `TableFormat`."""
 
-    def __init__(self, root: str, files: SparkSource) -> None:
-        self._root, self._files = root, files
+    def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
+        self._root, self._files = settings.root, files
 
-    def check(self, spark: SparkSession) -> None:
+    def prepare(self, spark: SparkSession) -> None:
         if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
             raise BadConfig(
                 "this process has started Spark without Delta",
@@ -50,19 +51,16 @@ class Delta:
         """The format and its release, for messages."""
         return f"Delta tables, by Spark {spark.version},"
 
-    def new_place(self, spark: SparkSession, name: TableName) -> str:
-        usual = f"{self._root}/{_segment(name.database)}/{_segment(name.table)}"
-        number, place = 1, usual
-        while self._files.exists(place):
-            number, place = number + 1, f"{usual}.{number + 1}"
-        return place
+    def place(self, name: TableName, number: int = 1) -> str:
+        usual = f"{self._root}/{segment(name.database)}/{segment(name.table)}"
+        return usual if number == 1 else f"{usual}.{number}"
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], comment: str) -> None:
+    def exists(self, place: str) -> bool:
+        return self._files.exists(place)
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str]) -> None:
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in _TABLE.items())
-        said = f" COMMENT {literal(comment)}" if comment else ""
-        spark.sql(
-            f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{said} TBLPROPERTIES ({properties})"
-        )
+        spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA TBLPROPERTIES ({properties})")
 
     def sql(self, place: str) -> str:
         return f"delta.`{place.replace('`', '``')}`"
@@ -120,7 +118,7 @@ class Delta:
         except Py4JJavaError as error:
             self._files.remove(path)
             if "Concurrent" in str(error.java_exception.getClass().getName()):
-                raise _moved(place) from error
+                raise moved(place) from error
             raise
 
     def _kernel(self) -> tuple[Any, Any]:
@@ -131,9 +129,6 @@ class Delta:
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         return spark.read.format("delta").load(place)
 
-    def exists(self, spark: SparkSession, place: str) -> bool:
-        return self._files.exists(f"{place}/_delta_log")
-
     def is_empty(self, spark: SparkSession, place: str) -> bool:
         versions = self._versions(place)
         try:
@@ -142,7 +137,7 @@ class Delta:
         except (OSError, ValueError, KeyError, IndexError):  # Delta writes that file if it can
             return int(spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()[0]["numFiles"]) == 0
 
-    def latest(self, spark: SparkSession, place: str) -> Commit | None:
+    def latest(self, place: str) -> Commit | None:
         for version in self._versions(place):
             for line in self._files.read(f"{place}/_delta_log/{version}.json").splitlines():
                 if line.startswith(b'{"commitInfo"'):
@@ -157,33 +152,57 @@ class Delta:
         return sorted((name[:-5] for name in names if name.endswith(".json") and name[:-5].isdigit()), reverse=True)
 
     @contextmanager
-    def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[None]:
+    def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
         said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: commit.text()}
         for name, value in said.items():
             spark.conf.set(name, value)
         try:
-            yield
+            yield _Change(self, spark, place, commit)
         except Exception as error:
             if _CONFLICT in (_error_class(error) or ""):
-                raise _moved(place) from error
+                raise moved(place) from error
             raise
         finally:
             for name in said:
                 spark.conf.unset(name)
-        if self.latest(spark, place) != commit:
-            raise _moved(place)
+        if self.latest(place) != commit:
+            raise moved(place)
 
-    def append(self, rows: DataFrame, place: str) -> None:
-        rows.write.format("delta").mode("append").save(place)
-
-    def replace(self, rows: DataFrame, place: str) -> None:
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(place)
-
-    def remove(self, spark: SparkSession, place: str) -> None:
+    def remove(self, place: str) -> None:
         """What Delta remembers of the folder goes, too: another table may be made there."""
         self._files.remove(place)
         java, _ = self._files.java()
         java.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A `Change`, by a session that says with each commit which one it is."""
+
+    tables: Delta
+    spark: SparkSession
+    place: str
+    commit: Commit
+
+    def run(self, statement: str) -> None:
+        self.spark.sql(statement).collect()
+
+    def append(self, rows: DataFrame) -> None:
+        rows.write.format("delta").mode("append").save(self.place)
+
+    def replace(self, rows: DataFrame) -> None:
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.place)
+
+    def clear(self) -> None:
+        self.run(f"DELETE FROM {self.tables.sql(self.place)}")
+
+    def alter(self, alteration: Alteration) -> None:
+        """Delta does not number an ALTER, so it is looked at just before that none has come between."""
+        (clause,) = alteration.clauses()
+        newest = self.tables.latest(self.place)
+        if newest is not None and newest.generation >= self.commit.generation:
+            raise moved(self.place)
+        self.run(f"ALTER TABLE {self.tables.sql(self.place)} {clause}")
 
 
 def _kernel_schema(types: Any, schema: Any) -> Any:
@@ -193,19 +212,6 @@ def _kernel_schema(types: Any, schema: Any) -> Any:
     for field in schema:
         made = made.add(field.name, known[str(field.type)])
     return made
-
-
-def _segment(name: str) -> str:
-    """A name as a folder's: letters that a path or Spark would read otherwise are written as their numbers."""
-    kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name)
-    return kept or "%"
-
-
-def _moved(place: str) -> ProgressMoved:
-    return ProgressMoved(
-        f"another writer has committed to {place} meanwhile",
-        hint="run again: the progress is read again; only one consumer of a lake can run",
-    )
 
 
 def _error_class(error: Exception) -> str | None:

@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from consumer.errors import ProgressMoved
 from consumer.model.names import TableName
+from consumer.sink.lake.types import quoted
 from consumer.target import ArrowTable
 
 if TYPE_CHECKING:
@@ -54,20 +56,64 @@ class Commit:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """Columns that change while no row does. `added` are name, type and the column in front, "" for none; `loosened`
+    take NULL from now on."""
+
+    dropped: Sequence[str] = ()
+    added: Sequence[tuple[str, str, str]] = ()
+    renamed: Sequence[tuple[str, str]] = ()
+    loosened: Sequence[str] = ()
+
+    def clauses(self) -> list[str]:
+        """What follows ALTER TABLE: one for each kind of change."""
+        added = (
+            f"{quoted(name)} {kind} {f'AFTER {quoted(before)}' if before else 'FIRST'}"
+            for name, kind, before in self.added
+        )
+        found = [f"DROP COLUMNS ({', '.join(map(quoted, self.dropped))})"] if self.dropped else []
+        found += [f"ADD COLUMNS ({', '.join(added)})"] if self.added else []
+        found += [f"RENAME COLUMN {quoted(old)} TO {quoted(new)}" for old, new in self.renamed]
+        return found + [f"ALTER COLUMN {quoted(name)} DROP NOT NULL" for name in self.loosened]
+
+
+class Change(Protocol):
+    """What one commit does to a table: one of these, once."""
+
+    def run(self, statement: str) -> None:
+        """A MERGE, an UPDATE or an INSERT into the table that `TableFormat.sql` names."""
+
+    def append(self, rows: DataFrame) -> None: ...
+
+    def replace(self, rows: DataFrame) -> None:
+        """Its rows and columns become those of `rows`."""
+
+    def clear(self) -> None:
+        """All rows go."""
+
+    def alter(self, alteration: Alteration) -> None:
+        """One clause of it is all there is."""
+
+
 class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
     other names."""
 
-    def check(self, spark: SparkSession) -> None:
-        """Raises BadConfig where that Spark was started without the format: by somebody else."""
+    def prepare(self, spark: SparkSession) -> None:
+        """A new session is one that knows the tables. Raises BadConfig where that Spark was started without the format:
+        by somebody else."""
 
     def called(self, spark: SparkSession) -> str:
         """The format and its release, for messages."""
 
-    def new_place(self, spark: SparkSession, name: TableName) -> str:
-        """Where a table is to be made that is called `name`: nothing is there yet."""
+    def place(self, name: TableName, number: int = 1) -> str:
+        """Where a table is that is called `name`; the next ones of that name have a `number`."""
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], comment: str) -> None:
+    def exists(self, place: str) -> bool:
+        """Whether anything is there."""
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str]) -> None:
         """An empty table; `columns` as in a CREATE TABLE."""
 
     def sql(self, place: str) -> str:
@@ -86,22 +132,36 @@ class TableFormat(Protocol):
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         """Its rows now."""
 
-    def exists(self, spark: SparkSession, place: str) -> bool: ...
-
     def is_empty(self, spark: SparkSession, place: str) -> bool:
         """Whether it surely has no row; looks at no rows."""
 
-    def latest(self, spark: SparkSession, place: str) -> Commit | None:
+    def latest(self, place: str) -> Commit | None:
         """What the newest commit of ours says; None where the log has none."""
 
-    def committing(self, spark: SparkSession, place: str, commit: Commit) -> AbstractContextManager[None]:
-        """Around one statement of SQL or one `append` or `replace`, which become `commit`. Raises ProgressMoved where
-        the table's newest commit of ours is not the one before it: then nothing was written."""
+    def committing(self, spark: SparkSession, place: str, commit: Commit) -> AbstractContextManager[Change]:
+        """What is done within becomes `commit`. Raises ProgressMoved where the table's newest commit of ours is not the
+        one before it: then nothing was written."""
 
-    def append(self, rows: DataFrame, place: str) -> None: ...
-
-    def replace(self, rows: DataFrame, place: str) -> None:
-        """Its rows and columns become those of `rows`, in one commit."""
-
-    def remove(self, spark: SparkSession, place: str) -> None:
+    def remove(self, place: str) -> None:
         """It and its rows are gone; it may be gone already."""
+
+
+def new_place(tables: TableFormat, name: TableName) -> str:
+    """Where a table is to be made that is called `name`: nothing is there yet."""
+    number = 1
+    while tables.exists(tables.place(name, number)):
+        number += 1
+    return tables.place(name, number)
+
+
+def segment(name: str) -> str:
+    """A name as a part of a place: letters that a path or Spark would read otherwise are written as their numbers."""
+    kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name)
+    return kept or "%"
+
+
+def moved(place: str) -> ProgressMoved:
+    return ProgressMoved(
+        f"another writer has committed to {place} meanwhile",
+        hint="run again: the progress is read again; only one consumer of a lake can run",
+    )

@@ -10,15 +10,22 @@ from pathlib import Path
 from consumer.errors import BadConfig
 from consumer.sink.lake.settings import LakeSettings
 
-ARTIFACTS = {"delta": ("io.delta:delta-spark_4.1_2.13:4.4.0",)}
+ARTIFACTS = {
+    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0",),
+    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+}
 """By format, what Spark's releases of `pyspark` need; `fetch` brings them with what they need themselves."""
 FOLDER = "STORAGE_CONSUMER_JARS"
 """The variable that names a folder of jars."""
-_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
+_PROPERTIES = {
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    },
+    "iceberg": {},
 }
+"""With which Spark is started; a session of a lake has others."""
 
 
 def every_artifact() -> list[str]:
@@ -34,12 +41,14 @@ def properties(uri: str) -> Mapping[str, str]:
     """What Spark is started with for that lake. Raises BadConfig where the jars are not there."""
     settings = LakeSettings.from_uri(uri)
     wanted, folder = ARTIFACTS[settings.format], jar_folder()
-    jars = sorted(map(str, folder.glob("*.jar")))
+    jars = sorted(folder.glob("*.jar"))
     _, name, release = wanted[0].split(":")
-    if str(folder / f"{name}-{release}.jar") not in jars:
+    if folder / f"{name}-{release}.jar" not in jars:
         raise BadConfig(
             f"the lake needs {', '.join(wanted)}, and {folder} does not have it",
             hint="fetch it by `python -m consumer.sink.lake.fetch`; or put it, with what it needs, into a folder, and"
             f" name that in {FOLDER}",
         )
-    return {"spark.jars": ",".join(jars), **_DELTA}
+    others = tuple(artifact.split(":")[1] for artifact in every_artifact() if artifact not in wanted)
+    own = [str(jar) for jar in jars if not jar.name.startswith(others)]
+    return {"spark.jars": ",".join(own), **_PROPERTIES[settings.format]}

@@ -65,12 +65,12 @@ class Merging:
         tables, place = self.tables, self.table.place
         if self.target.ending is None and tables.is_empty(self.spark, place):
             columns = [f"c{n} AS {quoted(name)}" for n, name in enumerate(self.target.names)]
-            with tables.committing(self.spark, place, commit):
-                tables.append(staged.where("put").selectExpr(*columns), place)
+            with tables.committing(self.spark, place, commit) as change:
+                change.append(staged.where("put").selectExpr(*columns))
             return
         statement = self._ending(self.target.ending) if self.target.ending is not None else self._merge()
-        with tables.committing(self.spark, place, commit):
-            self.spark.sql(statement).collect()
+        with tables.committing(self.spark, place, commit) as change:
+            change.run(statement)
 
     def _merge(self) -> str:
         target = self.target
@@ -131,8 +131,8 @@ class Merging:
             written = added.selectExpr(
                 *(f"{c} AS {quoted(name)}" for c, name in zip(columns, self.target.names, strict=True))
             )
-            with tables.committing(spark, place, commit):
-                tables.append(written, place)
+            with tables.committing(spark, place, commit) as change:
+                change.append(written)
             return
         net.createOrReplaceTempView(_NET)
         same = " AND ".join(f"t.{quoted(name)} <=> s.{c}" for c, name in zip(columns, self.target.names, strict=True))
@@ -154,11 +154,11 @@ class Merging:
                 f"SELECT false AS gone, {listed} FROM {_NET} "
                 "LATERAL VIEW explode(array_repeat(1, CAST(stay AS INT))) c AS copy WHERE stay <> held"
             )
-            with tables.committing(spark, place, commit):
-                spark.sql(
+            with tables.committing(spark, place, commit) as change:
+                change.run(
                     f"MERGE INTO {tables.sql(place)} t USING ({goes} UNION ALL {stays}) s ON s.gone AND {same} "
                     f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.gone THEN INSERT {self._inserted()}"
-                ).collect()
+                )
         finally:
             needed.unpersist()
 

@@ -50,8 +50,8 @@ def _told(step: ApplyDdl, done: Operations, tables: dict[TableName, LakeTable]) 
         elif done.emptied:
             yield f"DELETE FROM {written}"
         else:
-            statement = in_place(done.columns or (), old, table)
-            if statement:
-                yield f"ALTER TABLE {written} {statement}"
-            elif statement is None:
+            alteration = in_place(done.columns or (), old, table)
+            for clause in alteration.clauses() if alteration is not None else ():
+                yield f"ALTER TABLE {written} {clause}"
+            if alteration is None:
                 yield f"writes the rows of {written} anew, as ({', '.join(map(declared, table.columns))})"

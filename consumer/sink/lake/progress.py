@@ -196,8 +196,8 @@ class LakeProgress:
         try:
             if anew:
                 spark, commit = self._spark(), Commit(generation, epoch=epoch)
-                with self._tables.committing(spark, self._place, commit):
-                    self._tables.replace(spark.createDataFrame(rows).coalesce(1), self._place)
+                with self._tables.committing(spark, self._place, commit) as change:
+                    change.replace(spark.createDataFrame(rows).coalesce(1))
             else:
                 self._tables.add(self._place, rows, generation)
         except ProgressMoved as moved:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -15,14 +16,17 @@ from consumer.sink.common import check_consumer_name, zone_given
 
 @dataclass(frozen=True, slots=True)
 class LakeSettings:
-    """`root` is the folder of the lake, absolute, `name` the consumer name, under which the progress is kept.
-    `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and executors share."""
+    """`root` is the folder of the lake, absolute where it is one of this machine, `name` the consumer name, under which
+    the progress is kept. `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and
+    executors share. `catalog` are the properties of Iceberg's catalog."""
 
     format: str
     root: str
     staging: str
     name: str
     time_zone: str = "UTC"
+    catalog_name: str = ""
+    catalog: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_consumer_name(self.name)
@@ -35,24 +39,59 @@ class LakeSettings:
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str = "default", time_zone: str = "UTC") -> LakeSettings:
-        """Read ``delta:///folder``, an absolute path, and ``?staging=/folder``. Raises BadConfig."""
+        """Read ``delta:///folder``, an absolute path, ``iceberg:///folder`` or ``iceberg://catalog?warehouse=..``, and
+        ``?staging=/folder``. Raises BadConfig."""
         parts = urlsplit(uri)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        staging = options.pop("staging", "")
+        if staging and not Path(staging).is_dir():
+            raise BadConfig(f"the folder {staging} for staged rows does not exist", hint="make it first")
         path = unquote(parts.path).rstrip("/")
-        if parts.netloc or not path or parts.fragment or options.keys() - {"staging"}:
+        catalog: dict[str, str] = {}
+        if parts.scheme == "iceberg" and parts.netloc:
+            path, catalog = _warehouse(uri, options), options
+        elif parts.netloc or not path or parts.fragment or options:
             raise BadConfig(
                 f"{uri!r} is not of the form {parts.scheme}:///folder, with ?staging=/folder or without",
                 hint="percent-encode '#', '?' and '%' in the path, which is absolute",
             )
-        root = os.path.abspath(path)
-        staging = options.get("staging", "")
-        if staging and not Path(staging).is_dir():
-            raise BadConfig(f"the folder {staging} for staged rows does not exist", hint="make it first")
-        if not Path(root).parent.is_dir():
+        if path.startswith("/"):
+            path = os.path.abspath(path)
+            if not Path(path).parent.is_dir():
+                raise BadConfig(
+                    f"the folder {Path(path).parent} of the lake does not exist", hint=f"make it first: mkdir -p {path}"
+                )
+        elif not staging:
             raise BadConfig(
-                f"the folder {Path(root).parent} of the lake does not exist", hint=f"make it first: mkdir -p {root}"
+                f"{uri!r} names no folder for rows on their way", hint="name one of this machine in ?staging=/folder"
             )
-        own = f"{Path(root).name}.{hashlib.sha256(root.encode()).hexdigest()[:8]}.staging"  # others have theirs there
+        own = hashlib.sha256((path or uri).encode()).hexdigest()[:8]  # others have theirs there
+        own = f"{Path(path).name or parts.netloc}.{own}.staging"
         return cls(
-            parts.scheme, root, f"{staging.rstrip('/')}/{own}" if staging else f"{root}.staging", name, time_zone
+            parts.scheme,
+            path,
+            f"{staging.rstrip('/')}/{own}" if staging else f"{path}.staging",
+            name,
+            time_zone,
+            parts.netloc or "lake",
+            catalog or {"type": "hadoop", "warehouse": path},
         )
+
+
+def _warehouse(uri: str, options: Mapping[str, str]) -> str:
+    """Of a catalog with these properties; "" where it has one of its own. Raises BadConfig."""
+    kind, warehouse = options.get("type", ""), options.get("warehouse", "").rstrip("/")
+    if (
+        kind not in _CATALOGS
+        or (not warehouse and kind != "rest")
+        or urlsplit(uri).path.strip("/")
+        or urlsplit(uri).fragment
+    ):
+        raise BadConfig(
+            f"{uri!r} is not of the form iceberg://catalog?type={'|'.join(_CATALOGS)}&warehouse=/folder",
+            hint="the other parameters are those of Iceberg's catalog; percent-encode their values",
+        )
+    return warehouse
+
+
+_CATALOGS = ("hadoop", "jdbc", "rest")

@@ -26,6 +26,8 @@ from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.progress import FileTables, done_ddls, table_applied_ts
 from consumer.sink.lake.delta import Delta
 from consumer.sink.lake.failures import told
+from consumer.sink.lake.formats import TableFormat
+from consumer.sink.lake.iceberg import Iceberg
 from consumer.sink.lake.merge import Merging
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, hold, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
@@ -34,7 +36,7 @@ from consumer.sink.lake.tables import answer, named
 from consumer.sink.lake.types import quoted
 from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
-from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, SparkSource, TargetOptions, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,9 +63,8 @@ class LakeSink:
         if options.spark is None:
             raise BadConfig("a lake needs Spark, and nobody gave it to this target")
         self._settings, self._source = settings, options.spark
-        self._tables = Delta(settings.root, options.spark)
-        place = f"{settings.root}/{PLACE.database}/{PLACE.table}"
-        self._progress = LakeProgress(self._tables, place, self._session)
+        self._tables: TableFormat = _FORMATS[settings.format](settings, options.spark)
+        self._progress = LakeProgress(self._tables, self._tables.place(PLACE), self._session)
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
         self._own: tuple[object, SparkSession] | None = None
@@ -217,14 +218,15 @@ class LakeSink:
             stored.store(rows, self._settings.name, epoch, change)
         self._progress.keep({table: None})
         if there is not None:
-            self._tables.remove(self._session(), there.place)
+            self._tables.remove(there.place)
         return change
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
         session = self._session()
         self._rows()
         yield Readiness("target", "ok", f"{self._tables.called(session)} in {self._settings.root}")
-        yield room(self._settings.root.rpartition("/")[0], size)
+        if self._settings.root.startswith("/"):
+            yield room(self._settings.root.rpartition("/")[0], size)
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         self._held()
@@ -281,7 +283,7 @@ class LakeSink:
 
     def _new_session(self) -> SparkSession:
         session: SparkSession = self._source.session().newSession()
-        self._tables.check(session)
+        self._tables.prepare(session)
         for name, value in _SESSION.items():
             session.conf.set(name, value)
         return session
@@ -289,9 +291,9 @@ class LakeSink:
     def _repaired(self) -> Progress:
         """What the tables' own commits say counts, where the progress did not follow: a table with no key is as far as
         its newest commit, and a statement that it has ran."""
-        session, found = self._session(), {}
+        found = {}
         for name, table in self._lake_tables().items():
-            newest = self._tables.latest(session, table.place)
+            newest = self._tables.latest(table.place)
             if newest is not None and newest.generation > table.newest.generation:
                 found[name] = replace(table, newest=newest)
             elif newest is not None:
@@ -404,7 +406,7 @@ class LakeSink:
                 self._progress.keep(effect.there)
                 self._settled = True
             for place in effect.gone:
-                self._tables.remove(self._session(), place)
+                self._tables.remove(place)
         except Fatal as error:
             return DdlOutcome(step, error=error)
         return DdlOutcome(step, note=effect.note, recorded=recorded)
@@ -440,6 +442,8 @@ class LakeSink:
         return [staged_file(self._settings.staging, self._held(), path) for path in staged]
 
 
+_FORMATS: Mapping[str, Callable[[LakeSettings, SparkSource], TableFormat]] = {"delta": Delta, "iceberg": Iceberg}
+"""By the scheme of the URI."""
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",

@@ -22,7 +22,7 @@ from consumer.sink.columnar.statements import Operations, action_of, operations,
 from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.common import closing_statement
-from consumer.sink.lake.formats import TableFormat
+from consumer.sink.lake.formats import Alteration, TableFormat, new_place
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import as_duck, declared, from_duck, literal, nullable, quoted, spark_type
 
@@ -129,8 +129,8 @@ class Executing:
 
     def _created(self, replica: ReplicaTable) -> LakeTable:
         table = LakeTable(lake_replica(replica, None), "")
-        place = self.tables.new_place(self.spark, replica.name)
-        self.tables.create(self.spark, place, [declared(column) for column in table.columns], "")
+        place = new_place(self.tables, replica.name)
+        self.tables.create(self.spark, place, [declared(column) for column in table.columns])
         return replace(table, place=place)
 
     def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, consumer: str, epoch: int) -> LakeTable:
@@ -151,8 +151,8 @@ class Executing:
             lambda text: f"{kind}{literal(text)}",
             lambda column: quoted(column.name),
         )
-        with self.tables.committing(self.spark, before.place, commit):
-            self.spark.sql(statement).collect()
+        with self.tables.committing(self.spark, before.place, commit) as change:
+            change.run(statement)
         return replace(before, newest=commit)
 
     def _altered(self, step: ApplyDdl, done: Operations, replica: ReplicaTable, consumer: str, epoch: int) -> LakeTable:
@@ -164,18 +164,18 @@ class Executing:
         commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
         changes = done.columns or ()
         taken = self._taken(step, before)
-        statement, name = None if taken else in_place(changes, before, after), self.tables.sql(before.place)
-        if statement == "" and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
+        alteration = None if taken else in_place(changes, before, after)
+        same = alteration is not None and not alteration.clauses()
+        if same and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
-        with self.tables.committing(self.spark, before.place, commit):
-            if statement == "":
-                self.spark.sql(f"DELETE FROM {name}").collect()
-            elif statement and not done.emptied:
-                self.spark.sql(f"ALTER TABLE {name} {statement}").collect()
+        with self.tables.committing(self.spark, before.place, commit) as change:
+            if same:
+                change.clear()
+            elif alteration is not None and not done.emptied:
+                change.alter(alteration)
             else:
                 rows = self.tables.frame(self.spark, before.place)
-                rows = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
-                self.tables.replace(rows, before.place)
+                change.replace(rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken))
         return replace(after, newest=commit)
 
     def _taken(self, step: ApplyDdl, table: LakeTable) -> str:
@@ -236,38 +236,35 @@ def lake_replica(replica: ReplicaTable, before: LakeTable | None) -> ReplicaTabl
     return replace(replica, types=types, upstream=upstream)
 
 
-def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> str | None:
-    """What follows ALTER TABLE, where one statement without a row does all; "" where nothing changes, None where the
-    rows must be written anew."""
+def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> Alteration | None:
+    """What brings the table to its new columns without a row, by one clause or none; None where the rows must be
+    written anew."""
     old = {column.name: column for column in before.columns}
     new = {column.name: column for column in after.columns}
     kept = [change for change in changes if change.old is not None]
     added = [change for change in changes if change.old is None]
     gone = [name for name in old if name not in {change.old for change in kept}]
-    renamed = [change for change in kept if change.old != change.name]
     other = [
         change
         for change in kept
         if change.value.sql != quote(change.old or "")
         or spark_type(old[change.old or ""]) != spark_type(new[change.name])
     ]
-    loose = [c for c in kept if nullable(new[c.name]) and not nullable(old[c.old or ""])]
     order = [change.old for change in kept] != [name for name in old if name not in gone]
     empty = all(change.value.sql.startswith("CAST(NULL ") and nullable(new[change.name]) for change in added)
     if other or order or not empty:
         return None
-    found = [f"DROP COLUMNS ({', '.join(map(quoted, gone))})"] if gone else []
-    found += [f"ADD COLUMNS ({', '.join(_added(changes, new))})"] if added else []
-    found += [f"RENAME COLUMN {quoted(change.old or '')} TO {quoted(change.name)}" for change in renamed]
-    found += [f"ALTER COLUMN {quoted(change.name)} DROP NOT NULL" for change in loose]
-    return None if len(found) > 1 else "".join(found)
-
-
-def _added(changes: Sequence[Change], new: Mapping[str, Column]) -> Iterator[str]:
-    for at, change in enumerate(changes):
-        if change.old is None:
-            place = f"AFTER {quoted(changes[at - 1].name)}" if at else "FIRST"
-            yield f"{quoted(change.name)} {spark_type(new[change.name])} {place}"
+    found = Alteration(
+        gone,
+        [
+            (change.name, spark_type(new[change.name]), changes[at - 1].name if at else "")
+            for at, change in enumerate(changes)
+            if change.old is None
+        ],
+        [(change.old or "", change.name) for change in kept if change.old != change.name],
+        [change.name for change in kept if nullable(new[change.name]) and not nullable(old[change.old or ""])],
+    )
+    return found if len(found.clauses()) <= 1 else None
 
 
 def rebuilt(

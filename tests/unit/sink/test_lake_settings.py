@@ -10,7 +10,7 @@ from consumer.errors import BadConfig
 from consumer.model.names import TableName
 from consumer.sink import sink_for, spark_properties
 from consumer.sink.lake.formats import Commit
-from consumer.sink.lake.jars import FOLDER
+from consumer.sink.lake.jars import FOLDER, every_artifact
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.staging import begin_staging
 from consumer.target import TargetOptions
@@ -21,19 +21,68 @@ def test_the_path_is_absolute_and_staging_lies_beside_it(tmp_path: Path) -> None
     assert (settings.root, settings.staging) == (f"{tmp_path}/my lake", f"{tmp_path}/my lake.staging")
 
 
+def test_a_folder_of_iceberg_tables_is_a_catalog(tmp_path: Path) -> None:
+    settings = LakeSettings.from_uri(f"iceberg://{tmp_path}/lake")
+    assert (settings.root, settings.staging) == (f"{tmp_path}/lake", f"{tmp_path}/lake.staging")
+    assert (settings.catalog_name, settings.catalog) == ("lake", {"type": "hadoop", "warehouse": f"{tmp_path}/lake"})
+
+
+def test_a_catalog_has_all_parameters_but_the_staging_folder(tmp_path: Path) -> None:
+    given = f"type=jdbc&warehouse={tmp_path}/lake&uri=jdbc%3Asqlite%3A/tmp/c.db&jdbc.user=u"
+    settings = LakeSettings.from_uri(f"iceberg://prod?{given}&staging={tmp_path}")
+    assert settings.catalog_name == "prod"
+    assert settings.catalog == {
+        "type": "jdbc",
+        "warehouse": f"{tmp_path}/lake",
+        "uri": "jdbc:sqlite:/tmp/c.db",
+        "jdbc.user": "u",
+    }
+    assert settings.staging.startswith(f"{tmp_path}/lake.")
+
+
 @pytest.mark.parametrize(
-    "wrong", ["delta:///", "delta://host/lake", "delta:///tmp/lake?copy=x", "delta:///no/such/lake"]
+    "wrong",
+    [
+        "delta:///",
+        "delta://host/lake",
+        "delta:///tmp/lake?copy=x",
+        "delta:///no/such/lake",
+        "iceberg:///",
+        "iceberg:///tmp/lake?type=jdbc",
+        "iceberg:///no/such/lake",
+        "iceberg://c?type=hadoop",
+        "iceberg://c?type=hive&warehouse=/tmp/lake",
+        "iceberg://c?warehouse=/tmp/lake",
+        "iceberg://c/lake?type=hadoop&warehouse=/tmp/lake",
+        "iceberg://c?type=hadoop&warehouse=/no/such/lake",
+        "iceberg://c?type=hadoop&warehouse=hdfs://host/lake",
+    ],
 )
 def test_another_form_is_refused(wrong: str) -> None:
     with pytest.raises(BadConfig):
         LakeSettings.from_uri(wrong)
 
 
-def test_without_its_jars_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("lake", "artifact"), [("delta", "delta-spark"), ("iceberg", "iceberg-spark-runtime")])
+def test_without_its_jars_one_sentence_says_what_to_install(
+    lake: str, artifact: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    with pytest.raises(BadConfig, match="delta-spark") as refused:
-        spark_properties("delta:///tmp/lake")
+    with pytest.raises(BadConfig, match=artifact) as refused:
+        spark_properties(f"{lake}:///tmp/lake")
     assert "consumer.sink.lake.fetch" in refused.value.hint
+
+
+def test_spark_gets_the_jars_of_that_format_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    for artifact in [*every_artifact(), "x:driver-of-a-catalog:1"]:
+        _, name, release = artifact.split(":")
+        (tmp_path / f"{name}-{release}.jar").touch()
+    found = spark_properties("iceberg:///tmp/lake")["spark.jars"].split(",")
+    assert [Path(jar).name.rpartition("-")[0] for jar in found] == [
+        "driver-of-a-catalog",
+        "iceberg-spark-runtime-4.1_2.13",
+    ]
 
 
 def test_tables_are_not_published_together() -> None:

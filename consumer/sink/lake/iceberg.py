@@ -1,0 +1,329 @@
+"""Iceberg tables. A table is a name in a catalog. Each commit of ours is a snapshot whose summary says what it is, and
+which the tag `storage_consumer` names from then on.
+
+Iceberg itself would put an append behind any other commit. So nothing of ours is visible before `_publish`: rows are
+written as a staged snapshot (write-audit-publish), or as a transaction that is not committed. One commit of the
+catalog, which fails where the table is not as it was, then moves the branch `main` and the tag together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from consumer.errors import BadConfig
+from consumer.model.names import TableName
+from consumer.sink.lake.formats import Alteration, Change, Commit, moved, segment
+from consumer.sink.lake.settings import LakeSettings
+from consumer.sink.lake.types import quoted
+from consumer.sink.progress_layout import SCHEMA
+from consumer.target import ArrowTable, SparkSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SAID = "storage-consumer"
+"""Of a snapshot's summary."""
+_TAG, _MAIN = "storage_consumer", "main"
+_STAGE, _SUMMARY = "spark.wap.id", f"spark.sql.iceberg.snapshot-property.{_SAID}"
+_TABLE = {
+    "format-version": "2",
+    "write.wap.enabled": "true",
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+_SCRATCH = {"format-version": "2", "gc.enabled": "false"}
+_CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
+"""What is raised where another commit came first."""
+_KEPT = 100
+"""So many snapshots the progress has before the old ones go: each commit writes down all that there are."""
+
+
+class Iceberg:
+    """A `TableFormat`."""
+
+    def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
+        self._name, self._properties, self._files = settings.catalog_name, settings.catalog, files
+        self._opened: tuple[Any, Any] | None = None
+
+    def prepare(self, spark: SparkSession) -> None:
+        from py4j.java_gateway import JavaPackage
+
+        if isinstance(self._java().org.apache.iceberg.spark.SparkCatalog, JavaPackage):
+            raise BadConfig(
+                "this process has started Spark without Iceberg",
+                hint="start it with Iceberg's jar, or leave it to this program",
+            )
+        catalog = f"spark.sql.catalog.{self._name}"
+        spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
+        for name, value in {**self._properties, "cache-enabled": "false"}.items():
+            spark.conf.set(f"{catalog}.{name}", value)
+
+    def called(self, spark: SparkSession) -> str:
+        return f"tables of Iceberg {self._java().org.apache.iceberg.IcebergBuild.version()}, by Spark {spark.version},"
+
+    def place(self, name: TableName, number: int = 1) -> str:
+        usual = f"{segment(name.database)}.{segment(name.table)}"
+        return usual if number == 1 else f"{usual}_{number}"
+
+    def exists(self, place: str) -> bool:
+        return bool(self._catalog().tableExists(self._identifier(place)))
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str]) -> None:
+        self._create(place, self.schema(", ".join(columns)), _TABLE)
+
+    def sql(self, place: str) -> str:
+        return ".".join(map(quoted, (self._name, *place.split("."))))
+
+    def version(self, place: str) -> str:
+        return str(self._load(place).operations().current().metadataFileLocation()) if self.exists(place) else ""
+
+    def few(self, place: str) -> tuple[ArrowTable | None, int]:
+        """By Iceberg's library without Spark: no job runs for them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self.exists(place):
+            return None, 0
+        table = self._load(place)
+        tasks = table.newScan().planFiles()
+        try:
+            paths = [str(task.file().location()) for task in _each(tasks)]
+        finally:
+            tasks.close()
+        found = [pq.read_table(pa.BufferReader(self._files.read(path.removeprefix("file:")))) for path in paths]
+        newest = _newest(table.operations().current())
+        return (pa.concat_tables(found) if found else None), newest.generation if newest is not None else 0
+
+    def add(self, place: str, rows: ArrowTable, generation: int) -> None:
+        """By Iceberg's library without Spark: no job runs for them."""
+        ice = self._java().org.apache.iceberg
+        with _told(place):
+            if not self.exists(place):
+                self._create(place, self.schema(", ".join(_columns(rows))), _TABLE)
+            table = self._load(place)
+            writing = _Writing(ice, place, table, Commit(generation))
+            path, content = f"{table.location()}/data/{uuid4()}.parquet", _parquet(rows)
+            self._files.write(path, content)
+            file = ice.DataFiles.builder(table.spec()).withPath(path).withFormat("parquet")
+            file = file.withFileSizeInBytes(len(content)).withRecordCount(rows.num_rows).build()
+            transaction = table.newTransaction()
+            writing.transacted(transaction, transaction.newFastAppend().appendFile(file))
+            if writing.base.snapshots().size() > _KEPT:
+                table.refresh()
+                table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
+
+    def frame(self, spark: SparkSession, place: str) -> DataFrame:
+        return spark.table(self.sql(place))
+
+    def is_empty(self, spark: SparkSession, place: str) -> bool:
+        newest = self._load(place).currentSnapshot()
+        return newest is None or newest.summary().get("total-data-files") == "0"
+
+    def latest(self, place: str) -> Commit | None:
+        return _newest(self._load(place).operations().current())
+
+    @contextmanager
+    def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
+        with _told(place):
+            ice = self._java().org.apache.iceberg
+            yield _Change(self, spark, _Writing(ice, place, self._load(place), commit))
+
+    def remove(self, place: str) -> None:
+        self._catalog().dropTable(self._identifier(place), True)
+
+    def schema(self, columns: str) -> Any:
+        """Iceberg's, of columns as in a CREATE TABLE."""
+        java = self._java()
+        made = java.org.apache.spark.sql.types.StructType.fromDDL(columns)
+        return java.org.apache.iceberg.spark.SparkSchemaUtil.convert(made)
+
+    @contextmanager
+    def scratch(self, data: str, metadata: Any) -> Iterator[tuple[str, Any]]:
+        """A table for a while, with the columns of `metadata` under their ids: its name in a statement, and it. Its
+        files are in the folder `data`, where they stay."""
+        place = f"{SCHEMA}.{uuid4()}"
+        made = self._create(place, metadata.schema(), _SCRATCH | {"write.data.path": data})
+        try:
+            now = made.operations().current()
+            new = self._java().org.apache.iceberg.TableMetadata.buildFrom(now)
+            made.operations().commit(now, new.setCurrentSchema(metadata.schema(), metadata.lastColumnId()).build())
+            yield self.sql(place), made
+        finally:
+            self.remove(place)
+
+    def _create(self, place: str, schema: Any, properties: Mapping[str, str]) -> Any:
+        catalog, identifier = self._catalog(), self._identifier(place)
+        if not catalog.namespaceExists(identifier.namespace()):
+            catalog.createNamespace(identifier.namespace())
+        spec = self._java().org.apache.iceberg.PartitionSpec.unpartitioned()
+        return catalog.createTable(identifier, schema, spec, self._map(properties))
+
+    def _load(self, place: str) -> Any:
+        return self._catalog().loadTable(self._identifier(place))
+
+    def _identifier(self, place: str) -> Any:
+        return self._java().org.apache.iceberg.catalog.TableIdentifier.parse(place)
+
+    def _java(self) -> Any:
+        return self._files.java()[0]
+
+    def _map(self, values: Mapping[str, str]) -> Any:
+        made = self._java().java.util.HashMap()
+        for name, value in values.items():
+            made.put(name, value)
+        return made
+
+    def _catalog(self) -> Any:
+        """Of the JVM that is there now."""
+        java, configuration = self._files.java()
+        if self._opened is None or self._opened[0] is not java:
+            build = java.org.apache.iceberg.CatalogUtil.buildIcebergCatalog
+            self._opened = java, build(self._name, self._map(self._properties), configuration)
+        return self._opened[1]
+
+
+class _Writing:
+    """One commit of ours on its way into a table, which must still be as it was when this began. Raises ProgressMoved
+    where its newest commit of ours is not the one before."""
+
+    def __init__(self, ice: Any, place: str, table: Any, commit: Commit) -> None:
+        self.ice, self.place, self.table, self.commit = ice, place, table, commit
+        self.operations = table.operations()
+        self.base = self.operations.current()
+        newest = _newest(self.base)
+        if (newest.generation if newest is not None else 0) != commit.generation - 1:
+            raise moved(place)
+
+    def transacted(self, transaction: Any, operation: Any) -> None:
+        """What the transaction has and `operation`, which makes its one snapshot."""
+        operation.set(_SAID, self.commit.text()).commit()
+        made = transaction.currentMetadata()
+        self._publish(self.base, self.ice.TableMetadata.buildFrom(made), made.currentSnapshot().snapshotId())
+
+    @contextmanager
+    def staged(self, spark: SparkSession) -> Iterator[None]:
+        """What Spark writes within, by that session. Another commit that came between would be its parent."""
+        stage = str(uuid4())
+        spark.conf.set(_STAGE, stage)
+        spark.conf.set(_SUMMARY, self.commit.text())
+        try:
+            yield
+        finally:
+            spark.conf.unset(_STAGE)
+            spark.conf.unset(_SUMMARY)
+        now = self.operations.refresh()
+        snapshots = now.snapshots()
+        numbers = range(snapshots.size() - 1, -1, -1)
+        found = next(one for one in map(snapshots.get, numbers) if one.summary().get("wap.id") == stage)
+        if found.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
+            raise moved(self.place)
+        number = found.snapshotId()
+        self._publish(now, self.ice.TableMetadata.buildFrom(now).setBranchSnapshot(number, _MAIN), number)
+
+    def _publish(self, now: Any, builder: Any, snapshot: int) -> None:
+        """Fails where the table is not as `now` any more."""
+        tag = self.ice.SnapshotRef.tagBuilder(snapshot).build()
+        self.operations.commit(now, builder.setRef(_TAG, tag).build())
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A `Change`."""
+
+    tables: Iceberg
+    spark: SparkSession
+    writing: _Writing
+
+    def run(self, statement: str) -> None:
+        with self.writing.staged(self.spark):
+            self.spark.sql(statement).collect()
+
+    def append(self, rows: DataFrame) -> None:
+        with self.writing.staged(self.spark):
+            rows.writeTo(self.tables.sql(self.writing.place)).append()
+
+    def replace(self, rows: DataFrame) -> None:
+        """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now."""
+        writing, ice = self.writing, self.writing.ice
+        base, none = writing.base, ice.PartitionSpec.unpartitioned()
+        schema = self.tables.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in rows.dtypes))
+        new = base.buildReplacement(schema, none, ice.SortOrder.unsorted(), base.location(), base.properties())
+        transaction = ice.Transactions.replaceTableTransaction(writing.place, writing.operations, new)
+        operation = transaction.newFastAppend()
+        with self.tables.scratch(f"{writing.table.location()}/data", new) as (name, written):
+            rows.writeTo(name).append()
+            written.refresh()
+            for file in _each(written.currentSnapshot().addedDataFiles(written.io())):
+                operation.appendFile(file)
+            writing.transacted(transaction, operation)
+
+    def clear(self) -> None:
+        transaction = self.writing.table.newTransaction()
+        all_rows = self.writing.ice.expressions.Expressions.alwaysTrue()
+        self.writing.transacted(transaction, transaction.newDelete().deleteFromRowFilter(all_rows))
+
+    def alter(self, alteration: Alteration) -> None:
+        transaction = self.writing.table.newTransaction()
+        update = transaction.updateSchema()
+        for name in alteration.dropped:
+            update.deleteColumn(name)
+        for name, kind, before in alteration.added:
+            update.addColumn(None, name, self.tables.schema(f"{quoted(name)} {kind}").findType(name))
+            _ = update.moveAfter(name, before) if before else update.moveFirst(name)
+        for old, new in alteration.renamed:
+            update.renameColumn(old, new)
+        for name in alteration.loosened:
+            update.makeColumnOptional(name)
+        update.commit()
+        self.writing.transacted(transaction, transaction.newFastAppend())
+
+
+def _newest(metadata: Any) -> Commit | None:
+    """What our newest commit says."""
+    tag = metadata.ref(_TAG)
+    return Commit.of(metadata.snapshot(tag.snapshotId()).summary().get(_SAID)) if tag is not None else None
+
+
+def _snapshot_id(metadata: Any) -> int | None:
+    """Of the rows that readers see."""
+    snapshot = metadata.currentSnapshot()
+    return int(snapshot.snapshotId()) if snapshot is not None else None
+
+
+def _each(found: Any) -> Iterator[Any]:
+    """Of an Iterable of Java's."""
+    items = found.iterator()
+    while items.hasNext():
+        yield items.next()
+
+
+def _columns(rows: ArrowTable) -> Iterator[str]:
+    """Of whole numbers and texts, as in a CREATE TABLE."""
+    known = {"int64": "BIGINT", "int32": "INT", "string": "STRING"}
+    return (f"{quoted(field.name)} {known[str(field.type)]}" for field in rows.schema)
+
+
+def _parquet(rows: ArrowTable) -> bytes:
+    """With the ids that the columns have in a table of them, which is made with them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    fields = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(rows.schema, 1)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.cast(pa.schema(fields)), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@contextmanager
+def _told(place: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if any(name in str(error) for name in _CONFLICTS):
+            raise moved(place) from error
+        raise

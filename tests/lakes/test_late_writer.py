@@ -1,0 +1,99 @@
+"""A writer that freezes anywhere between looking at a table and committing changes nothing, whatever it was to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from consumer.errors import ProgressMoved
+from consumer.model.names import TableName
+from consumer.sink.lake.formats import Alteration, Change, Commit, TableFormat
+from consumer.sink.lake.iceberg import _Writing
+from consumer.spark.load import SparkLoader
+from tests.support.lakes import FORMATS, lake_sink
+
+COLUMNS = ["`id` BIGINT NOT NULL", "`v` STRING"]
+FIRST, SECOND, LATE = (Commit(1, "c", 1), Commit(2, "other", 2), Commit(2, "c", 1))
+
+
+def rows(spark: SparkSession, *values: tuple[int, str]) -> DataFrame:
+    return spark.createDataFrame(list(values), "id BIGINT, v STRING").coalesce(1)
+
+
+def merge(spark: SparkSession, change: Change, name: str) -> None:
+    rows(spark, (1, "late"), (3, "late")).createOrReplaceTempView("late_rows")
+    change.run(
+        f"MERGE INTO {name} t USING late_rows s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.v = s.v "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
+    )
+
+
+KINDS: dict[str, Callable[[SparkSession, Change, str], None]] = {
+    "append": lambda spark, change, _: change.append(rows(spark, (3, "late"))),
+    "merge": merge,
+    "replace": lambda spark, change, _: change.replace(rows(spark, (3, "late")).selectExpr("id", "v", "1 AS w")),
+    "clear": lambda _spark, change, _: change.clear(),
+    "alter": lambda _spark, change, _: change.alter(Alteration(added=[("w", "INT", "v")])),
+}
+MOMENTS = [*((lake, "has looked") for lake in FORMATS), ("iceberg", "has written")]
+
+
+@pytest.mark.parametrize(("lake", "moment"), MOMENTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_late_commit_changes_nothing(
+    kind: str, lake: str, moment: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = lake_sink(f"{lake}://{tmp_path}/lake", lake_spark)
+    tables, late, early = sink._tables, sink._new_session(), sink._new_session()
+    place = tables.place(TableName("d", "t"))
+    tables.create(late, place, COLUMNS)
+    commit(tables, late, place, FIRST, (1, "a"))
+    publish = _Writing._publish
+
+    def first(*given: Any) -> None:
+        """The other one comes before what is published."""
+        monkeypatch.setattr(_Writing, "_publish", publish)
+        commit(tables, early, place, SECOND, (2, "b"))
+        publish(*given)
+
+    def too_late() -> None:
+        with tables.committing(late, place, LATE) as change:
+            if moment == "has written":
+                monkeypatch.setattr(_Writing, "_publish", first)
+            else:
+                commit(tables, early, place, SECOND, (2, "b"))
+            KINDS[kind](late, change, tables.sql(place))
+
+    with pytest.raises(ProgressMoved):
+        too_late()
+    found = tables.frame(sink._new_session(), place)
+    assert (found.columns, sorted(map(tuple, found.collect()))) == (["id", "v"], [(1, "a"), (2, "b")])
+    assert tables.latest(place) == SECOND
+    commit(tables, early, place, SECOND.following(), (4, "d"))  # nothing of it comes back
+    assert sorted(map(tuple, tables.frame(early, place).collect())) == [(1, "a"), (2, "b"), (4, "d")]
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """A record of the progress, which no job of Spark writes."""
+    import pyarrow as pa
+
+    tables = lake_sink(f"{lake}://{tmp_path}/lake", lake_spark)._tables
+    place = tables.place(TableName("storage_consumer", "progress"))
+    one, other = (pa.table({"generation": [1], "record": [text]}) for text in ("one", "other"))
+    tables.add(place, one, 1)
+    with pytest.raises(ProgressMoved):
+        tables.add(place, other, 1)
+    tables.add(place, other, 2)
+    found, generation = tables.few(place)
+    assert found is not None
+    assert (sorted(found.column("record").to_pylist()), generation) == (["one", "other"], 2)
+
+
+def commit(tables: TableFormat, spark: SparkSession, place: str, said: Commit, *values: tuple[int, str]) -> None:
+    with tables.committing(spark, place, said) as change:
+        change.append(rows(spark, *values))
