@@ -134,10 +134,15 @@ class _Tables:
 
     def _missing(self) -> TableMissing:
         text, history = self.asked.table, self.assembly.history
-        since = next((ts for name in history.known if _is_called(text, name) and (ts := history.ended(name))), None)
-        if since is not None:
+        ended = ((name, ts) for name in history.known if _is_called(text, name) and (ts := history.ended(name)))
+        if (last := next(ended, None)) is not None:
+            name, since = last
+            now = (table.names[-1] for table in history.had(name, since) if history.alive.get(table.names[-1]) is table)
+            renamed = next(now, None)
             return TableMissing(
-                f"no table is called so since a statement of version {since}", hint="give a to-ts before it", table=text
+                f"no table is called so since a statement of version {since}",
+                hint=f"its table is called {renamed} now" if renamed else "its changes come with a to-ts before it",
+                table=text,
             )
         close = nearest(text, (str(name) for name in history.alive if name.table))
         return TableMissing(

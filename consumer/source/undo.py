@@ -180,8 +180,9 @@ class _Rows:
         schema, key = _schema(table.target, uniques), [f"c{at}" for at in table.target.key]
         left = [TS, PUT, *key, *_held(uniques)]
         inside, later = [schema.empty_table()], [schema.empty_table().select(left)]
+        same = _alike(table.eras)
         for share in shares(plan, ()):
-            rows = _found(changes_of(share, plan.reader), table, share.eras[0], taken)
+            rows = _found(changes_of(share, plan.reader), table, share.eras[0].task.number >= same, taken)
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).select(schema.names).cast(schema))
             later.append(rows.filter(pa.array(~of_range)).select(left).cast(later[0].schema))
@@ -217,14 +218,25 @@ class _Rows:
         return cls(gone, changed, new, tuple((some, reason) for some, reason in left_out if some.num_rows))
 
 
-def _found(changes: Changes, table: TablePlan, era: Era, taken: int) -> pa.Table:
-    """Changes as `_schema` has them."""
+def _alike(eras: Sequence[Era]) -> int:
+    """The number of the first era since which each has the columns of the last: what cuts these changed a name, or
+    partitions."""
+    last, number = eras[-1].task, eras[-1].task.number
+    for era in reversed(eras):
+        if era.task.source.columns != last.source.columns:
+            break
+        number = era.task.number
+    return number
+
+
+def _found(changes: Changes, table: TablePlan, alike: bool, taken: int) -> pa.Table:
+    """Changes as `_schema` has them. `alike`: their era has the columns of now."""
     told, found = changes.came | (changes.found >= 0), pa.array(changes.found, mask=changes.found < 0)
     values = {name: changes.then.column(name).take(found) for name in changes.then.column_names}
     values |= {name: changes.now.column(name) for name in (f"c{at}" for at in table.target.key)}
     values |= {f"n{at}": changes.now.column(f"c{at}") for at in range(len(table.target.columns))}
     ts = changes.rows.column(TS)
-    final = (ts.to_numpy() > taken) & (era.task.number == table.eras[-1].task.number)
+    final = (ts.to_numpy() > taken) & alike
     return pa.table(
         {
             TS: ts,

@@ -196,6 +196,40 @@ def test_what_cannot_be_taken_back_is_left_out_by_name(tmp_path: Path) -> None:
     assert '-- left out, as a later statement changed the table\'s columns or rows: {"id": "1"}' in script
 
 
+def test_statements_that_leave_columns_and_rows_are_passed_over(tmp_path: Path) -> None:
+    """A name that went and came back hides no older row. A column that did has lost what they held."""
+    place = File(tmp_path / "replica.duckdb")
+    upstream = Upstream(tmp_path, place, "`id` INT PRIMARY KEY, `v` INT, `s` VARCHAR(8)", PLAIN)
+    small = [{"id": str(number), "v": "0", "s": "a"} for number in range(1, 4)]
+    upstream.insert(*small)
+    right = upstream.apply()
+    good = upstream.ts
+    changed = upstream.update(small[0], v="1")
+    upstream.commit(("DELETE", small[1]))
+    away, back = upstream.ts + 1, upstream.ts + 2
+    upstream.feed.statement("d.u", away, Action.RENAME_TABLE, "RENAME TABLE `d`.`t` TO `d`.`u`", PLAIN)
+    upstream.feed.statement("d.t", back, Action.RENAME_TABLE, "RENAME TABLE `d`.`u` TO `d`.`t`", PLAIN)
+    upstream.ts = upstream.version = back
+    upstream.update(changed, v="2")
+    upstream.update(small[2], s="b")
+    upstream.apply()
+    with (tmp_path / "none.sql").open("wb") as file, pytest.raises(BadConfig) as told:
+        undo(upstream.settings, Recorder(), TableName("d", "u"), good, None, "", file)
+    assert told.value.hint == "its table is called d.t now"
+    found = upstream.undo(good)
+    assert (found.rows, dict(found.left_out), place.rows()) == (3, {}, right)
+    end = upstream.ts
+    dropped, added = upstream.ts + 1, upstream.ts + 2
+    less = (PLAIN[0], PLAIN[2])
+    upstream.feed.statement("d.t", dropped, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `v`", less)
+    upstream.columns = (*less, PLAIN[1])
+    upstream.feed.statement("d.t", added, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `v` INT", upstream.columns)
+    upstream.ts = added
+    upstream.apply()
+    left_out = {"a later statement changed the table's columns or rows": 3}
+    assert upstream.undo(good, end).left_out == left_out
+
+
 @pytest.mark.parametrize(
     ("action", "query"),
     [
