@@ -15,7 +15,7 @@ from typing import Literal, TextIO
 
 from consumer.config.secrets import MASK
 from consumer.errors import BadConfig
-from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW, SKIP_DDL, completed, resync_command, retry_command
+from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW, GRANT, SKIP_DDL, completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.progress import is_replay
 from consumer.model.texts import count_text, duration_text, visible
@@ -214,10 +214,10 @@ def masked_note(lines: Iterable[str]) -> Iterable[str]:
 
 def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
     """What to do about a stopped table. To make it again from the storage does not help past a refused statement or a
-    file that is damaged or missing, which it would meet again, nor where a setting is wrong."""
+    file that is damaged or missing, which it would meet again, nor where a setting or a right is wrong."""
     if table.hint:
         yield from (f"  {line}" for line in completed(table.hint, options).split("\n"))
-    again = any(text in table.hint for text in (resync_command(name), SKIP_DDL, AS_FILES_SHOW, ACCEPT_LOSS))
+    again = any(text in table.hint for text in (resync_command(name), SKIP_DDL, AS_FILES_SHOW, ACCEPT_LOSS, GRANT))
     past = table.version or again
     if table.resync and not past:
         yield f"  to empty and reload it: {completed(resync_command(name), options)}"

@@ -11,6 +11,8 @@ from consumer.model.names import TableName, quote
 
 AS_FILES_SHOW = "`inspect --toml` prints the settings as the files show them"
 """Ends a hint about a setting: with the same settings a table that is loaded again would stop again."""
+GRANT = "grant the target's user all privileges on storage_consumer and on the replicated databases"
+"""Begins a hint about rights: without them a table cannot be loaded again either."""
 _ACCEPT_GAP_IN = "--accept-gap-in"
 _PLAIN = re.compile(r"[^`.]+")
 _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")

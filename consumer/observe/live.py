@@ -24,6 +24,7 @@ from consumer.model.events import (
 )
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, Progress
+from consumer.model.texts import duration_text
 from consumer.model.times import seconds_behind
 from consumer.observe.meter import Meter, Reading
 from consumer.plan.statuses import table_statuses
@@ -34,6 +35,9 @@ SAMPLE_SECONDS = 15.0
 _SAMPLES = 960
 """How many points are kept: four hours."""
 _STATEMENTS = 50
+_IDLE = "waits for new files"
+_LONG = 5.0
+"""Seconds after which it is told for how long the same is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Live:
         self._names: Collection[TableName] = ()
         self._plan: RoundStarted | None = None
         self._totals = Totals()
-        self._doing, self._failed = "starts", ""
+        self._doing, self._since, self._failed = "starts", clock(), ""
         self._trouble: dict[str, str] = {}
         self._statements: deque[tuple[float, AuditRow, float]] = deque(maxlen=_STATEMENTS)
         self._samples: deque[Sample] = deque(maxlen=_SAMPLES)
@@ -146,15 +150,15 @@ class Live:
                 self._progress = progress
             case RoundStarted(names=names):
                 self._names, self._failed, self._plan = names, "", event
-                self._doing = "applies a round"
+                self._does("applies a round")
             case RoundFinished(seconds=seconds):
                 totals.rounds += 1
                 totals.round_seconds += seconds
                 self._round_finished = self._clock()
             case NowDoing(what):
-                self._doing = what
+                self._does(what)
             case Idle():
-                self._doing = "waits for new files"
+                self._does(_IDLE)
             case StepFinished(row, seconds, size):
                 self._step(row, seconds, size)
             case WorkEnded(work):
@@ -168,6 +172,14 @@ class Live:
                 totals.warnings += 1
             case Failed(error):
                 self._failed = str(error)
+
+    def _does(self, what: str) -> None:
+        self._doing, self._since = what, self._clock()
+
+    def _doing_text(self) -> str:
+        """With its time, where it takes long."""
+        seconds = self._clock() - self._since
+        return self._doing if self._doing == _IDLE or seconds < _LONG else f"{self._doing}, {duration_text(seconds)}"
 
     def _step(self, row: AuditRow, seconds: float, size: int) -> None:
         totals = self._totals
@@ -236,7 +248,7 @@ class Live:
                 sorted([*rows, *status.tables], key=lambda row: row.table),
                 totals,
                 reading,
-                self._doing,
+                self._doing_text(),
                 tuple(self._trouble.values()),
                 self._failed,
                 tuple(self._statements),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from consumer.model.hints import completed
+from consumer.model.hints import completed, retry_command
 from consumer.model.texts import count_text, duration_text, size_text, visible
 from consumer.model.times import time_text
 from consumer.observe.http import TEXT, Answer, Query, Site
@@ -114,6 +114,7 @@ def html(lives: Sequence[Live], query: Mapping[str, str]) -> str:
         charts=_charts(view.samples),
         speed=_speed(view.samples),
         hint=lambda row: completed(row.hint, view.identity.options),
+        retry=lambda row: completed(retry_command(row.table), view.identity.options),
         made=time_text_of(now_ms=view.status.asked),
         width=WIDTH,
         height=HEIGHT,

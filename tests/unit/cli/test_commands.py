@@ -14,6 +14,7 @@ from consumer.cli.program import COMMANDS
 from consumer.errors import GapFound, Interrupted, LeaseHeld
 from consumer.model.check import VerifyResult
 from consumer.model.events import Note, NoteKind
+from consumer.model.hints import GRANT
 from consumer.model.names import TableName
 from consumer.model.steps import TargetDdl
 from consumer.results import (
@@ -290,6 +291,19 @@ STOPPED = TableStatus(
 WAITS = TableStatus(
     table=TableName("shop", "late"), watermark=T1, state="waits", error="waits for shop.orders: a row is refused"
 )
+
+
+@pytest.mark.parametrize(
+    "hint", [GRANT, "do by hand what it means, then: storage-consumer skip-ddl --table shop.orders"]
+)
+def test_no_reload_is_offered_where_it_would_stop_again(
+    hint: str, app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.result = status_result(STOPPED.model_copy(update={"hint": hint}))
+    exit_code("status", "--upstream-uri", UPSTREAM)
+    text = capsys.readouterr().out
+    assert hint in text
+    assert "to empty and reload it" not in text
 
 
 def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:

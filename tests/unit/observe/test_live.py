@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from consumer.errors import BadConfig, TargetUnavailable
+from consumer.model.bad_rows import BadRow
 from consumer.model.events import (
     Failed,
     Idle,
@@ -187,6 +188,24 @@ def test_what_is_in_hand_stands_instead_of_what_was_done_before(live: Live) -> N
     live.tell(WorkStarted(Work((A,), 2, 1000)))
     (text,) = [text for text in Texts(html([live], {})).texts if "load" in text]
     assert text.startswith("1 load, 0 statements; for longest load of shop.a, ")
+
+
+def test_what_takes_long_stands_with_its_time(live: Live, clock: Clock) -> None:
+    live.tell(NowDoing("looks for new files"))
+    clock.now += 30
+    assert "looks for new files, 30.0 s" in Texts(html([live], {})).texts
+    live.tell(Idle(ago(6)))
+    clock.now += 30
+    assert "waits for new files" in Texts(html([live], {})).texts
+
+
+def test_a_quarantined_row_stands_with_the_command_that_takes_it_in(live: Live) -> None:
+    bad = BadRow("1", "no number", "a/1.json", 7)
+    live.tell(Recorded(Progress("s3://b/c", ago(6), bad_rows={A: {"1": bad}}, time_zone="UTC")))
+    texts = Texts(html([live], {})).texts
+    assert "storage-consumer retry --table shop.a --name prod" in texts
+    (text,) = [text for text in texts if "quarantined row" in text]
+    assert text.startswith("1 quarantined row; the first: ")
 
 
 class Texts(HTMLParser):

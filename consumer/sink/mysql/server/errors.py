@@ -18,6 +18,7 @@ from consumer.errors import (
     TargetBusy,
     TargetUnavailable,
 )
+from consumer.model.hints import GRANT
 from consumer.sink.progress_layout import SCHEMA, damaged
 
 Doing = Literal["start", "rows", "ddl"]
@@ -123,9 +124,7 @@ def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = 
         fore = _FORE.get(kind)
     text = f"{fore}: {_message(error)}" if fore else _message(error)
     if number in _GRANT:
-        hint = (
-            "grant the target's user all privileges on storage_consumer and on the replicated databases, then run again"
-        )
+        hint = f"{GRANT}, then run again"
     elif number in _PASSWORD:
         hint = "check the user and the password in --downstream-uri"
     elif number in _EXPIRED:
