@@ -54,5 +54,5 @@ def test_a_column_that_comes_anew_keeps_no_values(target: Target, sink: Sink) ->
     anew = replace(anew, known=TableBefore((ID, NAME)))
     (answer,) = sink.preview_ddls([anew])
     shown = "; ".join(answer.statements).replace("`", "").replace('"', "")
-    rebuilt = "CAST(NULL AS INTEGER) AS name" in shown  # in a file
+    rebuilt = any(text in shown for text in ("CAST(NULL AS INTEGER) AS name", "writes the rows of shop.item anew"))
     assert rebuilt or ("DROP COLUMN name" in shown and "ADD COLUMN name" in shown)

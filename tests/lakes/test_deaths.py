@@ -25,7 +25,7 @@ from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
 from tests.support.feed import Feed, Replica
-from tests.support.lakes import FORMATS, lake_sink, lake_tables
+from tests.support.lakes import FORMATS, JDBC, lake_sink, lake_tables, lake_uri
 from tests.support.observers import Recorder
 
 KEYED, COUNTED = TableName("d", "k"), TableName("d", "n")
@@ -90,7 +90,7 @@ def test_a_death_between_a_commit_and_the_progress(
     feed, moment = storage(tmp_path / "storage"), 0
     publish, run = Merging.publish, Executing.run
     while True:
-        uri, fuse = f"{lake}://{tmp_path}/lake{moment}", Fuse(moment)
+        uri, fuse = lake_uri(lake, tmp_path, f"lake{moment}"), Fuse(moment)
         monkeypatch.setattr(Merging, "publish", behind(fuse, publish))
         monkeypatch.setattr(Executing, "run", behind(fuse, run))
         try:
@@ -108,20 +108,20 @@ def test_a_death_between_a_commit_and_the_progress(
     assert sum(table.rows + table.ddl for table in again.tables.values()) == 0
 
 
-@pytest.mark.parametrize("lake", FORMATS)
+@pytest.mark.parametrize("lake", [*FORMATS, JDBC])
 def test_a_writer_that_was_taken_over_changes_nothing(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has looked at the lake before, and comes back when the other one is done: its commit of the table is left out,
     and it records nothing."""
-    feed, uri = storage(tmp_path / "storage"), f"{lake}://{tmp_path}/lake"
+    feed, uri = storage(tmp_path / "storage"), lake_uri(lake, tmp_path)
     publish, turns, refused = Merging.publish, threading.Lock(), []
 
     def late(merging: Merging, commit: Any) -> None:
         with turns:  # its tables are published on several threads
             if not refused:
                 monkeypatch.setattr(Merging, "publish", publish)
-                other = f"{uri}?staging={tmp_path}"  # its own lock
+                other = f"{uri}{'&' if '?' in uri else '?'}staging={tmp_path}"  # its own lock
                 assert app.once(settings_of(feed, other), Recorder(), lake_spark).exit_code == 0
             refused.append(merging.target.name)
         with pytest.raises(ProgressMoved):
@@ -140,7 +140,7 @@ def test_the_progress_is_written_anew_now_and_then(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.sink.lake.progress._ANEW", 3)
-    feed, uri = storage(tmp_path / "storage"), f"{lake}://{tmp_path}/lake"
+    feed, uri = storage(tmp_path / "storage"), lake_uri(lake, tmp_path)
     assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
     sink = lake_sink(uri, lake_spark)
     assert sink.progress().applied_ts == 40

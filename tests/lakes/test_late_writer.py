@@ -14,7 +14,7 @@ from consumer.model.names import TableName
 from consumer.sink.lake.formats import Alteration, Change, Commit, TableFormat
 from consumer.sink.lake.iceberg import _Writing
 from consumer.spark.load import SparkLoader
-from tests.support.lakes import FORMATS, lake_sink
+from tests.support.lakes import FORMATS, JDBC, lake_sink, lake_uri
 
 COLUMNS = ["`id` BIGINT NOT NULL", "`v` STRING"]
 FIRST, SECOND, LATE = (Commit(1, "c", 1), Commit(2, "other", 2), Commit(2, "c", 1))
@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[[SparkSession, Change, str], None]] = {
     "clear": lambda _spark, change, _: change.clear(),
     "alter": lambda _spark, change, _: change.alter(Alteration(added=[("w", "INT", "v")])),
 }
-MOMENTS = [*((lake, "has looked") for lake in FORMATS), ("iceberg", "has written")]
+MOMENTS = [*((lake, "has looked") for lake in FORMATS), *((lake, "has written") for lake in ("iceberg", JDBC))]
 
 
 @pytest.mark.parametrize(("lake", "moment"), MOMENTS)
@@ -47,7 +47,7 @@ MOMENTS = [*((lake, "has looked") for lake in FORMATS), ("iceberg", "has written
 def test_a_late_commit_changes_nothing(
     kind: str, lake: str, moment: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink = lake_sink(f"{lake}://{tmp_path}/lake", lake_spark)
+    sink = lake_sink(lake_uri(lake, tmp_path), lake_spark)
     tables, late, early = sink._tables, sink._new_session(), sink._new_session()
     place = tables.place(TableName("d", "t"))
     tables.create(late, place, COLUMNS)
@@ -77,12 +77,12 @@ def test_a_late_commit_changes_nothing(
     assert sorted(map(tuple, tables.frame(early, place).collect())) == [(1, "a"), (2, "b"), (4, "d")]
 
 
-@pytest.mark.parametrize("lake", FORMATS)
+@pytest.mark.parametrize("lake", [*FORMATS, JDBC])
 def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
     """A record of the progress, which no job of Spark writes."""
     import pyarrow as pa
 
-    tables = lake_sink(f"{lake}://{tmp_path}/lake", lake_spark)._tables
+    tables = lake_sink(lake_uri(lake, tmp_path), lake_spark)._tables
     place = tables.place(TableName("storage_consumer", "progress"))
     one, other = (pa.table({"generation": [1], "record": [text]}) for text in ("one", "other"))
     tables.add(place, one, 1)

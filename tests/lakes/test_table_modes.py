@@ -15,7 +15,7 @@ from consumer.model.names import TableName
 from consumer.spark.load import SparkLoader
 from tests.e2e.test_forms_by_hand import MS, first_rows, line
 from tests.support.feed import Feed, Replica
-from tests.support.lakes import FORMATS, lake_tables
+from tests.support.lakes import FORMATS, lake_tables, lake_uri
 from tests.support.observers import Recorder
 
 
@@ -35,7 +35,7 @@ def test_rows_and_a_truncate(form: str, lake: str, lake_spark: SparkLoader, tmp_
     feed.file("d.t", 2 * MS, line(20, "UPDATE", 1, "11", {"v": "10"}) + line(21, "INSERT", 2, "22"))
     feed.truncate("d.t", 30 * MS)
     feed.file("d.t", 30 * MS, line(31, "INSERT", 1, "31"))
-    urls = f"{lake}://{tmp_path}/lake", f"duckdb:///{tmp_path}/r.duckdb"
+    urls = lake_uri(lake, tmp_path), f"duckdb:///{tmp_path}/r.duckdb"
     for checkpoint in (15 * MS, 25 * MS, 40 * MS):
         feed.checkpoint(checkpoint)
         for url in urls:

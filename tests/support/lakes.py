@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
+import pytest
 
 from consumer.model.names import TableName
 from consumer.sink import sink_for, spark_properties
+from consumer.sink.lake.jars import jar_folder
 from consumer.sink.lake.sink import LakeSink
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
@@ -13,6 +17,19 @@ from consumer.spark.shared import SharedSpark
 from consumer.target import TargetOptions
 
 FORMATS = ("delta", "iceberg")
+
+
+JDBC = "jdbc"
+"""Iceberg tables whose catalog is a database: one of SQLite, by its driver."""
+
+
+def lake_uri(lake: str, folder: Path, name: str = "lake") -> str:
+    """Of a lake in `folder`. Skips the test where the driver of its catalog is not there."""
+    if lake != JDBC:
+        return f"{lake}://{folder}/{name}"
+    if not list(jar_folder().glob("sqlite-jdbc-*.jar")):
+        pytest.skip("no driver of SQLite: python -m consumer.sink.lake.fetch org.xerial:sqlite-jdbc:3.54.1.0")
+    return f"iceberg://prod?type=jdbc&uri=jdbc:sqlite:{folder}/{name}.db&warehouse={folder}/{name}"
 
 
 def lake_loader() -> SparkLoader:

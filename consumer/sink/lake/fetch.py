@@ -1,5 +1,6 @@
-"""``python -m consumer.sink.lake.fetch``: fetch the jars that lakes need, by Spark's own resolver, into the folder in
-which the program looks for them. Does nothing where they are there."""
+"""``python -m consumer.sink.lake.fetch [ARTIFACT ...]``: fetch the jars that lakes need, by Spark's own resolver, into
+the folder in which the program looks for them, and others that are named as Maven names them, as the driver of a
+catalog's database. Does nothing where they are there."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from consumer.sink.lake.jars import every_artifact, jar_folder
 
 
 def main() -> int:
-    wanted, folder = every_artifact(), jar_folder()
+    wanted, folder = [*every_artifact(), *sys.argv[1:]], jar_folder()
     names = [f"{name}-{release}.jar" for _, name, release in (artifact.split(":") for artifact in wanted)]
     if all((folder / name).is_file() for name in names):
         return 0
