@@ -16,9 +16,9 @@ from consumer.sink.common import check_consumer_name, zone_given
 
 @dataclass(frozen=True, slots=True)
 class LakeSettings:
-    """`root` is the folder of the lake, absolute where it is one of this machine, `name` the consumer name, under which
-    the progress is kept. `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and
-    executors share. `catalog` are the properties of Iceberg's catalog."""
+    """`root` is the folder of the lake, absolute, `name` the consumer name, under which the progress is kept.
+    `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and executors share.
+    `catalog` are the properties of Iceberg's catalog."""
 
     format: str
     root: str
@@ -55,38 +55,27 @@ class LakeSettings:
                 f"{uri!r} is not of the form {parts.scheme}:///folder, with ?staging=/folder or without",
                 hint="percent-encode '#', '?' and '%' in the path, which is absolute",
             )
-        if path.startswith("/"):
-            path = os.path.abspath(path)
-            if not Path(path).parent.is_dir():
-                raise BadConfig(
-                    f"the folder {Path(path).parent} of the lake does not exist", hint=f"make it first: mkdir -p {path}"
-                )
-        elif not staging:
+        root = os.path.abspath(path)
+        if not Path(root).parent.is_dir():
             raise BadConfig(
-                f"{uri!r} names no folder for rows on their way", hint="name one of this machine in ?staging=/folder"
+                f"the folder {Path(root).parent} of the lake does not exist", hint=f"make it first: mkdir -p {root}"
             )
-        own = hashlib.sha256((path or uri).encode()).hexdigest()[:8]  # others have theirs there
-        own = f"{Path(path).name or parts.netloc}.{own}.staging"
+        own = f"{Path(root).name}.{hashlib.sha256(root.encode()).hexdigest()[:8]}.staging"  # others have theirs there
         return cls(
             parts.scheme,
-            path,
-            f"{staging.rstrip('/')}/{own}" if staging else f"{path}.staging",
+            root,
+            f"{staging.rstrip('/')}/{own}" if staging else f"{root}.staging",
             name,
             time_zone,
             parts.netloc or "lake",
-            catalog or {"type": "hadoop", "warehouse": path},
+            catalog or {"type": "hadoop", "warehouse": root},
         )
 
 
 def _warehouse(uri: str, options: Mapping[str, str]) -> str:
-    """Of a catalog with these properties; "" where it has one of its own. Raises BadConfig."""
-    kind, warehouse = options.get("type", ""), options.get("warehouse", "").rstrip("/")
-    if (
-        kind not in _CATALOGS
-        or (not warehouse and kind != "rest")
-        or urlsplit(uri).path.strip("/")
-        or urlsplit(uri).fragment
-    ):
+    """The folder of the tables of a catalog with these properties. Raises BadConfig."""
+    parts, warehouse = urlsplit(uri), options.get("warehouse", "").rstrip("/")
+    if options.get("type") not in _CATALOGS or not warehouse.startswith("/") or parts.path or parts.fragment:
         raise BadConfig(
             f"{uri!r} is not of the form iceberg://catalog?type={'|'.join(_CATALOGS)}&warehouse=/folder",
             hint="the other parameters are those of Iceberg's catalog; percent-encode their values",
@@ -94,4 +83,4 @@ def _warehouse(uri: str, options: Mapping[str, str]) -> str:
     return warehouse
 
 
-_CATALOGS = ("hadoop", "jdbc", "rest")
+_CATALOGS = ("hadoop", "jdbc")

@@ -225,8 +225,7 @@ class LakeSink:
         session = self._session()
         self._rows()
         yield Readiness("target", "ok", f"{self._tables.called(session)} in {self._settings.root}")
-        if self._settings.root.startswith("/"):
-            yield room(self._settings.root.rpartition("/")[0], size)
+        yield room(self._settings.root.rpartition("/")[0], size)
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         self._held()

@@ -53,6 +53,7 @@ def test_a_catalog_has_all_parameters_but_the_staging_folder(tmp_path: Path) -> 
         "iceberg://c?type=hadoop",
         "iceberg://c?type=hive&warehouse=/tmp/lake",
         "iceberg://c?warehouse=/tmp/lake",
+        "iceberg://c?type=rest&warehouse=/tmp/lake",
         "iceberg://c/lake?type=hadoop&warehouse=/tmp/lake",
         "iceberg://c?type=hadoop&warehouse=/no/such/lake",
         "iceberg://c?type=hadoop&warehouse=hdfs://host/lake",
