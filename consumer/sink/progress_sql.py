@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from consumer import __version__
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
@@ -76,6 +76,38 @@ class ProgressTables(Protocol):
     def remove(self, table: str, keys: Sequence[Row]) -> None: ...
 
     def append(self, table: str, rows: Sequence[Row]) -> None: ...
+
+
+_Found = TypeVar("_Found")
+
+
+class ProgressPorts:
+    """The calls of a `ProgressPort` that do no more than to read or write these tables, for the consumer `_name`."""
+
+    _name: str
+
+    def _look(self, at: Callable[[ProgressTables], _Found]) -> _Found:
+        """What `at` finds in the tables as they are; the target's errors are the consumer's."""
+        raise NotImplementedError
+
+    def _change(self, by: Callable[[ProgressTables], _Found]) -> _Found:
+        """Of the one writer: what `by` does becomes durable, all together."""
+        raise NotImplementedError
+
+    def progress(self) -> Progress:
+        return self._look(lambda tables: load(tables, self._name))
+
+    def consumers(self) -> Mapping[str, int]:
+        return self._look(consumers)
+
+    def of_others(self) -> OwnedTables:
+        return self._look(lambda tables: of_others(tables, self._name))
+
+    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
+        return self._look(lambda tables: loaded(tables, self._name))
+
+    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+        return self._change(lambda tables: take(tables, self._name, wanted))
 
 
 def load(tables: ProgressTables, name: str) -> Progress:

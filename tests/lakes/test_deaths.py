@@ -18,6 +18,7 @@ from consumer.errors import LeaseHeld, ProgressMoved
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.model.progress import ProgressChange
 from consumer.sink.lake.merge import Merging
 from consumer.sink.lake.progress import PLACE, LakeProgress
 from consumer.sink.lake.statements import Executing
@@ -146,3 +147,10 @@ def test_the_progress_is_written_anew_now_and_then(
     assert sink.progress().applied_ts == 40
     progress = LakeProgress(sink._tables, sink._tables.place(PLACE), sink._session)
     assert set(progress.lake_tables) == {KEYED, COUNTED}
+    sink.acquire(sink.progress().upstream)
+    for moment in range(41, 53):
+        sink.record(ProgressChange(moment))
+    sink.close()
+    log = tmp_path / "lake/storage_consumer/progress/_delta_log"
+    assert json.loads((log / "_last_checkpoint").read_text())["version"] >= 10
+    assert lake_sink(uri, lake_spark).progress().applied_ts == 52

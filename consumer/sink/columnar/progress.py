@@ -70,21 +70,21 @@ GENERATION = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consum
 """Of the file with that catalog: another text whenever somebody takes it."""
 
 
-def raise_epoch(connection: duckdb.DuckDBPyConnection) -> int:
+def raise_epoch(tables: FileTables) -> int:
     """Lock out all writers of earlier epochs; returns the new one. The caller commits."""
-    found = connection.execute(
-        "UPDATE storage_consumer.lease SET epoch = epoch + 1, holder = ?, since = now() AT TIME ZONE 'UTC' "
-        "RETURNING epoch",
-        (holder_text(),),
-    ).fetchall()
+    tables.run(
+        f"UPDATE storage_consumer.lease SET epoch = epoch + 1, holder = ?, since = {tables.now}",
+        holder_text(),
+    )
+    found = tables.run("SELECT epoch FROM storage_consumer.lease")
     if not found:
         raise damaged(f"{SCHEMA}.lease has no row")
     return int(found[0][0])
 
 
-def check_epoch(connection: duckdb.DuckDBPyConnection, epoch: int) -> None:
+def check_epoch(tables: FileTables, epoch: int) -> None:
     """Part of every write transaction: raises LeaseHeld unless `epoch` is the one in force."""
-    found = connection.execute("SELECT epoch, holder FROM storage_consumer.lease").fetchall()
+    found = tables.run("SELECT epoch, holder FROM storage_consumer.lease")
     if not found or found[0][0] != epoch:
         holder = found[0][1] if found else "nobody: its progress was removed"
         raise LeaseHeld(
@@ -99,6 +99,8 @@ class FileTables:
     now = "(now() AT TIME ZONE 'UTC')"
     lock = ""  # the file has one transaction that writes at a time
     of_name: Collection[str] = tuple(table for table, columns in TABLES.items() if "name" in columns)
+    columns: Mapping[str, Mapping[str, str]] = TABLES
+    keys: Mapping[str, Sequence[str]] = KEYS
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._connection = connection
@@ -128,30 +130,28 @@ class FileTables:
             raise damaged(str(error).splitlines()[0]) from error
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
-        same = f"FROM storage_consumer.{table} t SEMI JOIN ({_incoming(table)}) g USING ({', '.join(KEYS[table])})"
-        return self.run(f"SELECT {columns} {same}", json.dumps(keys)) if keys else ()
+        same = f"SEMI JOIN ({self._incoming(table)}) g USING ({', '.join(self.keys[table])})"
+        return self.run(f"SELECT {columns} FROM {SCHEMA}.{table} t {same}", json.dumps(keys)) if keys else ()
 
     def put(self, table: str, rows: Sequence[Row]) -> None:
-        last = {tuple(row[part] for part in KEYS[table]): row for row in rows}
+        last = {tuple(row[part] for part in self.keys[table]): row for row in rows}
         self.remove(table, list(last.values()))
         self.append(table, list(last.values()))
 
     def remove(self, table: str, keys: Sequence[Row]) -> None:
-        same = " AND ".join(f"t.{part} = g.{part}" for part in KEYS[table])
+        same = " AND ".join(f"t.{part} = g.{part}" for part in self.keys[table])
         if keys:
-            self.run(
-                f"DELETE FROM storage_consumer.{table} t USING ({_incoming(table)}) g WHERE {same}", json.dumps(keys)
-            )
+            incoming = self._incoming(table)
+            self.run(f"DELETE FROM {SCHEMA}.{table} t USING ({incoming}) g WHERE {same}", json.dumps(keys))
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
         if rows:
-            self.run(f"INSERT INTO storage_consumer.{table} BY NAME {_incoming(table)}", json.dumps(rows))
+            self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {self._incoming(table)}", json.dumps(rows))
 
-
-def _incoming(table: str) -> str:
-    """The rows of a JSON text as those of `table`."""
-    shape = json.dumps([dict(TABLES[table])])
-    return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
+    def _incoming(self, table: str) -> str:
+        """The rows of a JSON text as those of `table`."""
+        shape = json.dumps([dict(self.columns[table])])
+        return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
 
 
 def done_ddls(connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[DdlId]) -> set[DdlId]:

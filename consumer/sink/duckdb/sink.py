@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 
 from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFailed, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_Found = TypeVar("_Found")
+
 _STATEMENTS = 512
 """In one transaction."""
 
@@ -66,14 +68,14 @@ def open_sink(uri: str, options: TargetOptions) -> DuckDbSink:
     return DuckDbSink(DuckDbSettings.from_uri(uri, name=options.name, time_zone=options.time_zone))
 
 
-class DuckDbSink:
+class DuckDbSink(stored.ProgressPorts):
     """A `Sink`. The file is closed at the end of a round, so that others can read it."""
 
     statements = 0
     refers = False
 
     def __init__(self, settings: DuckDbSettings) -> None:
-        self._settings = settings
+        self._settings, self._name = settings, settings.name
         self._database = Database(settings.path)
         self._copy = ReadingCopy(settings.path, settings.copy) if settings.copy else None
         self._lock = FileLock(settings.staging, "file")
@@ -87,9 +89,9 @@ class DuckDbSink:
         try:
             with self._database.transaction() as connection:
                 ensure_schema(connection)
-                stored.register(FileTables(connection), self._settings.name, upstream, self._settings.time_zone)
-                epoch = raise_epoch(connection)
-                found = stored.load(FileTables(connection), self._settings.name)
+                stored.register(FileTables(connection), self._name, upstream, self._settings.time_zone)
+                epoch = raise_epoch(FileTables(connection))
+                found = stored.load(FileTables(connection), self._name)
             begin_staging(self._settings.staging, epoch)
             if self._copy is not None:
                 self._copy.take(self._database)
@@ -99,38 +101,17 @@ class DuckDbSink:
         self._epoch = epoch
         return found
 
-    def progress(self) -> Progress:
-        with self._database.reader() as connection:
-            return stored.load(FileTables(connection), self._settings.name)
-
-    def consumers(self) -> Mapping[str, int]:
-        with self._database.reader() as connection:
-            return stored.consumers(FileTables(connection))
-
-    def of_others(self) -> OwnedTables:
-        with self._database.reader() as connection:
-            return stored.of_others(FileTables(connection), self._settings.name)
-
-    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
-        self._made_empty = False
-        with self._write() as (connection, _):
-            return stored.take(FileTables(connection), self._settings.name, wanted)
-
-    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
-        with self._database.reader() as connection:
-            return stored.loaded(FileTables(connection), self._settings.name)
-
     def forget(self) -> None:
         self._lock.take()
         with self._database.transaction() as connection:
             ensure_schema(connection)
-            raise_epoch(connection)
-            stored.forget(FileTables(connection), self._settings.name)
+            raise_epoch(FileTables(connection))
+            stored.forget(FileTables(connection), self._name)
 
     def fence(self) -> Progress:
         with self._write() as (connection, _):
-            epoch = raise_epoch(connection)
-            found = stored.load(FileTables(connection), self._settings.name)
+            epoch = raise_epoch(FileTables(connection))
+            found = stored.load(FileTables(connection), self._name)
         self._epoch = epoch
         begin_staging(self._settings.staging, epoch)
         return found
@@ -175,8 +156,7 @@ class DuckDbSink:
         return recorded
 
     def record(self, change: ProgressChange) -> ProgressChange:
-        with self._write() as (connection, epoch):
-            self._store(connection, epoch, change)
+        self._change(lambda tables: stored.store(tables, self._name, self._held(), change))
         return change
 
     @contextmanager
@@ -343,7 +323,7 @@ class DuckDbSink:
         left = Counter(step.name for step in steps)
         with self._write() as (connection, epoch):
             tables = describe(connection, {name for step in steps for name in named_tables(step)})
-            before = done_ddls(connection, self._settings.name, [step.id for step in steps])
+            before = done_ddls(connection, self._name, [step.id for step in steps])
             written = Written(catalog(connection))
             changed: dict[TableName, ReplicaTable | None] = {}
             for step in steps:
@@ -389,7 +369,7 @@ class DuckDbSink:
     def _is_there(self, connection: duckdb.DuckDBPyConnection, table: TableName, window: Window) -> bool:
         if window.end == MAX_TSO:  # no checkpoint: the table's place does not move
             return False
-        applied = table_applied_ts(connection, self._settings.name, table)
+        applied = table_applied_ts(connection, self._name, table)
         if window.after < applied < window.end:
             raise begins_too_early(table, window, applied)
         return applied >= window.end
@@ -402,13 +382,22 @@ class DuckDbSink:
         touched: Collection[TableName] = (),
     ) -> None:
         self._made_empty = False
-        stored.store(FileTables(connection), self._settings.name, epoch, change, touched)
+        stored.store(FileTables(connection), self._name, epoch, change, touched)
+
+    def _look(self, at: Callable[[FileTables], _Found]) -> _Found:
+        with self._database.reader() as connection:
+            return at(FileTables(connection))
+
+    def _change(self, by: Callable[[FileTables], _Found]) -> _Found:
+        self._made_empty = False
+        with self._write() as (connection, _):
+            return by(FileTables(connection))
 
     @contextmanager
     def _write(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:
         epoch = self._held()
         with self._database.transaction() as connection:
-            check_epoch(connection, epoch)
+            check_epoch(FileTables(connection), epoch)
             yield connection, epoch
 
     def _held(self) -> int:

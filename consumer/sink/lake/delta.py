@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -100,6 +100,9 @@ class Delta:
         builder = kernel.Table.forPath(engine, place).createTransactionBuilder(engine, _APP, operation)
         if new:
             builder = builder.withSchema(engine, _kernel_schema(kernel.types, rows.schema))
+            properties = java.java.util.HashMap()
+            properties.put("delta.logRetentionDuration", "interval 1 days")
+            builder = builder.withTableProperties(engine, properties)
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
         path, content = f"{place}/{uuid4()}.parquet", sink.getvalue().to_pybytes()
@@ -114,12 +117,16 @@ class Delta:
                 java.java.util.Collections.singletonList(status).iterator()
             )
             actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
-            transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
+            done = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
         except Py4JJavaError as error:
             self._files.remove(path)
             if "Concurrent" in str(error.java_exception.getClass().getName()):
                 raise moved(place) from error
             raise
+        for hook in done.getPostCommitHooks():
+            if str(hook.getType()) == "CHECKPOINT":  # without it a start reads every commit there ever was
+                with suppress(Py4JJavaError):  # a later commit makes one
+                    hook.threadSafeInvoke(engine)
 
     def _kernel(self) -> tuple[Any, Any]:
         java, configuration = self._files.java()

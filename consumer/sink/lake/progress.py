@@ -2,14 +2,16 @@
 the lake itself, `storage_consumer/progress`.
 
 Its rows are never changed. Each commit adds records, with 1 in `sign`, and takes some back, with -1: what is there has
-the sum 1. Now and then a commit writes anew what is there. A commit proves the one before it (`Commit.generation`), so
-whoever was taken over can record nothing."""
+the sum 1. They are those that the transaction's statements say they have changed, so a commit costs what changes. Now
+and then a commit writes anew what is there. A commit proves the one before it (`Commit.generation`), so whoever was
+taken over can record nothing."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -22,8 +24,8 @@ from consumer.model.names import TableName
 from consumer.sink.columnar.progress import GENERATION, TABLES, FileTables, check_epoch, ensure_schema, raise_epoch
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.lake.formats import Commit, TableFormat
-from consumer.sink.progress_layout import SCHEMA
-from consumer.sink.progress_sql import holder_text
+from consumer.sink.progress_layout import KEYS, SCHEMA, damaged
+from consumer.sink.progress_sql import Rows, holder_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +39,8 @@ _LAKE_TABLE = {
     "table_text": "VARCHAR",
 }
 _BOOKS: Mapping[str, Mapping[str, str]] = {**TABLES, "lake_table": _LAKE_TABLE}
+_WRITES = re.compile(r"(DELETE FROM|INSERT INTO|UPDATE) storage_consumer\.(\w+)( t\b)?")
+"""How each statement begins that changes the progress."""
 _LEFT = "nobody"
 """Holder of a lease that was given back."""
 _ANEW = 100
@@ -59,6 +63,39 @@ class LakeTable:
         return tuple(replace(known[name], name=name) for name in self.replica.types)
 
 
+class NotedTables(FileTables):
+    """Note what they change: how many times each row of each table is there more, as JSON."""
+
+    columns = _BOOKS
+    keys: Mapping[str, Sequence[str]] = {**KEYS, "lake_table": ("database_name", "table_name")}
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        super().__init__(connection)
+        self.changes: Counter[tuple[str, str]] = Counter()
+
+    def run(self, query: str, *values: object) -> Rows:
+        found = _WRITES.match(query)
+        if found is None:
+            return super().run(query, *values)
+        verb, book, alias = found[1], found[2], found[3] or found[2]
+        if verb == "UPDATE":  # only tables with a few rows are updated, and it does not tell what was there
+            self._note(book, -1, self.all(book))
+            super().run(query, *values)
+            self._note(book, 1, self.all(book))
+        else:
+            changed = super().run(f"{query} RETURNING to_json({alias})", *values)
+            self._note(book, 1 if verb == "INSERT INTO" else -1, changed)
+        return ()
+
+    def all(self, book: str) -> Rows:
+        """Its rows, as JSON."""
+        return super().run(f"SELECT to_json(t) FROM storage_consumer.{book} t")
+
+    def _note(self, book: str, sign: int, texts: Rows) -> None:
+        for (text,) in texts:
+            self.changes[book, text] += sign
+
+
 class LakeProgress:
     """One consumer's view of the table. `spark` gives a session of its own."""
 
@@ -67,7 +104,6 @@ class LakeProgress:
         self._memory: duckdb.DuckDBPyConnection | None = None
         self._generation, self._seen = 0, ""
         self._since = 0
-        self._there: dict[str, Counter[str]] = {}
         self._lake_tables: dict[TableName, LakeTable] = {}
 
     @property
@@ -98,12 +134,13 @@ class LakeProgress:
         """What is done within becomes durable at its end, in one commit. Raises LeaseHeld where another has taken the
         lake since. `epoch` None: of whoever takes it."""
         connection = self._read() if self._memory is None else self._memory
+        rows = NotedTables(connection)
         connection.begin()
         try:
             if epoch is not None:
-                check_epoch(connection, epoch)
-            yield FileTables(connection)
-            self._save(connection, epoch or 0)
+                check_epoch(rows, epoch)
+            yield rows
+            self._save(rows, epoch or 0)
             connection.commit()
         except BaseException:
             connection.rollback()
@@ -111,18 +148,9 @@ class LakeProgress:
 
     def remember(self, rows: FileTables, changed: Mapping[TableName, LakeTable | None]) -> None:
         """In a transaction: tables that are others now; None for one that is gone."""
-        for name, table in changed.items():
-            key = name.folded
-            rows.run("DELETE FROM storage_consumer.lake_table WHERE database_name = ? AND table_name = ?", *key)
-            if table is not None:
-                generation, text = table.newest.generation, _text(table.replica)
-                rows.run(
-                    "INSERT INTO storage_consumer.lake_table VALUES (?, ?, ?, ?, ?)",
-                    *key,
-                    table.place,
-                    generation,
-                    text,
-                )
+        rows.remove("lake_table", [_key(name) for name in changed])
+        there = ((name, table) for name, table in changed.items() if table is not None)
+        rows.append("lake_table", [_row(name, table) for name, table in there])
 
     def keep(self, changed: Mapping[TableName, LakeTable | None]) -> None:
         """Behind a transaction, or a commit of a table: what is there now."""
@@ -138,53 +166,34 @@ class LakeProgress:
         ensure_schema(connection)
         columns = ", ".join(f"{name} {kind}" for name, kind in _LAKE_TABLE.items())
         connection.execute(f"CREATE TABLE storage_consumer.lake_table ({columns})")
-        self._there, self._since, self._seen = {}, 0, self._tables.version(self._place)
-        rows, self._generation = self._tables.few(self._place)
-        if rows is not None:
-            self._since = len(set(rows.column("generation").to_pylist()))
-            summed = rows.group_by(["book", "record"]).aggregate([("sign", "sum")])
-            for book, record, count in zip(
-                *(summed.column(n).to_pylist() for n in ("book", "record", "sign_sum")), strict=True
-            ):
-                if count:
-                    self._there.setdefault(book, Counter())[record] = count
-            for book in _BOOKS:
-                connection.execute(f"DELETE FROM storage_consumer.{book}")
-            for book, records in self._there.items():
-                self._insert(connection, book, records)
+        self._since, self._seen = 0, self._tables.version(self._place)
+        records, self._generation = self._tables.few(self._place)
+        if records is not None:
+            connection.register("records", records)
+            ((self._since,),) = connection.execute("SELECT count(DISTINCT generation) FROM records").fetchall()
+            for (book,) in connection.execute("SELECT DISTINCT book FROM records").fetchall():
+                if not _fill(connection, book):
+                    self._since = _ANEW
+            connection.unregister("records")
         self._memory = connection
-        self._lake_tables = {}
         query = "SELECT database_name, table_name, place, generation, table_text FROM storage_consumer.lake_table"
-        for *name, place, generation, text in connection.execute(query).fetchall():
-            self._lake_tables[TableName(*name)] = LakeTable(_replica(text), place, Commit(int(generation)))
+        self._lake_tables = {
+            TableName(*name): LakeTable(_replica(text), place, Commit(int(generation)))
+            for *name, place, generation, text in connection.execute(query).fetchall()
+        }
         return connection
 
-    def _insert(self, connection: duckdb.DuckDBPyConnection, book: str, records: Counter[str]) -> None:
-        shape = json.dumps([dict(_BOOKS[book])])
-        incoming = f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
-        connection.execute(
-            f"INSERT INTO storage_consumer.{book} BY NAME {incoming}", [f"[{','.join(records.elements())}]"]
-        )
-
-    def _save(self, connection: duckdb.DuckDBPyConnection, epoch: int) -> None:
-        there = {
-            book: Counter(
-                text for (text,) in connection.execute(f"SELECT to_json(t) FROM storage_consumer.{book} t").fetchall()
-            )
-            for book in _BOOKS
-        }
-        anew = self._since >= _ANEW
+    def _save(self, rows: NotedTables, epoch: int) -> None:
         changes = [
-            (book, sign, text)
-            for book, found in there.items()
-            for sign, some in (
-                (1, found if anew else found - self._old(book)),
-                (-1, Counter() if anew else self._old(book) - found),
-            )
-            for text in some.elements()
+            (book, 1 if count > 0 else -1, text)
+            for (book, text), count in rows.changes.items()
+            for _ in range(abs(count))
         ]
         if not changes:
             return
+        anew = self._since >= _ANEW
+        if anew or not self._generation:  # the first one has rows that no statement has put there
+            changes = [(book, 1, text) for book in _BOOKS for (text,) in rows.all(book)]
         import pyarrow as pa
 
         generation = self._generation + 1
@@ -192,30 +201,43 @@ class LakeProgress:
         kinds = (pa.int64(), pa.string(), pa.int32(), pa.string())
         columns = ([generation] * len(changes), books, signs, texts)
         arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
-        rows = pa.table(arrays, names=["generation", "book", "sign", "record"])
+        records = pa.table(arrays, names=["generation", "book", "sign", "record"])
         try:
             if anew:
                 spark, commit = self._spark(), Commit(generation, epoch=epoch)
                 with self._tables.committing(spark, self._place, commit) as change:
-                    change.replace(spark.createDataFrame(rows).coalesce(1))
+                    change.replace(spark.createDataFrame(records).coalesce(1))
             else:
-                self._tables.add(self._place, rows, generation)
+                self._tables.add(self._place, records, generation)
         except ProgressMoved as moved:
             self.forget()
             raise LeaseHeld(
                 "this consumer was taken over by another one of this lake",
                 hint="end the other one, then run again: only one consumer of a lake can run",
             ) from moved
-        self._generation, self._there, self._since = generation, there, 0 if anew else self._since + 1
+        self._generation, self._since = generation, 0 if anew else self._since + 1
         self._seen = self._tables.version(self._place)
 
-    def _old(self, book: str) -> Counter[str]:
-        return self._there.get(book, Counter())
+
+def _fill(connection: duckdb.DuckDBPyConnection, book: str) -> bool:
+    """Put into a table what `records` say of it. False where this release would write its rows otherwise, and so could
+    not take them back. Raises BadConfig."""
+    shape = json.dumps(dict(_BOOKS[book]))
+    summed = f"SELECT record, sum(sign) AS n FROM records WHERE book = '{book}' GROUP BY record HAVING n <> 0"
+    connection.execute(f"CREATE TEMP TABLE found AS SELECT *, from_json(record, '{shape}') AS row FROM ({summed})")
+    ((least, other),) = connection.execute("SELECT min(n), count_if(record <> to_json(row)) FROM found").fetchall()
+    if least is not None and least < 0:
+        raise damaged(f"{SCHEMA}.{book} lacks a row that was taken back")
+    copies = "SELECT unnest(row, recursive := true) FROM (SELECT row FROM found, range(CAST(n AS BIGINT)))"
+    connection.execute(f"DELETE FROM {SCHEMA}.{book}")
+    connection.execute(f"INSERT INTO {SCHEMA}.{book} BY NAME {copies}")
+    connection.execute("DROP TABLE found")
+    return bool(other == 0)
 
 
 def take(rows: FileTables) -> int:
     """Become the one writer, in a transaction; the epoch."""
-    return raise_epoch(rows.connection)
+    return raise_epoch(rows)
 
 
 def leave(rows: FileTables) -> None:
@@ -231,6 +253,15 @@ def hold(rows: FileTables) -> None:
 def was_left(rows: FileTables) -> bool:
     """Whether the last one to have the lake did `leave` it, and was not killed."""
     return rows.run("SELECT holder FROM storage_consumer.lease")[0][0] in ("", _LEFT)
+
+
+def _key(name: TableName) -> Mapping[str, str]:
+    return {"database_name": name.folded.database, "table_name": name.folded.table}
+
+
+def _row(name: TableName, table: LakeTable) -> Mapping[str, object]:
+    said = (table.place, table.newest.generation, _text(table.replica))
+    return {**_key(name), **dict(zip(("place", "generation", "table_text"), said, strict=True))}
 
 
 def _text(table: ReplicaTable) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing
 from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import MOVED_BY_WRITER, AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.progress import MOVED_BY_WRITER, AuditRow, DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -43,12 +43,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_Found = TypeVar("_Found")
+
 
 def open_sink(uri: str, options: TargetOptions) -> LakeSink:
     return LakeSink(LakeSettings.from_uri(uri, name=options.name, time_zone=options.time_zone), options)
 
 
-class LakeSink:
+class LakeSink(stored.ProgressPorts):
     """A `Sink`."""
 
     statements = 0
@@ -62,7 +64,7 @@ class LakeSink:
             )
         if options.spark is None:
             raise BadConfig("a lake needs Spark, and nobody gave it to this target")
-        self._settings, self._source = settings, options.spark
+        self._settings, self._source, self._name = settings, options.spark, settings.name
         self._tables: TableFormat = _FORMATS[settings.format](settings, options.spark)
         self._progress = LakeProgress(self._tables, self._tables.place(PLACE), self._session)
         self._lock = FileLock(settings.staging, "lake")
@@ -76,7 +78,7 @@ class LakeSink:
         try:
             self._progress.forget()
             with self._progress.transaction(None) as rows:
-                stored.register(rows, self._settings.name, upstream, self._settings.time_zone)
+                stored.register(rows, self._name, upstream, self._settings.time_zone)
                 left = was_left(rows)
                 epoch = take(rows)
             begin_staging(self._settings.staging, epoch)
@@ -86,28 +88,12 @@ class LakeSink:
             self.close()
             raise
 
-    def progress(self) -> Progress:
-        return stored.load(self._rows(), self._settings.name)
-
-    def consumers(self) -> Mapping[str, int]:
-        return stored.consumers(self._rows())
-
-    def of_others(self) -> OwnedTables:
-        return stored.of_others(self._rows(), self._settings.name)
-
-    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
-        with self._write() as rows:
-            return stored.take(rows, self._settings.name, wanted)
-
-    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
-        return stored.loaded(self._rows(), self._settings.name)
-
     def forget(self) -> None:
         self._lock.take()
         self._progress.forget()
         with self._progress.transaction(None) as rows:
             take(rows)
-            stored.forget(rows, self._settings.name)
+            stored.forget(rows, self._name)
 
     def fence(self) -> Progress:
         self._held()
@@ -138,22 +124,19 @@ class LakeSink:
         loaded = [outcome for outcome in outcomes if outcome.error is None]
         epoch = self._held()
         if change.quarantined:
-            with self._write() as rows:
-                stored.store(rows, self._settings.name, epoch, ProgressChange(quarantined=change.quarantined))
+            self.record(ProgressChange(quarantined=change.quarantined))
         if loaded:
             self._unsettle()
         published = self._publish(loaded)
         recorded = replace(change, audit=(*change.audit, *(row for row in map(_lost, published) if row is not None)))
         with self._write() as rows:
             self._progress.remember(rows, {one.merging.target.name: one.table for one in published})
-            stored.store(rows, self._settings.name, epoch, recorded, {outcome.table for outcome in loaded})
+            stored.store(rows, self._name, epoch, recorded, {outcome.table for outcome in loaded})
         self._settled = True
         return recorded
 
     def record(self, change: ProgressChange) -> ProgressChange:
-        epoch = self._held()
-        with self._write() as rows:
-            stored.store(rows, self._settings.name, epoch, change)
+        self._change(lambda rows: stored.store(rows, self._name, self._held(), change))
         return change
 
     @contextmanager
@@ -191,8 +174,8 @@ class LakeSink:
         if self._epoch is not None:
             end_loads(self._settings.staging, self._epoch)
             if self._settled and not self._left:
-                with suppress(Exception), self._write() as rows:  # a start without it looks at the tables
-                    leave(rows)
+                with suppress(Exception):  # a start without it looks at the tables
+                    self._change(leave)
                     self._left = True
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
@@ -215,7 +198,7 @@ class LakeSink:
         epoch, there = self._held(), self._lake_tables().get(table.folded)
         with self._write() as rows:
             self._progress.remember(rows, {table: None})
-            stored.store(rows, self._settings.name, epoch, change)
+            stored.store(rows, self._name, epoch, change)
         self._progress.keep({table: None})
         if there is not None:
             self._tables.remove(there.place)
@@ -307,15 +290,14 @@ class LakeSink:
             }
             with self._write() as rows:
                 self._progress.remember(rows, found)
-                stored.store(rows, self._settings.name, self._held(), ProgressChange(tables=behind))
+                stored.store(rows, self._name, self._held(), ProgressChange(tables=behind))
             self._progress.keep(found)
         return self.progress()
 
     def _unsettle(self) -> None:
         """Before a commit of a table, which the progress follows."""
         if self._left:
-            with self._write() as rows:
-                hold(rows)
+            self._change(hold)
         self._settled = self._left = False
 
     def _publish(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
@@ -364,7 +346,7 @@ class LakeSink:
                 return None
         ends = {target.table: window.end} if window.end != MAX_TSO else {}
         commit = table.newest.following(
-            consumer=self._settings.name,
+            consumer=self._name,
             epoch=self._held(),
             applied={**table.newest.applied, **ends},
             load=digest,
@@ -377,7 +359,7 @@ class LakeSink:
 
     def _applied_ts(self, table: TableName) -> int:
         connection = self._rows().connection
-        return table_applied_ts(connection, self._settings.name, table)
+        return table_applied_ts(connection, self._name, table)
 
     def _applied(self, step: ApplyDdl) -> DdlOutcome:
         epoch, known = self._held(), self._lake_tables()
@@ -394,14 +376,14 @@ class LakeSink:
                     if filled:
                         executing.check_trash(step)
                     done = planned(step, known, self._settings.zone, filled)
-                    effect = executing.run(step, done, self._settings.name, epoch)
+                    effect = executing.run(step, done, self._name, epoch)
                 self._progress.keep(
                     {name: table for name, table in effect.there.items() if _is_same(known, name, table)}
                 )
                 recorded = step.before.merged(step.done(effect.note))
                 with self._write() as rows:
                     self._progress.remember(rows, effect.there)
-                    stored.store(rows, self._settings.name, epoch, recorded, {step.table})
+                    stored.store(rows, self._name, epoch, recorded, {step.table})
                 self._progress.keep(effect.there)
                 self._settled = True
             for place in effect.gone:
@@ -411,13 +393,20 @@ class LakeSink:
         return DdlOutcome(step, note=effect.note, recorded=recorded)
 
     def _done(self, step: ApplyDdl) -> set[DdlId]:
-        return done_ddls(self._rows().connection, self._settings.name, [step.id])
+        return done_ddls(self._rows().connection, self._name, [step.id])
 
     def _is_filled(self, table: LakeTable) -> bool:
         session = self._session()
         if self._tables.is_empty(session, table.place):
             return False
         return bool(self._tables.frame(session, table.place).limit(1).collect())
+
+    def _look(self, at: Callable[[FileTables], _Found]) -> _Found:
+        return at(self._rows())
+
+    def _change(self, by: Callable[[FileTables], _Found]) -> _Found:
+        with self._write() as rows:
+            return by(rows)
 
     @contextmanager
     def _write(self) -> Iterator[FileTables]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from typing import TypeVar
 
 import pymysql
 
@@ -12,7 +13,7 @@ from consumer.errors import ConsumerError, LeaseHeld, TargetBusy, TargetUnavaila
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
-from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.common import completed_row
@@ -39,9 +40,11 @@ from consumer.sink.mysql.tables.describe import (
 )
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
-from consumer.sink.progress_sql import consumers, forget, load, loaded, of_others, register, take
+from consumer.sink.progress_sql import ProgressPorts, forget, register
 from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
+
+_Found = TypeVar("_Found")
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -50,14 +53,14 @@ def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
     return MySqlSink(MySqlSettings.from_uri(uri, **given))
 
 
-class MySqlSink:
+class MySqlSink(ProgressPorts):
     """target.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables; if the settings say that rows
     are staged, they wait in files, and `commit` writes them."""
 
     refers = True
 
     def __init__(self, settings: MySqlSettings) -> None:
-        self._settings = settings
+        self._settings, self._name = settings, settings.name
         self._driver = Driver(settings)
         self._statements = StatementConnections(settings)
         self.statements = self._statements.most
@@ -83,33 +86,14 @@ class MySqlSink:
         self._lock, self._upstream = lock, upstream
         return self.progress()
 
-    def progress(self) -> Progress:
-        return self._driver.read(lambda cursor: load(ServerTables(cursor), self._settings.name))
-
-    def consumers(self) -> Mapping[str, int]:
-        return self._driver.read(lambda cursor: consumers(ServerTables(cursor)))
-
-    def of_others(self) -> OwnedTables:
-        return self._driver.read(lambda cursor: of_others(ServerTables(cursor), self._settings.name))
-
-    def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
-        def save() -> OwnedTables:
-            with self._driver.transaction() as cursor:
-                return take(ServerTables(cursor), self._settings.name, wanted)
-
-        return self._driver.retried(save)
-
-    def loaded(self) -> Mapping[TableName, tuple[int, int]]:
-        return self._driver.read(lambda cursor: loaded(ServerTables(cursor), self._settings.name))
-
     def forget(self) -> None:
         with self._driver.cursor() as cursor:
             ensure_schema(cursor)
         self._lock = LeaseLock(self._settings)
         self._lock.take()
         with self._driver.cursor() as cursor:
-            raise_epoch(cursor, self._settings.name)  # waits for what a killed client has left behind
-            forget(ServerTables(cursor), self._settings.name)
+            raise_epoch(cursor, self._name)  # waits for what a killed client has left behind
+            forget(ServerTables(cursor), self._name)
             cursor.connection.commit()
 
     def fence(self) -> Progress:
@@ -187,7 +171,7 @@ class MySqlSink:
         # All on one connection: who lost it does not know that the table is gone where the next one leads.
         with self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
             self._statements.wait_for_lost(cursor)
-            mark(cursor, self._settings.name, beside=len(self._statements.sessions))
+            mark(cursor, self._name, beside=len(self._statements.sessions))
             with self._driver.writing(cursor):
                 pass  # a target that lost what says that the table is to be emptied keeps it
             with waiting_shortly(cursor):
@@ -195,8 +179,8 @@ class MySqlSink:
                     kind = "VIEW" if "VIEW" in target.kind else "TABLE"
                     cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
             with self._driver.writing(cursor):
-                store(cursor, self._settings.name, self._epoch, change)
-            unmark(cursor, self._settings.name)
+                store(cursor, self._name, self._epoch, change)
+            unmark(cursor, self._name)
         return change
 
     @contextmanager
@@ -210,7 +194,7 @@ class MySqlSink:
 
     def lease_generation(self) -> str:
         def look(cursor: pymysql.cursors.Cursor) -> str:
-            cursor.execute(GENERATION.format("%s"), (self._settings.name,))
+            cursor.execute(GENERATION.format("%s"), (self._name,))
             return str(cursor.fetchone()[0])
 
         return self._driver.read(look)
@@ -281,14 +265,24 @@ class MySqlSink:
             self._waiting.close()
         self._waiting = None
 
+    def _look(self, at: Callable[[ServerTables], _Found]) -> _Found:
+        return self._driver.read(lambda cursor: at(ServerTables(cursor)))
+
+    def _change(self, by: Callable[[ServerTables], _Found]) -> _Found:
+        def save() -> _Found:
+            with self._driver.transaction() as cursor:
+                return by(ServerTables(cursor))
+
+        return self._driver.retried(save)
+
     def _begin(self, upstream: str, held: Sequence[int] = ()) -> None:
         with self._driver.cursor() as cursor:
-            register(ServerTables(cursor), self._settings.name, upstream, self._settings.time_zone)
-            epoch = raise_epoch(cursor, self._settings.name, held)
+            register(ServerTables(cursor), self._name, upstream, self._settings.time_zone)
+            epoch = raise_epoch(cursor, self._name, held)
             if held:
                 self._driver.epoch.asked(epoch)
             cursor.connection.commit()
-            wait_for_listening(cursor, self._settings.name)
+            wait_for_listening(cursor, self._name)
             # Before the driver is free for statements that began earlier.
             self._epoch, self._lanes = epoch, {}
             self._driver.begins_at(epoch)
@@ -298,7 +292,7 @@ class MySqlSink:
 
     def _raise_lane(self, lane: int) -> int:
         with self._driver.transaction() as cursor:
-            return raise_lane(cursor, self._settings.name, lane)
+            return raise_lane(cursor, self._name, lane)
 
     def _store(
         self,
@@ -317,11 +311,11 @@ class MySqlSink:
             with self._driver.transaction() as cursor:
                 if begun not in (None, self._epoch):
                     raise LeaseHeld("these statements come too late: a later round has begun")
-                check_proofs(cursor, self._settings.name, proofs)
+                check_proofs(cursor, self._name, proofs)
                 for tables in moving:
                     blanks_moved(cursor, tables)
                 forget_looks(cursor, changing)
-                store(cursor, self._settings.name, self._epoch, change, touched)
+                store(cursor, self._name, self._epoch, change, touched)
 
         self._driver.retried(save)
         return change
@@ -332,7 +326,7 @@ class MySqlSink:
         if not planned:
             return {}
         assert self._lock is not None
-        records = Records(self._driver, self._settings.name, epoch, planned)
+        records = Records(self._driver, self._name, epoch, planned)
         try:
             with self._lock.guarding(epoch):
                 outcomes = execute_ddls(self._statements, planned, flavor, records)
