@@ -31,13 +31,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Setup:
-    """What holds for a whole history. `direct`, `by_itself`: see Server. `goes_back`: whether a fail-over may come."""
+    """What holds for a whole history. `direct`, `by_itself`, `by_table`: see Server. `goes_back`: fail-overs come."""
 
     style: Style
     keyless: bool = False
     own_tables: bool = False
     direct: bool = False
     by_itself: bool = False
+    by_table: bool = False
     goes_back: bool = False
     index_fails: float = 0.0
     round_bytes: int = 1 << 30
@@ -105,6 +106,11 @@ def published(found: History, consistency: str) -> History | None:
     return replace(
         found, setup=replace(setup, consistency=consistency, publish_bytes=most, direct=False, goes_back=False)
     )
+
+
+def in_a_lake(found: History) -> History:
+    """The same on a target whose commits are of one table each."""
+    return replace(found, setup=replace(found.setup, by_table=True, direct=False, by_itself=False, goes_back=False))
 
 
 _A_TRANSACTION = 4000

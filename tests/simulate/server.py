@@ -3,17 +3,18 @@ statements are refused and commit by themselves, a fail-over takes the last seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from consumer.errors import DdlRefused, LeaseHeld, ProgressMoved, TargetBusy, TargetUnavailable
-from consumer.model.actions import Action
+from consumer.errors import DdlRefused, LeaseHeld, ProgressMoved, TableMissing, TargetBusy, TargetUnavailable
+from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
 from consumer.model.progress import (
+    MOVED_BY_WRITER,
     DdlId,
     DdlRecord,
     DdlState,
@@ -22,6 +23,8 @@ from consumer.model.progress import (
     State,
 )
 from consumer.model.steps import ApplyDdl
+from consumer.model.times import MAX_TSO
+from consumer.sink.progress_sql import begins_too_early
 from consumer.target import DdlOutcome, Writer
 from tests.simulate.direct import SimulatedWriter
 from tests.simulate.machine import Failure, Machine
@@ -37,12 +40,14 @@ LABEL = "simulated"
 @dataclass
 class Server:
     """`direct`: writers write into the tables; else they stage, and the driver publishes. `by_itself`: a statement
-    commits by itself, between intent and fact. `locks` are tables and until when; `refuses` tables whose statements are
-    refused: all of them, or those that do not take rows away."""
+    commits by itself, between intent and fact. `by_table`: as in a lake a commit is of one table, then the progress
+    follows, and who takes the target makes good what it lacks. `locks` are tables and until when; `refuses` tables
+    whose statements are refused: all of them, or those that do not take rows away."""
 
     machine: Machine
     direct: bool = False
     by_itself: bool = False
+    by_table: bool = False
     goes_back: bool = False
     """Whether a fail-over may come, for which the past is kept."""
     locks: dict[TableName, float] = field(default_factory=dict)
@@ -50,6 +55,10 @@ class Server:
     down_until: float = 0.0
     holder: object = None
     renewed: float = 0.0
+    ahead: dict[TableName, int] = field(default_factory=dict)
+    """By table with no key, up to where its own commits say that it has rows, where the progress did not follow yet."""
+    ran: set[DdlId] = field(default_factory=set)
+    """The statements that tables' own commits say, of which the progress does not know yet."""
     past: list[tuple[int, MemoryStore]] = field(default_factory=list)
     """The last mark, and what there was then."""
     marks: int = 0
@@ -155,6 +164,8 @@ class ServerSink(MemorySink):
         self._known = 0
         """The mark of what this one has written last."""
         super().__init__(LABEL, "default")
+        if server.by_table:
+            self.statements = 0
 
     @property
     def _store(self) -> MemoryStore:
@@ -170,7 +181,19 @@ class ServerSink(MemorySink):
             raise LeaseHeld("another consumer is running on this target")
         self._store.held = False
         server.holder = self
-        return super().acquire(upstream)
+        super().acquire(upstream)
+        return self._repaired()
+
+    def _repaired(self) -> Progress:
+        known = self.progress()
+        ahead = {name: end for name, end in self._server.ahead.items() if known.table(name).applied_ts < end}
+        if ahead:
+            places = {
+                name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER) for name, end in ahead.items()
+            }
+            self._save(ProgressChange(tables=places))
+        self._server.ahead.clear()
+        return self.progress()
 
     def close(self) -> None:
         if self._server.holder is self:
@@ -195,11 +218,50 @@ class ServerSink(MemorySink):
         if self._server.direct:
             self._check_marks(proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs)
             return self._save(change)
-        return super().commit(outcomes, change)
+        if not self._server.by_table:
+            return super().commit(outcomes, change)
+        for outcome in outcomes:
+            if outcome.error is None:
+                self._commit_of(outcome)
+                self._moment("between a table's commit and the progress")
+        self._save(change)
+        self._server.ahead.clear()
+        return change
 
-    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
+    def _commit_of(self, outcome: LoadOutcome) -> None:
         self._check()
-        return [self._one(step, unfinished.get(step.id)) for step in steps]
+        target, window, server = outcome.task.target, outcome.task.window, self._server
+        if target.name not in self._store.tables:
+            raise TableMissing("the table is gone since the load began", table=str(outcome.table))
+        if not target.key and window.end != MAX_TSO:
+            applied = max(self.progress().table(target.table).applied_ts, server.ahead.get(target.table, 0))
+            if window.after < applied < window.end:
+                raise begins_too_early(target.table, window, applied)
+            if applied >= window.end:
+                return
+            server.ahead[target.table] = window.end
+        self._publish(self._store.tables[target.name], outcome)
+
+    def _apply(self, step: ApplyDdl) -> DdlOutcome:
+        """What changes the rows or columns of one table is a commit of that table; names are in the progress."""
+        server, tables = self._server, copied(self._store.tables)
+        if not server.by_table or step.file.type in _OF_NAMES or step.trash is not None:
+            return super()._apply(step)
+        note = ""
+        if step.id not in server.ran:
+            try:
+                note = execute(tables, step)
+            except DdlRefused as error:
+                return DdlOutcome(step, error)
+            self._store.tables = tables
+            server.ran.add(step.id)
+            self._moment("between a statement and its record")
+        recorded = self._save(step.before.merged(step.done(note)))
+        return DdlOutcome(step, note=note, recorded=recorded)
+
+    def _moment(self, what: str) -> None:
+        self._server.machine.moment(what)
+        self._server.check_up()
 
     def _one(self, step: ApplyDdl, known: DdlRecord | None) -> DdlOutcome:
         server = self._server
@@ -263,7 +325,7 @@ class ServerSink(MemorySink):
         if self._epoch is None or self._store.epoch > self._epoch or self._server.holder not in (None, self):
             raise LeaseHeld("this consumer is not the writer of the target")
         self._raise_epoch()
-        return super().progress()
+        return self._repaired()
 
     def _raise_epoch(self) -> None:
         self._epoch = self._known = self._store.epoch = self._server.mark()
@@ -297,4 +359,5 @@ def refuse_falling(before: Progress, after: Progress) -> None:
             raise Failure(f"the watermark of {name} falls from {old.applied_ts} to {new.applied_ts}")
 
 
+_OF_NAMES = (Action.CREATE_TABLE, Action.DROP_TABLE, Action.CREATE_SCHEMA, Action.DROP_SCHEMA, *RENAME_ACTIONS)
 _NOBODY = TableName("", "\0")

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.pipeline.load_results import LoadResults
 from tests.simulate.cases import from_json, kept, to_json
-from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREAM, history, published
+from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREAM, history, in_a_lake, published
 from tests.simulate.mutants import MUTANTS
 from tests.simulate.play import play
 from tests.simulate.seeds import batches
@@ -33,6 +33,15 @@ def _play_from(first: int) -> None:
         happened += found.happened
     # Otherwise this would say less than it seems to.
     assert min(happened[kind] for kind in ("commit", "flush", "execute", "publish", "catch up")) > 0
+
+
+def test_histories_of_a_target_that_commits_table_by_table() -> None:
+    happened = Counter[str]()
+    for seed in range(CHUNK):
+        found = play(in_a_lake(history(seed)))
+        assert not found.problem, "\n".join([f"seed {seed}: {found.problem}", *found.story])
+        happened += found.happened
+    assert happened["crash"] > 0
 
 
 @pytest.mark.parametrize("level", ["table", "snapshot"])

@@ -39,7 +39,7 @@ class World:
         )
         self.changefeed = Changefeed(self.original, self.bucket, setup.style, self.read_up_to)
         self.changefeed.index_fails = setup.index_fails
-        self.server = Server(self.machine, setup.direct, setup.by_itself, setup.goes_back)
+        self.server = Server(self.machine, setup.direct, setup.by_itself, setup.by_table, setup.goes_back)
         self.loader: SimulatedLoader | None = None
         self.excuses: list[str] = []
         self.damaged: dict[str, bytes] = {}

@@ -147,7 +147,7 @@ class MemorySink:
         failed: dict[TableName, ConsumerError] = {}
         for step in steps:
             error = failed.get(step.table)
-            outcome = self._apply(step) if error is None else DdlOutcome(step, error=error)
+            outcome = self._one(step, unfinished.get(step.id)) if error is None else DdlOutcome(step, error=error)
             failed |= {} if outcome.error is None else {step.table: outcome.error}
             outcomes.append(outcome)
         return outcomes
@@ -252,6 +252,9 @@ class MemorySink:
                 merge(table, target, changes)
             elif end == MAX_TSO or self.progress().table(target.table).applied_ts < end:
                 merge_multiset(table, target, changes)
+
+    def _one(self, step: ApplyDdl, known: DdlRecord | None) -> DdlOutcome:
+        return self._apply(step)
 
     def _apply(self, step: ApplyDdl) -> DdlOutcome:
         tables = copied(self._store.tables)
