@@ -240,6 +240,7 @@ class LakeSink(stored.ProgressPorts):
             shutil.rmtree(self._copies(), ignore_errors=True)
         self._lock.release()
         self._epoch = None
+        self._progress.forget()
         self._source.close()
 
     def _rows(self) -> FileTables:
