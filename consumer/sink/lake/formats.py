@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from consumer.errors import ProgressMoved
+from consumer.errors import ProgressMoved, TargetBusy
 from consumer.model.names import TableName
 from consumer.sink.lake.types import quoted
 from consumer.target import ArrowTable
@@ -158,6 +158,10 @@ def segment(name: str) -> str:
     """A name as a part of a place: letters that a path or Spark would read otherwise are written as their numbers."""
     kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name)
     return kept or "%"
+
+
+def busy(place: str) -> TargetBusy:
+    return TargetBusy(f"another program is writing to {place}", hint="it is tried again")
 
 
 def moved(place: str) -> ProgressMoved:

@@ -8,17 +8,18 @@ catalog, which fails where the table is not as it was, then moves the branch `ma
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, ConsumerError
 from consumer.model.names import TableName
-from consumer.sink.lake.formats import Alteration, Change, Commit, moved, segment
+from consumer.sink.lake.formats import Alteration, Change, Commit, busy, moved, segment
 from consumer.sink.lake.settings import LakeSettings
-from consumer.sink.lake.types import quoted
+from consumer.sink.lake.types import literal, quoted
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import ArrowTable, SparkSource
 
@@ -29,16 +30,20 @@ _SAID = "storage-consumer"
 """Of a snapshot's summary."""
 _TAG, _MAIN = "storage_consumer", "main"
 _STAGE, _SUMMARY = "spark.wap.id", f"spark.sql.iceberg.snapshot-property.{_SAID}"
+_OURS = "storage_consumer.table"
 _TABLE = {
+    _OURS: "true",  # a table that nobody knows goes away only if it has this
     "format-version": "2",
     "write.wap.enabled": "true",
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.metadata.delete-after-commit.enabled": "true",
 }
-_SCRATCH = {"format-version": "2", "gc.enabled": "false"}
+_SCRATCH = {_OURS: "true", "format-version": "2", "gc.enabled": "false"}
 _CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 """What is raised where another commit came first."""
+_YOUNG = 24 * 3600
+"""Seconds. Files that no snapshot has can be those of a commit that is going on until then."""
 _KEPT = 100
 """So many snapshots the progress has before the old ones go: each commit writes down all that there are."""
 
@@ -102,7 +107,7 @@ class Iceberg:
     def add(self, place: str, rows: ArrowTable, generation: int) -> None:
         """By Iceberg's library without Spark: no job runs for them."""
         ice = self._java().org.apache.iceberg
-        with _told(place):
+        with self._told(place, generation):
             if not self.exists(place):
                 self._create(place, self.schema(", ".join(_columns(rows))), _TABLE)
             table = self._load(place)
@@ -113,9 +118,9 @@ class Iceberg:
             file = file.withFileSizeInBytes(len(content)).withRecordCount(rows.num_rows).build()
             transaction = table.newTransaction()
             writing.transacted(transaction, transaction.newFastAppend().appendFile(file))
-            if writing.base.snapshots().size() > _KEPT:
-                table.refresh()
-                table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
+        if writing.base.snapshots().size() > _KEPT:
+            table.refresh()
+            table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
 
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         return spark.table(self.sql(place))
@@ -129,12 +134,52 @@ class Iceberg:
 
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
-        with _told(place):
+        with self._told(place, commit.generation):
             ice = self._java().org.apache.iceberg
             yield _Change(self, spark, _Writing(ice, place, self._load(place), commit))
 
     def remove(self, place: str) -> None:
         self._catalog().dropTable(self._identifier(place), True)
+
+    def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
+        """Rows that are deleted go, too."""
+        options = "map('min-input-files', '2', 'delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
+        with self._told(place):
+            done = self._call(spark, "rewrite_data_files", place, f"options => {options}")
+        return int(done["rewritten_data_files_count"]), int(done["added_data_files_count"])
+
+    def expire(self, spark: SparkSession, place: str, hours: int) -> None:
+        before = time.time() - hours * 3600
+        with self._told(place):
+            self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
+        young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))})"
+        self._call(spark, "remove_orphan_files", place, young)
+
+    def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
+        catalog, found = self._catalog(), []
+        for namespace in catalog.listNamespaces():
+            for place in map(str, catalog.listTables(namespace)):
+                if place not in known:
+                    now = self._load(place).operations().current()
+                    if now.properties().containsKey(_OURS) and now.lastUpdatedMillis() < before.timestamp() * 1000:
+                        found.append(place)
+        return found
+
+    def _call(self, spark: SparkSession, procedure: str, place: str, given: str) -> Any:
+        """The row that a procedure of Iceberg's gives back, None where it gives none."""
+        table = f"table => {literal(self.sql(place))}"
+        found = spark.sql(f"CALL {quoted(self._name)}.system.{procedure}({table}, {given})").collect()
+        return found[0] if found else None
+
+    @contextmanager
+    def _told(self, place: str, generation: int = 0) -> Iterator[None]:
+        """Around a commit, or one of ours with that number."""
+        try:
+            yield
+        except Exception as error:
+            if not any(name in str(error) for name in _CONFLICTS):
+                raise
+            raise _outrun(place, self.latest(place), generation) from error
 
     def schema(self, columns: str) -> Any:
         """Iceberg's, of columns as in a CREATE TABLE."""
@@ -221,7 +266,7 @@ class _Writing:
         numbers = range(snapshots.size() - 1, -1, -1)
         found = next(one for one in map(snapshots.get, numbers) if one.summary().get("wap.id") == stage)
         if found.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
-            raise moved(self.place)
+            raise _outrun(self.place, _newest(now), self.commit.generation)
         number = found.snapshotId()
         self._publish(now, self.ice.TableMetadata.buildFrom(now).setBranchSnapshot(number, _MAIN), number)
 
@@ -289,6 +334,12 @@ def _newest(metadata: Any) -> Commit | None:
     return Commit.of(metadata.snapshot(tag.snapshotId()).summary().get(_SAID)) if tag is not None else None
 
 
+def _outrun(place: str, newest: Commit | None, generation: int) -> ConsumerError:
+    """What is raised where another commit came before ours of that number: one of ours too, or that of somebody who
+    keeps the table small."""
+    return moved(place) if generation and newest is not None and newest.generation >= generation else busy(place)
+
+
 def _snapshot_id(metadata: Any) -> int | None:
     """Of the rows that readers see."""
     snapshot = metadata.currentSnapshot()
@@ -317,13 +368,3 @@ def _parquet(rows: ArrowTable) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(rows.cast(pa.schema(fields)), sink)
     return bytes(sink.getvalue().to_pybytes())
-
-
-@contextmanager
-def _told(place: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if any(name in str(error) for name in _CONFLICTS):
-            raise moved(place) from error
-        raise
