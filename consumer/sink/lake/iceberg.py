@@ -15,8 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld
 from consumer.model.names import TableName
+from consumer.sink.columnar.lock import FileLock
 from consumer.sink.lake.formats import Alteration, Change, Commit, busy, moved, segment
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import literal, quoted
@@ -53,6 +54,7 @@ class Iceberg:
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._name, self._properties, self._files = settings.catalog_name, settings.catalog, files
+        self._staging = settings.staging
         self._opened: tuple[Any, Any] | None = None
 
     def prepare(self, spark: SparkSession) -> None:
@@ -144,16 +146,16 @@ class Iceberg:
     def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
         """Rows that are deleted go, too."""
         options = "map('min-input-files', '2', 'delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
-        with self._told(place):
+        with self._alone(place), self._told(place):
             done = self._call(spark, "rewrite_data_files", place, f"options => {options}")
         return int(done["rewritten_data_files_count"]), int(done["added_data_files_count"])
 
     def expire(self, spark: SparkSession, place: str, hours: int) -> None:
         before = time.time() - hours * 3600
-        with self._told(place):
-            self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
         young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))})"
-        self._call(spark, "remove_orphan_files", place, young)
+        with self._alone(place), self._told(place):
+            self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
+            self._call(spark, "remove_orphan_files", place, young)
 
     def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
         catalog, found = self._catalog(), []
@@ -170,6 +172,21 @@ class Iceberg:
         table = f"table => {literal(self.sql(place))}"
         found = spark.sql(f"CALL {quoted(self._name)}.system.{procedure}({table}, {given})").collect()
         return found[0] if found else None
+
+    @contextmanager
+    def _alone(self, place: str) -> Iterator[None]:
+        """A catalog that is a folder keeps writers apart only within one process. Raises TargetBusy where a consumer
+        has such a lake."""
+        lock = FileLock(self._staging, "lake")
+        try:
+            if self._properties["type"] == "hadoop":
+                lock.take()
+        except LeaseHeld as held:
+            raise busy(place) from held
+        try:
+            yield
+        finally:
+            lock.release()
 
     @contextmanager
     def _told(self, place: str, generation: int = 0) -> Iterator[None]:
