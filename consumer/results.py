@@ -584,6 +584,33 @@ class ForgetResult(Result):
     """What was removed."""
 
 
+class MaintainedTable(Model):
+    """What `maintain` did to one table."""
+
+    table: str = Field(exclude=True)
+    files_before: Count = 0
+    """Small files that were put together."""
+    files_after: Count = 0
+    """Files that have their rows now."""
+    removed: bool = False
+    """It had no name any more: a process had died while it made or dropped it. It is named by its folder."""
+    left: OrNull = ""
+    """Why nothing was done."""
+
+
+def _by_name(rows: Sequence[MaintainedTable]) -> dict[str, MaintainedTable]:
+    return {row.table: row for row in rows}
+
+
+class MaintainResult(Result):
+    """maintain"""
+
+    tables: Annotated[
+        tuple[MaintainedTable, ...], PlainSerializer(_by_name, return_type=dict[str, MaintainedTable])
+    ] = ()
+    seconds: Seconds
+
+
 class SeveralResult(Result):
     """once, backfill, run and status for several upstreams or targets: name and upstream are null"""
 
@@ -604,6 +631,7 @@ RESULTS = (
     CheckResult,
     SkipDdlResult,
     ForgetResult,
+    MaintainResult,
     SeveralResult,
 )
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from datetime import timedelta
+from typing import Any, Protocol, runtime_checkable
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
@@ -362,6 +363,27 @@ class ComparePort(Protocol):
 
     def script(self, target: LoadTarget) -> Script:
         """For a table that `prepare` has answered for."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeptTable:
+    """What `Upkept.maintain` did to a table: `before` small files are `after` now. `left`: why it did nothing.
+    `removed`: it had no name any more, and is `called` by its place."""
+
+    called: str
+    before: int = 0
+    after: int = 0
+    left: str = ""
+    removed: bool = False
+
+
+@runtime_checkable
+class Upkept(Protocol):
+    """What a target has, beside the ports of `Sink`, whose tables do not keep themselves small."""
+
+    def maintain(self, keep: timedelta) -> Iterator[UpkeptTable]:
+        """Put small files together, and remove what no version of a table in the last `keep` needs. Needs no `acquire`:
+        the one writer may work meanwhile. Raises as `progress`."""
 
 
 class Sink(ProgressPort, RowPort, StatementPort, TablePort, ComparePort, Protocol):

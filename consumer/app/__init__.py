@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.app.check import check
-from consumer.app.commands import backfill, forget, once, plan, resync, run, skip_ddl
+from consumer.app.commands import backfill, forget, maintain, once, plan, resync, run, skip_ddl
 from consumer.app.inspect import inspect
 from consumer.app.load_export import load_export
 from consumer.app.parts import loader_of
@@ -21,6 +21,7 @@ __all__ = [
     "inspect",
     "load_export",
     "loader_of",
+    "maintain",
     "once",
     "plan",
     "replay",

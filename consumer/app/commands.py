@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 from consumer.app.parts import (
     READS_CHECKPOINT,
@@ -14,6 +15,7 @@ from consumer.app.parts import (
     left_behind,
     listed,
     listing_of,
+    loader_for,
     manager_of,
     one_round,
     open_ports,
@@ -43,8 +45,8 @@ from consumer.pipeline.waiting import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
-from consumer.results import ForgetResult, PlanResult, RunResult, SkipDdlResult
-from consumer.target import Sink
+from consumer.results import ForgetResult, MaintainedTable, MaintainResult, PlanResult, RunResult, SkipDdlResult
+from consumer.target import Sink, Upkept
 
 LIVE_BYTES = SINGLE_TASK_BYTES
 """The most bytes that `run` reads of a table at a time: some seconds, for which the other tables may have to wait."""
@@ -277,3 +279,26 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
             )
         sink.forget()
         return ForgetResult(forgotten=f"{what}, is removed; the tables stay as they are")
+
+
+def maintain(settings: Settings, observer: Observer, keep: timedelta, loader: Loader | None = None) -> MaintainResult:
+    """Keep the target's tables small, also while a consumer works. Raises BadConfig for a target that keeps itself."""
+    started = now()
+    with loader_for(settings, loader) as spark, closing(sink_of(settings, spark)) as sink:
+        if not isinstance(sink, Upkept):
+            raise BadConfig(
+                "there is nothing to maintain on this target: it keeps its tables small by itself",
+                hint="maintain is for lakes",
+            )
+        observer.tell(NowDoing("maintains the tables"))
+        rows = [
+            MaintainedTable(
+                table=done.called,
+                files_before=done.before,
+                files_after=done.after,
+                removed=done.removed,
+                left=done.left,
+            )
+            for done in sink.maintain(keep)
+        ]
+        return MaintainResult(tables=tuple(rows), seconds=now() - started)

@@ -1,7 +1,8 @@
-"""What a person does by hand: `retry`, `skip-ddl`, `forget`."""
+"""What a person does by hand: `retry`, `skip-ddl`, `forget`, `maintain`."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from consumer.cli.text import out
 from consumer.config.settings import TargetSettings
 from consumer.errors import BadConfig, TableError
 from consumer.model.texts import count_text
-from consumer.results import RetryResult
+from consumer.results import MaintainResult, RetryResult
 
 Tables = Annotated[str, typer.Option("--table", metavar="RULE", help="Which tables: DB.T, or a rule as shop.*")]
 Owner = Annotated[
@@ -22,6 +23,9 @@ Version = Annotated[
     str, typer.Option("--version", metavar="V", help="The statement's table version, as it is reported.")
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; recorded with the progress.")]
+Keep = Annotated[
+    int, typer.Option("--keep", metavar="DAYS", min=1, help="For how long old versions of tables can still be read.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Remove it. Without this flag, only print what would be removed.")]
 
 
@@ -82,3 +86,32 @@ def forget(call: Invocation, yes: Yes = False) -> int:
         raise BadConfig("forget needs --name", hint="give the name to be forgotten with --name")
     result = app.forget(call.settings, call.observer, yes)
     return call.show(result, lambda: out(result.forgotten))
+
+
+@command(
+    "storage-consumer maintain --downstream-uri delta:///data/lake --keep 7",
+    ("target", "process", "spark"),
+    settings=TargetSettings,
+)
+def maintain(call: Invocation, keep: Keep = 7) -> int:
+    """Put the small files of a lake's tables together, and remove what nobody reads any more. Can run beside `run`.
+    Needs no storage."""
+    from consumer import app
+
+    result = app.maintain(call.settings, call.observer, timedelta(days=keep), call.loader)
+    return call.show(result, lambda: _print_maintained(result))
+
+
+def _print_maintained(result: MaintainResult) -> None:
+    if not result.tables:
+        out("there are no tables")
+    for row in result.tables:
+        if row.removed:
+            out(f"{row.table}: removed, as no table has it")
+        elif row.left:
+            out(f"{row.table}: left as it is: {row.left}")
+        elif row.files_before:
+            files = count_text(row.files_after, "file")
+            out(f"{row.table}: {count_text(row.files_before, 'file')} are {files} now")
+        else:
+            out(f"{row.table}: nothing to put together")

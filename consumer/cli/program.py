@@ -9,7 +9,7 @@ import typer
 
 from consumer import __version__
 from consumer.cli.apply import backfill, load_export, once, replay, resync, run
-from consumer.cli.by_hand import forget, retry, skip_ddl
+from consumer.cli.by_hand import forget, maintain, retry, skip_ddl
 from consumer.cli.changes import changes
 from consumer.cli.check import check
 from consumer.cli.command import Command
@@ -26,7 +26,7 @@ from consumer.results import Failure
 
 COMMANDS: tuple[Command, ...] = (
     run, once, backfill, load_export, replay, plan, status, verify, inspect, check, changes, undo, retry, resync,
-    skip_ddl, forget,
+    skip_ddl, forget, maintain,
 )  # fmt: skip
 
 _EPILOG = (

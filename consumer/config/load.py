@@ -25,6 +25,8 @@ from consumer.model.events import Note, NoteKind
 
 CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
 _PREFIX = "STORAGE_CONSUMER_"
+_NO_SETTINGS = (CONFIG_ENV, f"{_PREFIX}JARS")
+"""Variables that are read elsewhere: the jars' folder in `sink/lake/jars.py`."""
 _OF_A_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_|$)")
 """Kubernetes puts these into every container once a Service is called storage-consumer."""
 _LEFT_OPEN = tuple(key for protocol in PROTOCOLS.values() for key in protocol.left_open)
@@ -146,10 +148,10 @@ def _settings(
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that hold settings, by field; empty ones count as not set."""
     fields = {env_of(field): field for field in Settings.model_fields}
-    given = {name: text for name, text in env.items() if name.startswith(_PREFIX) and text and name != CONFIG_ENV}
+    given = {name: text for name, text in env.items() if name.startswith(_PREFIX) and text and name not in _NO_SETTINGS}
     for name in given:
         if name not in fields and not _OF_A_SERVICE.search(name):
-            known = (field.removeprefix(_PREFIX) for field in (*fields, CONFIG_ENV))
+            known = (field.removeprefix(_PREFIX) for field in (*fields, *_NO_SETTINGS))
             close = nearest(name.removeprefix(_PREFIX), known)
             raise BadConfig(
                 f"{name} is not a setting" + (f"; did you mean {_PREFIX}{close}?" if close else ""),

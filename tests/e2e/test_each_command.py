@@ -31,6 +31,7 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("replay", 0, "", HERE),
     ("load-export", 4, "metadata", ("no-such-export",)),
     ("run", 0, "", ("--flush-interval", "100ms")),
+    ("maintain", 2, "nothing to maintain", ()),
     ("forget", 0, "", ("--name", "default", "--yes")),
 )
 """What is called, how it ends, what its error says, and its flags."""

@@ -14,11 +14,11 @@ NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class FileLock:
-    """An advisory lock that ends with its process, on the file ``lock`` in the staging folder."""
+    """An advisory lock that ends with its process, on a file in the staging folder."""
 
-    def __init__(self, folder: str, target: str) -> None:
+    def __init__(self, folder: str, target: str, file: str = "lock") -> None:
         """`target`: what the target is called in messages."""
-        self._path, self._target = Path(folder) / "lock", target
+        self._path, self._target = Path(folder) / file, target
         self._descriptor: int | None = None
 
     @property

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, LeaseHeld
 from consumer.model.names import TableName
-from consumer.sink.lake.formats import Alteration, Change, Commit, moved, segment
+from consumer.sink.columnar.lock import FileLock
+from consumer.sink.lake.formats import Alteration, Change, Commit, busy, moved, segment
 from consumer.sink.lake.settings import LakeSettings
 from consumer.target import ArrowTable, SparkSource
 
@@ -24,7 +27,9 @@ _APP = "storage-consumer"
 _ID, _NUMBER, _SAID = (
     f"spark.databricks.delta.{name}" for name in ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata")
 )
+_OURS = "storage_consumer.table"
 _TABLE = {
+    _OURS: "true",  # a folder that nobody knows goes away only if it has this
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
@@ -37,7 +42,7 @@ class Delta:
     """A `TableFormat`."""
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
-        self._root, self._files = settings.root, files
+        self._root, self._staging, self._files = settings.root, settings.staging, files
 
     def prepare(self, spark: SparkSession) -> None:
         if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
@@ -161,19 +166,61 @@ class Delta:
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
         said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: commit.text()}
-        for name, value in said.items():
-            spark.conf.set(name, value)
-        try:
-            yield _Change(self, spark, place, commit)
-        except Exception as error:
-            if _CONFLICT in (_error_class(error) or ""):
+        with self._alone(place):
+            for name, value in said.items():
+                spark.conf.set(name, value)
+            try:
+                yield _Change(self, spark, place, commit)
+            except Exception as error:
+                if _CONFLICT not in (_error_class(error) or ""):
+                    raise
+                newest = self.latest(place)
+                if newest is None or newest.generation < commit.generation:
+                    raise busy(place) from error
                 raise moved(place) from error
-            raise
+            finally:
+                for name in said:
+                    spark.conf.unset(name)
+            if self.latest(place) != commit:
+                raise moved(place)
+
+    @contextmanager
+    def _alone(self, place: str) -> Iterator[None]:
+        """On a local disk Delta keeps writers apart only within one process. Raises TargetBusy while another one has
+        the table."""
+        lock = FileLock(self._staging, "table", f"table.{sha256(place.encode()).hexdigest()[:16]}.lock")
+        try:
+            lock.take()
+        except LeaseHeld as held:
+            raise busy(place) from held
+        try:
+            yield
         finally:
-            for name in said:
-                spark.conf.unset(name)
-        if self.latest(place) != commit:
-            raise moved(place)
+            lock.release()
+
+    def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
+        with self._alone(place):
+            try:
+                done = spark.sql(f"OPTIMIZE {self.sql(place)}").collect()[0]["metrics"]
+            except Exception as error:
+                if _CONFLICT in (_error_class(error) or ""):
+                    raise busy(place) from error
+                raise
+        return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
+
+    def expire(self, spark: SparkSession, place: str, hours: int) -> None:
+        spark.sql(f"VACUUM {self.sql(place)} RETAIN {hours} HOURS").collect()
+
+    def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
+        found = []
+        for database in self._files.names(self._root):
+            for table in self._files.names(f"{self._root}/{database}"):
+                place = f"{self._root}/{database}/{table}"
+                if place not in known and self.exists(f"{place}/_delta_log"):
+                    (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+                    if _OURS in detail["properties"] and detail["lastModified"].astimezone(UTC) < before:
+                        found.append(place)
+        return found
 
     def remove(self, place: str) -> None:
         """What Delta remembers of the folder goes, too: another table may be made there."""

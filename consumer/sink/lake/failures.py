@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from consumer.errors import ConsumerError, JobBroken, RowRefused, SchemaDrift, StagedRowsGone, TargetUnavailable
+from consumer.errors import (
+    ConsumerError,
+    JobBroken,
+    RowRefused,
+    SchemaDrift,
+    StagedRowsGone,
+    TargetBusy,
+    TargetUnavailable,
+)
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import cut
@@ -21,6 +29,8 @@ def told(table: TableName, staged: str = "") -> Iterator[None]:
     """Around what is done to a table of upstream. `staged`: the folder of rows that go into it."""
     try:
         yield
+    except TargetBusy as busy:
+        raise busy.about(str(table)) from busy
     except ConsumerError:
         raise
     except Exception as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from consumer.errors import ProgressMoved, TargetBusy
@@ -140,10 +141,21 @@ class TableFormat(Protocol):
 
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> AbstractContextManager[Change]:
         """What is done within becomes `commit`. Raises ProgressMoved where the table's newest commit of ours is not the
-        one before it: then nothing was written."""
+        one before it, TargetBusy where another program was in the way: then nothing was written."""
 
     def remove(self, place: str) -> None:
         """It and its rows are gone; it may be gone already."""
+
+    def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
+        """Put the small files of a table together, in a commit that is none of ours: how many there were of these, and
+        are. Raises TargetBusy while somebody writes to it."""
+
+    def expire(self, spark: SparkSession, place: str, hours: int) -> None:
+        """Remove files that no version of the last `hours` has. Others may read and write meanwhile."""
+
+    def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> Collection[str]:
+        """The places of tables that this program has made, but for those that are `known`, which nobody has written to
+        since `before`."""
 
 
 def new_place(tables: TableFormat, name: TableName) -> str:

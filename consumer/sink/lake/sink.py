@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing
@@ -34,9 +35,20 @@ from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.statements import Effect, Executing, planned
 from consumer.sink.lake.tables import answer, named
 from consumer.sink.lake.types import quoted
+from consumer.sink.lake.upkeep import Upkeep
 from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
-from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, SparkSource, TargetOptions, Writer
+from consumer.target import (
+    Comparer,
+    DdlOutcome,
+    LoadRequest,
+    Only,
+    Script,
+    SparkSource,
+    TargetOptions,
+    UpkeptTable,
+    Writer,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -233,6 +245,11 @@ class LakeSink(stored.ProgressPorts):
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}
+
+    def maintain(self, keep: timedelta) -> Iterator[UpkeptTable]:
+        session = self._session()
+        self._rows()
+        yield from Upkeep(session, self._tables, self._progress, keep).run()
 
     def close(self) -> None:
         if self._epoch is not None:
@@ -437,9 +454,12 @@ _SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # of 10,000, VACUUM makes so many tasks
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
 }
 
 

@@ -7,6 +7,7 @@ import threading
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -81,6 +82,9 @@ class FakeApp:
 
     def forget(self, settings: Any, observer: Any, sure: bool) -> str:
         return self.answer("forget", settings, observer, sure)
+
+    def maintain(self, settings: Any, observer: Any, keep: timedelta, loader: Any) -> Any:
+        return self.answer("maintain", settings, observer, keep)
 
     def skip_ddl(self, settings: Any, observer: Any, table: TableName, version: int, reason: str) -> str:
         return self.answer("skip_ddl", settings, observer, table, version, reason)

@@ -8,6 +8,7 @@ import pytest
 
 from consumer.config.load import load
 from consumer.errors import BadConfig
+from consumer.sink.lake.jars import FOLDER
 
 UPSTREAM = "file:///data/cdc?protocol=canal-json"
 FLAGS = {"upstream_uri": UPSTREAM}
@@ -203,6 +204,10 @@ def test_an_unknown_variable_is_refused_with_the_nearest() -> None:
     assert (
         error.message == "STORAGE_CONSUMER_UPSTREAM_URL is not a setting; did you mean STORAGE_CONSUMER_UPSTREAM_URI?"
     )
+
+
+def test_the_folder_of_jars_is_no_setting_and_no_mistake() -> None:
+    assert load(FLAGS, {FOLDER: "/jars"}, None).settings == load(FLAGS, {}, None).settings
 
 
 def test_a_variable_like_none_is_not_taken_for_one() -> None:
