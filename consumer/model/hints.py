@@ -61,6 +61,15 @@ def accept_option(table: TableName) -> str:
     return f"{_ACCEPT_GAP_IN} {_quoted(table, _PLAIN_IN_A_RULE)}"
 
 
+def read_anyway_hint(hint: str) -> str:
+    """`hint` for those who only read: `once` would accept a gap in the target, and they would meet it again."""
+    return re.sub(
+        rf"storage-consumer once ({_ACCEPT_GAP_IN} {_ARGUMENT})",
+        r"give \1 to this command, too (in Spark, the option accept-gap-in)",
+        hint,
+    )
+
+
 def about_table(hint: str, table: TableName) -> str:
     """`hint` about `table`, with commands that name it."""
     return re.sub(rf"{ACCEPT_LOSS}(?= *(?:[;,.)]|$))", lambda _: accept_command(table), hint)

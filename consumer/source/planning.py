@@ -10,11 +10,11 @@ from consumer.app.parts import checkpoint_of, listed, reader_of
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
 from consumer.config.sentences import nearest
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableError, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, TableError, TableMissing
 from consumer.history.incarnations import Incarnation
 from consumer.model.check import Era
 from consumer.model.files import Bounds, Listing
-from consumer.model.hints import FROM_A_NEW_PREFIX
+from consumer.model.hints import FROM_A_NEW_PREFIX, read_anyway_hint
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import Progress, ProgressChange
@@ -88,7 +88,11 @@ def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int) -> 
     first = ProgressChange(applied_ts=asked.first, start_ts=asked.first)
     progress = Progress().after(first) if asked.first else Progress()
     found = _Tables(asked, reader, assembly_of(reader, listing, progress, options), progress, options, end)
-    return Plan(asked, end, tuple(found.plans()), reader.range_reader(), found.assembly.catalog)
+    try:
+        plans = tuple(found.plans())
+    except GapFound as gap:  # what a target has accepted, this does not know
+        raise GapFound(gap.message, hint=read_anyway_hint(gap.hint), table=gap.table, path=gap.path) from None
+    return Plan(asked, end, plans, reader.range_reader(), found.assembly.catalog)
 
 
 def _is_called(text: str, name: TableName) -> bool:

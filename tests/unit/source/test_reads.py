@@ -309,6 +309,16 @@ def test_what_stops_a_table_of_a_target_ends_the_read(
             read(uri(feed), table="d.t", mode=mode)
 
 
+def test_the_hint_of_a_gap_is_a_flag_of_what_reads(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    gap(feed)
+    feed.checkpoint(20)
+    with pytest.raises(GapFound) as found:
+        read(uri(feed), table="d.t")
+    assert "give --accept-gap-in d.t to this command" in str(found.value)
+    assert "storage-consumer once" not in str(found.value)
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
