@@ -10,7 +10,15 @@ from consumer.app.parts import checkpoint_of, listed, reader_of
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
 from consumer.config.sentences import nearest
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, TableError, TableMissing
+from consumer.errors import (
+    BadConfig,
+    CannotBeExact,
+    CheckpointBehind,
+    ConsumerError,
+    GapFound,
+    TableError,
+    TableMissing,
+)
 from consumer.history.incarnations import Incarnation
 from consumer.model.check import Era
 from consumer.model.files import Bounds, Listing
