@@ -286,8 +286,26 @@ class Assembly:
         """As it is recorded: without the index files of the unproven folders. `names` are what index files name."""
         indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
         listing = replace(self.listing, indexes=indexes)
-        written = _told(listing.packed, {folder: named.number for folder, named in names.items() if named.as_listed})
+        written = _told(
+            listing.packed, self._proven({f: named.number for f, named in names.items() if named.as_listed})
+        )
         return replace(self, listing=listing, goes_on=anew.goes_on, written=written)
+
+    def _proven(self, named: Mapping[Folder, int]) -> dict[Folder, int]:
+        """Of what index files name, what proves that files are lost. An index file can be newer than the files beside
+        it, as in a copy of a storage. So its folder has no file and never had one, or its writer is in a later one."""
+        newest: dict[tuple[str, str, str], tuple[int, str]] = {}
+        roots = {folder.root for folder in named}
+        there = {file.folder for root in roots for file in self.listing.files.get(root, ())}
+        there |= {folder for root in roots for folder in self.read.get(root, ())}
+        for folder in there:
+            last = newest.get(folder.series, (0, ""))
+            newest[folder.series] = max(last, (folder.version, folder.date))
+        return {
+            folder: number
+            for folder, number in named.items()
+            if folder not in there or newest[folder.series] > (folder.version, folder.date)
+        }
 
     def new_gaps(self, progress: Progress, accept_gap: Accepts) -> set[str]:
         """The gaps that are new, and that another, full listing may explain: a local storage can show a file before the

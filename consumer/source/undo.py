@@ -15,7 +15,7 @@ from consumer.app.parts import open_ports, other_upstream
 from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound
 from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.load import LoadTarget, Purpose
@@ -54,7 +54,7 @@ def undo(
     options = settings.round_options
     with open_ports(settings, observer) as ports, ports.sink.still() as progress:
         _check_progress(settings, ports, progress)
-        plan = planned(settings, str(table), (), where, first)
+        plan = _planned(settings, table, where, first)
         source = plan.tables[0].target
         _check_table(options, source)
         place = progress.table(source.table).applied_ts
@@ -75,6 +75,15 @@ def undo(
         file.writelines(_statements(rows, source, target, ports.sink))
         left_out = {reason: some.num_rows for some, reason in rows.left_out}
         return UndoResult(table=source.table, from_ts=first, to_ts=last, rows=rows.count, left_out=left_out)
+
+
+def _planned(settings: Settings, table: TableName, where: str, first: int) -> Plan:
+    """All changes from `first` on. Raises GapFound also where a loss is accepted: later changes can be in it."""
+    try:
+        return planned(settings.model_copy(update={"accept_gap_in": ()}), str(table), (), where, first)
+    except GapFound as gap:
+        hint = "restore the missing file: without it, nothing tells which rows were changed again after the range"
+        raise GapFound(gap.message, hint=hint, table=gap.table, path=gap.path) from None
 
 
 def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> None:

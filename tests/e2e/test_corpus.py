@@ -10,7 +10,7 @@ import pytest
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from tests.e2e.corpus import Case, read_cases
-from tests.e2e.outcome import whole
+from tests.e2e.outcome import stepwise, whole
 from tests.e2e.targets import File, Server, Target
 from tests.support.inline_loader import WithoutSpark
 
@@ -39,6 +39,11 @@ def spark() -> Iterator[SparkLoader]:
 def test_a_recorded_changefeed_ends_equal(name: str, cases: dict[str, Case], target: Target) -> None:
     """In this process, by the same functions as Spark's tasks."""
     assert list(whole(cases[name], target, WithoutSpark())) == []
+
+
+@pytest.mark.parametrize("name", ["tiflow/a_basics/cj_handlekey", "ticdc/h_dup/cj_across"])
+def test_fed_in_steps_it_is_equal_at_each(name: str, cases: dict[str, Case], tmp_path: Path) -> None:
+    assert list(stepwise(cases[name], File(tmp_path), WithoutSpark(), tmp_path)) == []
 
 
 def test_a_recorded_changefeed_ends_equal_through_spark(

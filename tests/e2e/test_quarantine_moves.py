@@ -64,7 +64,7 @@ def dying_at_each_moment(
         fuse = Fuse(deaths)
         with monkeypatch.context() as patch:
             patch.setattr(LetterFolder, "put", fuse.around(real_put))
-            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real_sink(settings), fuse))
+            patch.setattr(parts, "sink_of", lambda *given, fuse=fuse: CrashingSink(real_sink(*given), fuse))
             try:
                 return app.once(storage.settings(target), Recorder(), CrashingLoader(fuse)), deaths
             except Crash:

@@ -12,7 +12,7 @@ import pytest
 
 from consumer import app
 from consumer.config.load import load
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -329,6 +329,27 @@ def test_rows_that_the_target_has_otherwise_are_refused(says: str, tmp_path: Pat
     upstream.apply()
     with pytest.raises(CannotBeExact, match=says):
         upstream.undo(20)
+
+
+@pytest.mark.parametrize("flags", [{}, {"accept_gap_in": ("d.t",)}])
+def test_nothing_is_taken_back_where_a_file_is_missing(flags: dict[str, Any], tmp_path: Path) -> None:
+    """It had a later change."""
+    place = File(tmp_path / "replica.duckdb")
+    upstream = Upstream(tmp_path, place, **flags)
+    upstream.insert(row(1))
+    upstream.apply()
+    good = upstream.ts
+    changed = upstream.update(row(1), s="wrong")
+    last = upstream.ts
+    upstream.update(changed, s="right")
+    upstream.insert(row(2))
+    now = upstream.apply()
+    (upstream.feed.folder / "d" / "t" / "10" / "CDC00000000000000000003.json").unlink()
+    with pytest.raises(GapFound, match="number 3 is missing") as found:
+        upstream.undo(good, last)
+    assert "restore the missing file" in found.value.hint
+    assert "accept" not in found.value.hint
+    assert place.rows() == now
 
 
 def test_a_table_with_no_key_is_refused(tmp_path: Path) -> None:

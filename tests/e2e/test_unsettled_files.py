@@ -318,7 +318,7 @@ LOST = {
     "packed behind others": ([1], 1, [2], "", 2),
     "packed beside themselves": ([1, 2], 2, [1, 2], "2026-01-02", 0),
     "gone, named": ([], 3, [], "", 1),
-    "gone behind others": ([1], 3, [], "", 2),
+    "named, and not there yet, as in a copy": ([1], 3, [], "", 0),
     "gone, and the writer is in another folder": ([], 2, [], "2026-01-02", 1),
     "gone behind others, and the writer is in another folder": ([1], 3, [], "2026-01-02", 2),
     "named, and being written": ([1], 2, [], "", 0),

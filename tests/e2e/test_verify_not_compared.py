@@ -38,7 +38,7 @@ def test_a_table_whose_resync_was_ended(storage: Storage, tmp_path: Path, monkey
     while True:
         fuse = Fuse(moment)
         with monkeypatch.context() as patch:
-            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real(settings), fuse))
+            patch.setattr(parts, "sink_of", lambda *given, fuse=fuse: CrashingSink(real(*given), fuse))
             try:
                 app.resync(storage.settings(target), Recorder(), TABLE, CrashingLoader(fuse))
                 break
