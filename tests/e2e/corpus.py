@@ -105,11 +105,15 @@ class Case:
         others = {"MariaDB", "DuckDB"} - {target}
         return "stop" in self.note and not any(other in self.note for other in others)
 
+    def statements(self) -> str:
+        """Upstream's."""
+        return (self.folder / "scenario.sql").read_text(encoding="utf-8")
+
     def prepare_statements(self) -> list[str]:
         """What the target must hold before: the statements above ``-- @start``, for tables older than the feed."""
         if "@start" not in self.note:
             return []
-        head = (self.folder / "scenario.sql").read_text(encoding="utf-8").split("-- @start")[0]
+        head = self.statements().split("-- @start")[0]
         lines = [line for line in head.splitlines() if not line.startswith("--")]
         return [statement for statement in " ".join(lines).split(";") if statement.strip()]
 
