@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from consumer.errors import SchemaDrift
-from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget, TableLoad
+from consumer.model.load import TableLoad
 from consumer.model.progress import TableProgress
 from consumer.model.steps import Window
 from consumer.target import LoadRequest, Sink
@@ -22,11 +20,9 @@ from tests.contract.acts import (
     SHOP,
     UPSTREAM,
     Change,
-    apply,
     changes,
     create_item,
     create_log,
-    ddl,
     load,
     prepared,
     write,
@@ -104,25 +100,6 @@ def test_a_new_row_needs_a_value_for_every_column(target: Target, sink: Sink) ->
     assert caught.value.table == str(SHOP)
     assert target.rows(SHOP) == [("1", "b", "")]
     assert sink.progress().table(SHOP) == TableProgress(20)
-
-
-def test_a_new_row_needs_a_value_where_upstream_has_no_null(target: Target, sink: Sink) -> None:
-    must = replace(NOTE, nullable=False)
-    create_item(sink)
-    query = "ALTER TABLE `item` ADD COLUMN `note` VARCHAR(20) NOT NULL"
-    apply(sink, ddl(Action.ADD_COLUMN, SHOP, 3, query, (ID, NAME, must)))
-    load(sink, prepared(sink, columns=(ID, NAME, must)), changes((True, ("1", "a", "n1"))), window=Window(3, 10))
-    told = frozenset([frozenset(["name"])])
-    request = LoadRequest(TableLoad(SHOP, absent=("note",)), (ID, NAME, must), known_unique=told)
-    (answer,) = sink.prepare([request])
-    if isinstance(answer, SchemaDrift):  # a lake refuses such rows whether they are new or not
-        assert "note" in answer.message
-        return
-    assert isinstance(answer, LoadTarget)
-    load(sink, answer, changes((True, ("1", "b"))))
-    with pytest.raises(SchemaDrift, match="note"):
-        load(sink, answer, changes((True, ("1", "c")), (True, ("2", "d"))), window=Window(20, 30))
-    assert target.rows(SHOP) == [("1", "b", "n1")]
 
 
 def test_rows_without_a_key_cannot_keep_anything(target: Target, sink: Sink) -> None:

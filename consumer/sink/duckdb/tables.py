@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 
@@ -63,10 +63,10 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
         TableName(database, table).folded: Upstream.of(json.loads(text))
         for database, table, text in (connection.execute(told, listed).fetchall() if exists(connection) else ())
     }
-    found: dict[TableName, list[tuple[str, str, bool, bool, bool]]] = {}
+    found: dict[TableName, list[tuple[str, str, bool, bool]]] = {}
     for database, table, *column in connection.execute(
         "SELECT schema_name, table_name, column_name, data_type, is_generated, "
-        "NOT is_nullable, column_default IS NULL FROM duckdb_columns() "
+        "NOT is_nullable AND column_default IS NULL FROM duckdb_columns() "
         f"WHERE database_name = current_database() AND {is_wanted.format('schema_name')} "
         "ORDER BY schema_name, table_name, column_index",
         listed,
@@ -83,23 +83,15 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
     return {
         name: ReplicaTable(
             spelled[key],
-            {column: kind for column, kind, *_ in found[spelled[key]]},
+            {column: kind for column, kind, _, _ in found[spelled[key]]},
             remembered.get(key),
-            frozenset(column for column, _, generated, *_ in found[spelled[key]] if generated),
-            frozenset(_required(found[spelled[key]], remembered.get(key))),
+            frozenset(column for column, _, generated, _ in found[spelled[key]] if generated),
+            frozenset(column for column, _, _, required in found[spelled[key]] if required),
             collated.get(spelled[key], frozenset()),
         )
         for name, key in wanted.items()
         if key in spelled
     }
-
-
-def _required(columns: Iterable[tuple[str, str, bool, bool, bool]], upstream: Upstream | None) -> Iterator[str]:
-    """Also those that only upstream calls NOT NULL: the replica's own columns all take NULL."""
-    known = {same_name(column.name) for column in upstream.stored if not column.nullable} if upstream else set()
-    for name, _, _, not_null, without_default in columns:
-        if without_default and (not_null or same_name(name) in known):
-            yield name
 
 
 def drop_table(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
