@@ -16,12 +16,14 @@ MASK = "***"
 REFERENCES = "(?:env|file):"
 """What a secret parameter begins with that names its secret instead of holding it: that is shown."""
 
-_SECRET_NAME = r"[\w.-]*(?:key|secret|token|passw|credential|signature|sas)[\w.-]*"
+_SECRET_NAME = r"[\w.-]*(?:key|secret|token|passw|credential|signature|sas|authorization)[\w.-]*"
 # A quote at the end belongs to the shell command around the URI.
-_SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)(?!{REFERENCES})[^&#\s]*?(?=['\"]?(?:[&#\s]|$))", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(rf"([?&;]{_SECRET_NAME}=)(?!{REFERENCES})[^&#\s]*?(?=['\"]?(?:[&#\s]|$))", re.IGNORECASE)
 # Greedy up to the last "@": a password may hold any character, and too much masked is better than too little.
 # Without "scheme://" in front the text begins with the user.
 _PASSWORD = re.compile(r"((?:://|^(?![A-Za-z][A-Za-z0-9+.-]*://)/*)[^:/?#@\s]*:)\S*(@)")
+_QUOTED = re.compile(r"(?<==)[^&#\s]*%[^&#\s]*")
+"""A parameter's value that can be another URI, as that of a catalog's database."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _WORDS = frozenset({"password", "passwords", "passwd", "secret", "secrets", "credential", "credentials", "signature"})
 """Words of sentences about secrets: who has one of them for a secret is not helped by a mask there."""
@@ -39,8 +41,15 @@ class Uri(str):
 
 
 def redact(uri: str) -> str:
-    """`uri` with its password and secret parameters masked."""
-    return _SECRET_PARAMETER.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}\2", uri))
+    """`uri` with its password and secret parameters masked, and those of a URI that is a parameter's value."""
+    masked = _SECRET_PARAMETER.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}\2", uri))
+
+    def within(found: re.Match[str]) -> str:
+        plain = unquote(found[0])
+        hidden = redact(plain) if plain != found[0] else plain
+        return quote(hidden, safe=":/*@") if hidden != plain else found[0]
+
+    return _QUOTED.sub(within, masked)
 
 
 def is_masked(uri: str) -> bool:
@@ -72,21 +81,24 @@ def secret_values(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _secrets(uri: str) -> list[str]:
-    """Passwords and secret parameters of `uri`, as they are written and decoded."""
+    """Passwords and secret parameters of `uri`, as they are written and decoded, and those of a URI that is a value."""
     try:
         parts = urlsplit(uri)
     except ValueError:
         return []  # not a URI: what looks like one in it is still masked by its form
-    pairs = [pair.partition("=") for pair in parts.query.split("&")]
-    found = secret_values((name, value) for name, _, value in pairs)
+    pairs = [(name, value) for name, _, value in (pair.partition("=") for pair in re.split("[&;]", parts.query))]
+    found = secret_values(pairs)
     if parts.password:
         found.append(parts.password)
-    return found + [unquote(value) for value in found]
+    within = [unquote(value) for name, value in pairs if name == "uri"]
+    inner = [secret for value in within for secret in _secrets(value.removeprefix("jdbc:"))]
+    return found + [unquote(value) for value in found] + inner
 
 
 # Secrets that are named
 
-_NAMED = SECRETS | {"password"}
+_NAMED = re.compile(rf"{'|'.join(SECRETS)}|(?!.*file$){_SECRET_NAME}", re.IGNORECASE)
+"""A name that ends with `file` has a file for its value anyway."""
 _MOST_BYTES = 64 << 10
 _PARAMETER = re.compile(rf"(?<=[?&])([^=&#]+)=({REFERENCES}[^&#]*)")
 
@@ -95,7 +107,7 @@ def resolved(uri: str, setting: str, env: Mapping[str, str]) -> str:
     """`uri` with what its secret parameters name. Raises BadConfig, in which `setting` is the URI's name."""
 
     def value(found: re.Match[str]) -> str:
-        if found[1].lower().replace("_", "-") not in _NAMED:
+        if not _NAMED.fullmatch(found[1].replace("_", "-")):
             return found[0]
         return f"{found[1]}={quote(read_secret(unquote(found[2]), f'{found[1]} in {setting}', env), safe='')}"
 

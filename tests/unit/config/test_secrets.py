@@ -48,6 +48,12 @@ def test_scrubbed_texts_lose_written_and_decoded_secrets() -> None:
         ("azblob://c/p?account-name=n&account-key=k%3D&sas-token=s", "azblob://c/p?account-name=n&account-key=***&sas-token=***"),
         ("gcs://b/p?credentials-file=/f", "gcs://b/p?credentials-file=***"),
         ("file:///dir?protocol=canal-json", "file:///dir?protocol=canal-json"),
+        ("iceberg://c?s3.access-key-id=a&jdbc.password=b&token=c&uri=http://h", "iceberg://c?s3.access-key-id=***&jdbc.password=***&token=***&uri=http://h"),
+        ("iceberg://c?header.Authorization=Bearer%20b&type=rest", "iceberg://c?header.Authorization=***&type=rest"),
+        ("iceberg://c?uri=jdbc:postgresql://u:p@h/d&type=jdbc", "iceberg://c?uri=jdbc:postgresql://u:***@h/d&type=jdbc"),
+        ("iceberg://c?uri=jdbc%3Amysql%3A%2F%2Fu%3Ap%40h%2Fd&x=a%20b", "iceberg://c?uri=jdbc:***@h/d&x=a%20b"),
+        ("iceberg://c?uri=jdbc%3Apostgresql%3A%2F%2Fh%2Fd%3Fpassword%3Dp&type=jdbc", "iceberg://c?uri=jdbc:postgresql://h/d%3Fpassword%3D***&type=jdbc"),
+        ("jdbc:sqlserver://h;user=u;password=p", "jdbc:sqlserver://h;user=u;password=***"),
     ],
 )  # fmt: skip
 def test_redacted_uris(uri: str, shown: str) -> None:
@@ -112,6 +118,14 @@ def test_a_secret_can_stand_in_the_environment_or_in_a_file(file: Path) -> None:
     assert [value for _, value in settings.spark_conf] == ["topsecret", "env:SPARK"]
     assert settings.scrub(f"AKIAEXAMPLE abc/def+GHI= {ENV['PW']} topsecret") == "*** *** *** ***"
     assert not any(secret in repr(settings) for secret in (*ENV.values(), "abc/def", "w%C3%B6rd"))
+
+
+def test_secrets_of_a_catalog_are_masked_wherever_they_stand() -> None:
+    database = "uri=jdbc%3Apostgresql%3A%2F%2Fu%3Atopsecret%40h%2Fd%3FsslPassword%3Dothersecret"
+    uri = f"iceberg://c?type=jdbc&{database}&s3.secret-access-key=env:PW&warehouse=s3://b/p"
+    settings = load({"upstream_uri": S3, "downstream_uri": uri}, ENV).settings
+    assert settings.scrub(f"no {ENV['PW']}, topsecret, othersecret") == "no ***, ***, ***"
+    assert not any(secret in repr(settings) for secret in ("topsecret", "othersecret", "w%C3%B6rd"))
 
 
 def test_what_names_a_secret_is_shown(file: Path) -> None:
