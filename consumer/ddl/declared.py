@@ -161,8 +161,9 @@ def _bits(tokens: Tokens) -> int | None:
 
 _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?")
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
-_NUMERIC_ZERO = frozenset({Family.INTEGER, Family.BIT, Family.YEAR, Family.DECIMAL, Family.FLOAT, Family.DOUBLE})
+_NUMERIC_ZERO = frozenset({Family.INTEGER, Family.BIT, Family.YEAR, Family.FLOAT, Family.DOUBLE})
 
 
 class NotExact(Exception):
@@ -189,6 +190,8 @@ def _zero(column: Column) -> str:
         return "0"
     fraction = f".{'0' * column.scale}" if column.scale else ""
     match column.family:
+        case Family.DECIMAL:
+            return f"0{fraction}"
         case Family.TEXT | Family.SET:
             return ""
         case Family.BINARY:
@@ -221,6 +224,9 @@ def _default(column: Column, definition: Definition, text: str, version: int, zo
             return _time(column, text, version, zone)
         case _ if column.labelled and not column.elements:
             raise NotExact("a default of labels that no statement in the storage declares")
+        case Family.DECIMAL if _NUMBER.fullmatch(text) and column.scale:
+            whole, _, fraction = text.partition(".")
+            return f"{whole}.{fraction.ljust(column.scale, '0')}"
         case _:
             return text
 

@@ -37,6 +37,7 @@ from consumer.pipeline.snapshot import too_much
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.pipeline.waiting import InFlight, of_target
 from consumer.plan.late import Stretches
+from consumer.plan.options import FilesKnown
 from consumer.ports import Moved
 from consumer.target import LoadRequest, Writer
 
@@ -285,16 +286,16 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
         version.check_rules(version.source(target))
     except CannotBeExact as error:
         return error
-    column = _ambiguous_column(context, target)
+    column = ambiguous_column(context.options.files, target)
     if column is not None and context.options.files.accept_timestamp_key:
         context.accept(load.table, [Loss(_AMBIGUOUS.format(column), "", load.window.after, 0)])
         return None
-    return None if column is None else _ambiguous_key(load.table, column)
+    return None if column is None else ambiguous_key(load.table, column)
 
 
-def _ambiguous_column(context: RoundContext, target: LoadTarget) -> str | None:
+def ambiguous_column(files: FilesKnown, target: LoadTarget) -> str | None:
     """A column of the key whose values can be two moments each."""
-    if not context.options.files.dialect.clock.doubled:
+    if not files.dialect.clock.doubled:
         return None
     names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
     return next(names, None)
@@ -328,7 +329,7 @@ def _accept_old_keys(context: RoundContext, load: LoadRows) -> None:
         context.accept(load.table, [Loss(_OLD_KEYS, "", load.window.after, 0)])
 
 
-def _ambiguous_key(table: TableName, column: str) -> CannotBeExact:
+def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
     """The error of a table whose key's `column` can hold values that are two moments each."""
     return CannotBeExact(
         _AMBIGUOUS.format(column),

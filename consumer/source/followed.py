@@ -10,9 +10,13 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 
+import pyarrow as pa
+
+from consumer.codec.typed import typed_type
 from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
+from consumer.model.load import LoadTarget
 from consumer.source.options import Mode
 from consumer.verify.known import UNKNOWN, Followed, keeps
 
@@ -20,11 +24,28 @@ _AS_TEXT = frozenset({Family.INTEGER, Family.DECIMAL, Family.TIME, Family.DATE, 
 """What is written as a text of it is."""
 _WHOLE = frozenset({Family.INTEGER, Family.BIT})
 _NUMBERS = _WHOLE | {Family.DECIMAL, Family.DOUBLE}
+_WITH_DIGITS = frozenset({Family.DECIMAL, Family.DATETIME, Family.TIMESTAMP})
 
 
-def followed(mode: Mode, zone: tzinfo) -> Followed:
-    """`zone` is the changefeed's."""
-    return Followed(_holds if mode is Mode.CHANGES else _keeps, partial(_default, zone=zone))
+def followed(mode: Mode, zone: tzinfo, target: LoadTarget) -> Followed:
+    """`zone` is the changefeed's, `target` the table as it is at the end."""
+
+    def keeps(old: Column, new: Column, position: int) -> bool:
+        if mode is Mode.CHANGES:
+            return _holds(old, new)
+        return _keeps(old, new) and (_is_written_alike(old, new) or not _is_told_by_text(target, position))
+
+    return Followed(keeps, partial(_default, zone=zone))
+
+
+def _is_written_alike(old: Column, new: Column) -> bool:
+    """Whether `new` has as many digits behind the point, where its values have these."""
+    return new.family not in _WITH_DIGITS or (old.scale or 0) == (new.scale or 0)
+
+
+def _is_told_by_text(target: LoadTarget, position: int) -> bool:
+    """Whether how a value is written counts: it is given as a text, or it tells rows apart."""
+    return not target.key or position in target.key or pa.types.is_string(typed_type(target.columns[position]))
 
 
 def _holds(old: Column, new: Column) -> bool:

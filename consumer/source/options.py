@@ -24,6 +24,7 @@ _CHANGEFEED = {
     "checkpoint-ts": "checkpoint_ts",
     "accept-gap-in": "accept_gap_in",
     "accept-key-loss": "accept_key_loss",
+    "accept-timestamp-key": "accept_timestamp_key",
     "date-order": "date_order",
     "never-split": "never_split",
 }

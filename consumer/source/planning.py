@@ -27,6 +27,7 @@ from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.times import zone_of
+from consumer.pipeline.loads import ambiguous_column, ambiguous_key
 from consumer.pipeline.opening import assembly_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
@@ -166,18 +167,14 @@ class _Tables:
     def _plan(self, name: TableName, table: Incarnation) -> TablePlan:
         zone = zone_of(resolved_zone(self.asked.settings.tz))
         known = (self.assembly, self.assembly, self.progress, self.options, self.reader)
-        history = TableHistory(
-            name,
-            table,
-            self.end,
-            *known,
-            executed=self._executed,
-            followed=followed(self.asked.mode, zone),
-            applied=False,
-        )
+        history = TableHistory(name, table, self.end, *known, executed=self._executed, applied=False)
         self._check_beginning(name, history)
         target = self._target(history)
+        history = replace(history, followed=followed(self.asked.mode, zone, target))
         self._check_times(history)
+        column = ambiguous_column(self.options.files, target)
+        if column is not None and not self.options.files.accept_timestamp_key:
+            raise ambiguous_key(name, column)
         eras = history.eras(target, {})
         if self.asked.mode is Mode.STATE:
             _check_whole(history)

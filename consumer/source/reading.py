@@ -269,11 +269,13 @@ def _check_known(eras: Sequence[Era], share: Share) -> None:
     for era in eras:
         lost = [share.target.columns[at].name for at in share.columns if not era.known[at]]
         if lost:
+            end, changes = era.task.window.end, share.bounds is not None
+            ways = ["leave these columns out (option columns)"] if changes or share.target.key else []
+            ways += [f"begin with from-ts {end}"] if changes else []
             raise CannotBeExact(
-                f"a statement of version {era.task.window.end} or later changed {', '.join(lost)}, and what older rows"
-                " have there cannot be told from the files",
-                hint=f"leave these columns out (option columns), begin with from-ts {era.task.window.end}, or end with"
-                f" to-ts {era.task.window.end}",
+                f"a statement of version {end} or later changed {', '.join(lost)}, and what older rows have there"
+                " cannot be told from the files",
+                hint=" or ".join([*ways, f"end with to-ts {end}"]),
             )
 
 

@@ -63,7 +63,7 @@ class Known:
                     known[position] = False
                 continue
             names[position] = former.name
-            known[position] = known[position] and rules.keeps(former, column)
+            known[position] = known[position] and rules.keeps(former, column, position)
         return Known(tuple(names), tuple(known), added)
 
 
@@ -127,13 +127,14 @@ UNKNOWN = "\0"
 @dataclass(frozen=True, slots=True)
 class Followed:
     """What is known of values that were there when a statement ran: whether they are the same after a column has
-    become another one, and what they are in a new column, UNKNOWN where nobody can tell."""
+    become another one, which is at that position now, and what they are in a new column, UNKNOWN where nobody can
+    tell."""
 
-    keeps: Callable[[Column, Column], bool]
+    keeps: Callable[[Column, Column, int], bool]
     default: Callable[[SchemaFile, Column, Definition], str | None]
 
 
-IN_A_TARGET = Followed(keeps, _default)
+IN_A_TARGET = Followed(lambda old, new, position: keeps(old, new), _default)
 """Its server executed the statements."""
 
 

@@ -160,6 +160,15 @@ WITHOUT_DEFAULTS = {
 """A column's type, its default in the statement, and the value that upstream's older rows have."""
 
 
+@pytest.mark.parametrize(
+    ("default", "value"), [("1.5", "1.500"), ("-2", "-2.000"), ("0.125", "0.125"), (None, "0.000")]
+)
+def test_older_rows_have_all_digits_of_a_decimal(default: str | None, value: str) -> None:
+    """Where the target has a text for it, how it is written counts."""
+    column = Column("n", "DECIMAL", length=65, scale=3, default=default, nullable=default is not None)
+    assert backfill_text(column, Definition(), 2, UTC) == value
+
+
 @pytest.mark.parametrize(("type_", "written", "value"), WITHOUT_DEFAULTS.values(), ids=list(WITHOUT_DEFAULTS))
 def test_a_default_that_the_schema_file_of_an_old_release_does_not_have(
     type_: str, written: str, value: str | type[NotExact] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -108,6 +109,49 @@ def test_what_a_statement_made_of_older_values_is_not_guessed(tmp_path: Path) ->
     assert changes(feed, from_ts="20") == [("I", 21, 2, 0.1)]
     assert changes(feed, columns="id") == [("I", 11, 1), ("I", 21, 2)]
     assert state(feed, columns="id") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("value", ["DECIMAL", "INT", "DATETIME"])
+def test_digits_that_a_statement_added_are_known_of_numbers_and_not_of_texts(value: str, tmp_path: Path) -> None:
+    """Upstream's text has them, and the files of then do not: 1.10 became 1.1000."""
+    written = {"DECIMAL": "1.10", "INT": "5", "DATETIME": "2024-01-02 03:04:05"}[value]
+    now, digits = ("DATETIME(4)", {}) if value == "DATETIME" else ("DECIMAL(12,4)", {"length": 12})
+    first = Column("v", value, length=10, scale=2) if value == "DECIMAL" else Column("v", value)
+    more = Column("v", "DATETIME" if value == "DATETIME" else "DECIMAL", scale=4, **digits)
+    text, feed = Column("v", "VARCHAR", length=40), Feed(tmp_path)
+    for table, options in (("d.t", "id INT PRIMARY KEY, v {}"), ("d.u", "id INT, v {} NOT NULL, UNIQUE KEY (v)")):
+        key = ID if table == "d.t" else replace(ID, is_pk=False)
+        columns = (key, first) if table == "d.t" else (key, replace(first, nullable=False))
+        then = (key, replace(more, nullable=table == "d.t"))
+        name = table.partition(".")[2]
+        create = f"CREATE TABLE {name} ({options.format(value)})"
+        feed.statement(table, 10, Action.CREATE_TABLE, create, columns)
+        line = typed_line(columns, 11, {"id": "1", "v": written}, table=name)
+        feed.file(table, 10, line)
+        feed.statement(table, 20, Action.MODIFY_COLUMN, f"ALTER TABLE {name} MODIFY v {now}", then)
+    feed.statement("d.t", 30, Action.MODIFY_COLUMN, "ALTER TABLE t MODIFY v VARCHAR(40)", (ID, text))
+    feed.checkpoint(40)
+    expected = {"DECIMAL": Decimal("1.1"), "INT": Decimal(5), "DATETIME": datetime(2024, 1, 2, 3, 4, 5)}[value]
+    assert state(feed, to_ts="25") == [(1, expected)]
+    with pytest.raises(CannotBeExact, match="version 20 or later changed v") as found:
+        state(feed)
+    assert "from-ts" not in str(found.value)
+    with pytest.raises(CannotBeExact, match="its key was changed"):
+        state(feed, "d.u")
+
+
+@pytest.mark.parametrize("mode", ["changes", "state"])
+def test_a_key_of_times_is_refused_where_a_clock_shows_one_hour_twice(mode: str, tmp_path: Path) -> None:
+    """Two rows of upstream have one key in the files then."""
+    columns, feed = (Column("at", "TIMESTAMP", nullable=False, is_pk=True),), Feed(tmp_path)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE t (at TIMESTAMP PRIMARY KEY)", columns)
+    feed.file("d.t", 10, typed_line(columns, 11, {"at": "2024-10-27 02:30:00"}))
+    feed.checkpoint(20)
+    with pytest.raises(CannotBeExact, match="shows one hour of the year twice"):
+        read(uri(feed), table="d.t", mode=mode, tz="Europe/Berlin")
+    accepted = {"mode": mode, "tz": "Europe/Berlin", "accept_timestamp_key": "true"}
+    assert len(read(uri(feed), table="d.t", **accepted)) == 1
+    assert len(read(uri(feed), table="d.t", mode=mode, tz="UTC")) == 1
 
 
 def test_changes_before_a_truncate_stay_and_its_rows_go(tmp_path: Path) -> None:
