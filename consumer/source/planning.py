@@ -66,8 +66,9 @@ class Plan:
     fields: tuple[str, ...] = ()
 
 
-def plan(asked: Asked) -> Plan:
-    """Raises what `once` would stop the tables for, and CannotBeExact where the files do not say enough."""
+def plan(asked: Asked, gap_hint: str = "") -> Plan:
+    """Raises what `once` would stop the tables for, and CannotBeExact where the files do not say enough. `gap_hint`:
+    what to do about a missing file; "": go on without it."""
     reader = reader_of(asked.settings)
     checkpoint = checkpoint_of(asked.settings, reader)
     end = checkpoint if asked.last is None else asked.last
@@ -78,7 +79,7 @@ def plan(asked: Asked) -> Plan:
         )
     if asked.first:
         check_moment("from-ts", asked.first, end)
-    return planned(asked, reader, listed(asked.settings, reader, checkpoint), end)
+    return planned(asked, reader, listed(asked.settings, reader, checkpoint), end, gap_hint)
 
 
 def options_of(asked: Asked) -> RoundOptions:
@@ -89,7 +90,7 @@ def options_of(asked: Asked) -> RoundOptions:
     return replace(options, rules=replace(options.rules, wanted=partial(_is_called, asked.table)))
 
 
-def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int) -> Plan:
+def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int, gap_hint: str = "") -> Plan:
     """The plan of what was committed up to `end`, by a listing of that time or later."""
     options, checkpoint = options_of(asked), listing.checkpoint
     end = min(end, checkpoint)
@@ -100,7 +101,8 @@ def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int) -> 
     try:
         plans = tuple(found.plans())
     except GapFound as gap:  # what a target has accepted, this does not know
-        raise GapFound(gap.message, hint=read_anyway_hint(gap.hint), table=gap.table, path=gap.path) from None
+        hint = gap_hint or read_anyway_hint(gap.hint)
+        raise GapFound(gap.message, hint=hint, table=gap.table, path=gap.path) from None
     return Plan(asked, end, plans, reader.range_reader(), found.assembly.catalog)
 
 

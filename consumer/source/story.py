@@ -30,12 +30,18 @@ def told(
 
 
 def planned(
-    settings: Settings, table: str, key: Sequence[str], where: str, first: int, last: int | None = None
+    settings: Settings,
+    table: str,
+    key: Sequence[str],
+    where: str,
+    first: int,
+    last: int | None = None,
+    gap_hint: str = "",
 ) -> Plan:
     """The plan of the changes of a table. `key`: the values of a row's key, () for all rows. Raises BadConfig, and what
     `once` would stop the table for."""
     try:
-        found = plan(story(settings, table, first, last, where))
+        found = plan(story(settings, table, first, last, where), gap_hint)
     except TableMissing as missing:
         raise BadConfig(missing.sentence(), hint=missing.hint) from None
     (of_table,) = found.tables

@@ -15,7 +15,7 @@ from consumer.app.parts import open_ports, other_upstream
 from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
 from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.load import LoadTarget, Purpose
@@ -79,11 +79,9 @@ def undo(
 
 def _planned(settings: Settings, table: TableName, where: str, first: int) -> Plan:
     """All changes from `first` on. Raises GapFound also where a loss is accepted: later changes can be in it."""
-    try:
-        return planned(settings.model_copy(update={"accept_gap_in": ()}), str(table), (), where, first)
-    except GapFound as gap:
-        hint = "restore the missing file: without it, nothing tells which rows were changed again after the range"
-        raise GapFound(gap.message, hint=hint, table=gap.table, path=gap.path) from None
+    hint = "restore the missing file: without it, nothing tells which rows were changed again after the range"
+    whole = settings.model_copy(update={"accept_gap_in": ()})
+    return planned(whole, str(table), (), where, first, gap_hint=hint)
 
 
 def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> None:
