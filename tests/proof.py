@@ -12,7 +12,7 @@ import time
 from tests.groups import GROUPS, Group
 
 TOOLS = {
-    "lakes": ".venv/bin/python -m consumer.sink.lake.fetch org.xerial:sqlite-jdbc:3.54.1.0",
+    "lakes": ".venv/bin/python -m consumer.sink.lake.fetch s3 org.xerial:sqlite-jdbc:3.54.1.0",
     "mysql": "bash scripts/mysql.sh",
     "chromium": "command -v chromium chromium-browser google-chrome >/dev/null || { as=; [ $(id -u) = 0 ] || as=sudo;"
     " $as apt-get install -y -q chromium >/dev/null; } || true",

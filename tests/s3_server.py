@@ -17,6 +17,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import urlopen
+from uuid import uuid4
 
 from tests.servers import free_port
 
@@ -56,7 +57,7 @@ class S3Server:
         ports."""
         (self.folder / "s3.json").write_text(json.dumps(self._identities))
         for attempt in range(1, _STARTS + 1):
-            self.port, self._filer_port = free_port(), free_port(beside=_GRPC)
+            self.port, self._filer_port, self._catalog_port = free_port(), free_port(beside=_GRPC), free_port()
             self.__dict__.pop("_client", None)
             (self.folder / "data").mkdir()
             with (self.folder / "log").open("ab") as log:
@@ -84,6 +85,17 @@ class S3Server:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def catalog(self) -> str:
+        """Its own catalog of Iceberg tables, as Iceberg's REST protocol has it; a login is that of S3."""
+        return f"http://127.0.0.1:{self._catalog_port}"
+
+    def table_bucket(self) -> str:
+        """A new one: a bucket whose tables that catalog has."""
+        name = f"tables-{uuid4().hex[:8]}"
+        self._connected("s3tables").create_table_bucket(name=name)
+        return f"s3://{name}"
+
     def uri(
         self, prefix: str, *, login: tuple[str, str] = READER, bucket: str = BUCKET, endpoint: str = "", extra: str = ""
     ) -> str:
@@ -96,11 +108,14 @@ class S3Server:
 
     @cached_property
     def _client(self) -> Any:
+        return self._connected("s3")
+
+    def _connected(self, service: str) -> Any:
         from botocore.config import Config
         from botocore.session import Session
 
         return Session().create_client(
-            "s3",
+            service,
             region_name="us-east-1",
             endpoint_url=self.endpoint,
             aws_access_key_id=WRITER[0],
@@ -151,12 +166,12 @@ class S3Server:
             *grpc,
             f"-filer.port.grpc={self._filer_port + _GRPC}",
             "-master.volumeSizeLimitMB=1024",
-            "-volume.max=50",
+            "-volume.max=1000",  # each bucket has some of its own
             "-filer",
             "-s3",
             f"-s3.port={self.port}",
             "-s3.ip.bind=127.0.0.1",
-            "-s3.port.iceberg=0",
+            f"-s3.port.iceberg={self._catalog_port}",
             "-s3.port.lance=0",
             f"-s3.config={self.folder / 's3.json'}",
         ]

@@ -32,7 +32,8 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
     """The target that `uri` names, not yet reached. Raises BadConfig."""
     scheme = urlsplit(uri).scheme
     if scheme not in TARGETS:
-        raise BadConfig(f"the downstream URI's scheme {scheme!r} is none of {schemes()}")
+        hint = "a lake on S3 has Iceberg tables, whose catalog is elsewhere: docs/lakes.md" if "s3" in scheme else ""
+        raise BadConfig(f"the downstream URI's scheme {scheme!r} is none of {schemes()}", hint=hint)
     with signals_later():
         module = import_module(TARGETS[scheme])
     sink: Sink = module.open_sink(uri, options)

@@ -47,7 +47,11 @@ MOMENTS = [*((lake, "has looked") for lake in FORMATS), *((lake, "has written") 
 def test_a_late_commit_changes_nothing(
     kind: str, lake: str, moment: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink = lake_sink(lake_uri(lake, tmp_path), lake_spark)
+    a_late_commit(kind, moment, lake_uri(lake, tmp_path), lake_spark, monkeypatch)
+
+
+def a_late_commit(kind: str, moment: str, uri: str, loader: SparkLoader, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = lake_sink(uri, loader)
     tables, late, early = sink._tables, sink._new_session(), sink._new_session()
     place = tables.place(TableName("d", "t"))
     tables.create(late, place, COLUMNS)
@@ -79,10 +83,14 @@ def test_a_late_commit_changes_nothing(
 
 @pytest.mark.parametrize("lake", [*FORMATS, JDBC])
 def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
-    """A record of the progress, which no job of Spark writes."""
+    a_late_record(lake_uri(lake, tmp_path), lake_spark)
+
+
+def a_late_record(uri: str, loader: SparkLoader) -> None:
+    """Of the progress, which no job of Spark writes."""
     import pyarrow as pa
 
-    tables = lake_sink(lake_uri(lake, tmp_path), lake_spark)._tables
+    tables = lake_sink(uri, loader)._tables
     place = tables.place(TableName("storage_consumer", "progress"))
     one, other = (pa.table({"generation": [1], "record": [text]}) for text in ("one", "other"))
     tables.add(place, one, 1)

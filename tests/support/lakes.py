@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlencode
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
 from consumer.model.names import TableName
 from consumer.sink import sink_for, spark_properties
-from consumer.sink.lake.jars import jar_folder
+from consumer.sink.lake.jars import ARTIFACTS, jar_folder, jar_of
 from consumer.sink.lake.sink import LakeSink
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.spark.shared import SharedSpark
 from consumer.target import TargetOptions
+from tests.s3_server import BUCKET, WRITER, S3Server
 
 FORMATS = ("delta", "iceberg")
 
 
 JDBC = "jdbc"
 """Iceberg tables whose catalog is a database: one of SQLite, by its driver."""
+
+
+ON_S3 = "iceberg://prod?type=jdbc&uri=jdbc:sqlite:/tmp/c.db&warehouse=s3://bucket/lake&staging=/tmp"
 
 
 def lake_uri(lake: str, folder: Path, name: str = "lake") -> str:
@@ -32,13 +38,37 @@ def lake_uri(lake: str, folder: Path, name: str = "lake") -> str:
     return f"iceberg://prod?type=jdbc&uri=jdbc:sqlite:{folder}/{name}.db&warehouse={folder}/{name}"
 
 
+def s3_lake(catalog: str, server: S3Server, folder: Path, login: tuple[str, str] = WRITER) -> str:
+    """Of Iceberg tables on S3, whose `catalog` is a database of SQLite (jdbc) or the S3 server's own (rest)."""
+    given = {
+        "type": catalog,
+        "staging": str(folder),
+        "s3.endpoint": server.endpoint,
+        "s3.path-style-access": "true",
+        "s3.access-key-id": login[0],
+        "s3.secret-access-key": login[1],
+        "client.region": "us-east-1",
+    }
+    if catalog == "jdbc":
+        given |= {"uri": f"jdbc:sqlite:{folder}/c.db", "warehouse": f"s3://{BUCKET}/{uuid4()}"}
+    else:
+        given |= {"uri": server.catalog, "warehouse": server.table_bucket(), "credential": ":".join(login)}
+        given |= {"oauth2-server-uri": f"{server.catalog}/v1/oauth/tokens"}
+    return f"iceberg://prod?{urlencode(given)}"
+
+
 def lake_loader() -> SparkLoader:
-    """Spark with what lakes need, whatever their format, which several commands share."""
+    """Spark with what lakes need, whatever their format and place, which several commands share."""
     found: dict[str, str] = {}
-    for name in FORMATS:
-        more = spark_properties(f"{name}:///tmp/lake")
-        found |= {**more, "spark.jars": f"{found.get('spark.jars', '')},{more['spark.jars']}".strip(",")}
-    return SparkLoader(SparkSettings("local[2]", tuple(found.items())))
+    jars: set[str] = set()
+    for uri in [f"{name}:///tmp/lake" for name in FORMATS] + [ON_S3] * has_s3():
+        found |= spark_properties(uri)
+        jars |= set(found["spark.jars"].split(","))
+    return SparkLoader(SparkSettings("local[2]", tuple({**found, "spark.jars": ",".join(sorted(jars))}.items())))
+
+
+def has_s3() -> bool:
+    return (jar_folder() / jar_of(*ARTIFACTS["s3"])).is_file()
 
 
 def lake_sink(uri: str, loader: SparkLoader, name: str = "default", zone: str = "UTC") -> LakeSink:

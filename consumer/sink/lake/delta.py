@@ -16,7 +16,7 @@ from uuid import uuid4
 from consumer.errors import BadConfig, LeaseHeld
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.lake.formats import Alteration, Change, Commit, busy, moved, segment
+from consumer.sink.lake.formats import Alteration, Change, Commit, as_parquet, busy, moved, of_parquet, segment
 from consumer.sink.lake.settings import LakeSettings
 from consumer.target import ArrowTable, SparkSource
 
@@ -75,9 +75,6 @@ class Delta:
 
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """By Delta's library without Spark: no job runs for them."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if not self._files.exists(f"{place}/_delta_log"):
             return None, 0
         kernel, engine = self._kernel()
@@ -89,13 +86,10 @@ class Delta:
             while rows.hasNext():
                 path = kernel.internal.InternalScanFileUtils.getAddFileStatus(rows.next()).getPath()
                 found.append(self._files.read(path.removeprefix("file:")))
-        tables = [pq.read_table(pa.BufferReader(content)) for content in found]
-        return (pa.concat_tables(tables) if tables else None), int(number.get()) if number.isPresent() else 0
+        return of_parquet(found), int(number.get()) if number.isPresent() else 0
 
     def add(self, place: str, rows: ArrowTable, generation: int) -> None:
         """By Delta's library without Spark: no job runs for them."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
         from py4j.protocol import Py4JJavaError
 
         kernel, engine = self._kernel()
@@ -108,9 +102,7 @@ class Delta:
             properties = java.java.util.HashMap()
             properties.put("delta.logRetentionDuration", "interval 1 days")
             builder = builder.withTableProperties(engine, properties)
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink)
-        path, content = f"{place}/{uuid4()}.parquet", sink.getvalue().to_pybytes()
+        path, content = f"{place}/{uuid4()}.parquet", as_parquet(rows)
         try:
             transaction = builder.withTransactionId(engine, _APP, generation).build(engine)
             self._files.write(path, content)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from consumer.errors import (
+    BadConfig,
     ConsumerError,
     JobBroken,
     RowRefused,
@@ -21,12 +22,13 @@ from consumer.model.texts import cut
 
 _VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE")
 """In what is said where a value does not fit its column."""
+_CAUSE = "Caused by: "
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 
 
 @contextmanager
-def told(table: TableName, staged: str = "") -> Iterator[None]:
-    """Around what is done to a table of upstream. `staged`: the folder of rows that go into it."""
+def told(table: TableName | None = None, staged: str = "") -> Iterator[None]:
+    """Around what is done to a table of upstream, or to the progress. `staged`: the folder of rows that go into it."""
     try:
         yield
     except TargetBusy as busy:
@@ -47,20 +49,25 @@ def is_of_spark(error: Exception) -> bool:
 
 
 def text_of(error: Exception) -> str:
-    """Its first line that says something."""
-    lines = (line.strip() for line in str(error).splitlines())
-    return cut(
-        next((line for line in lines if line and not line.startswith("An error occurred")), "") or "no reason given"
-    )
+    """What caused it in the end, or its first line that says something."""
+    lines = [line.strip(" :") for line in str(error).splitlines()]
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    first = (line for line in lines if line and not line.startswith("An error occurred"))
+    return cut(causes[-1] if causes else next(first, "") or "no reason given")
 
 
-def _translated(error: Exception, table: TableName, staged: str) -> ConsumerError:
+def _translated(error: Exception, table: TableName | None, staged: str) -> ConsumerError:
     from py4j.protocol import Py4JNetworkError
     from pyspark.errors import AnalysisException
 
     text, whole = text_of(error), str(error)
     if isinstance(error, (Py4JNetworkError, ConnectionError)):
-        return JobBroken(f"Spark has ended: {text}", hint="run again", table=str(table))
+        return JobBroken(f"Spark has ended: {text}", hint="run again", table=str(table or ""))
+    if "No suitable driver" in whole:
+        hint = "fetch it by `python -m consumer.sink.lake.fetch GROUP:NAME:RELEASE`, as Maven names it"
+        return BadConfig("no jar has the driver of the database that is the lake's catalog", hint=hint)
+    if table is None:
+        return TargetUnavailable(f"the lake cannot be reached: {text}", hint="try again; nothing is lost")
     if staged and staged in whole and "FileNotFound" in whole:
         hint = "run again: nothing was published, and the rows are staged again"
         return StagedRowsGone(f"its staged rows are gone: {text}", hint=hint, table=str(table))

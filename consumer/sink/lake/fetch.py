@@ -1,6 +1,6 @@
-"""``python -m consumer.sink.lake.fetch [ARTIFACT ...]``: fetch the jars that lakes need, by Spark's own resolver, into
-the folder in which the program looks for them, and others that are named as Maven names them, as the driver of a
-catalog's database. Does nothing where they are there."""
+"""``python -m consumer.sink.lake.fetch [s3] [ARTIFACT ...]``: fetch the jars that lakes need, by Spark's own resolver,
+into the folder in which the program looks for them; with `s3` also those for S3. Others are named as Maven names them:
+the driver of a catalog's database is one. Does nothing where they are there."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pyspark
 
-from consumer.sink.lake.jars import every_artifact, jar_folder
+from consumer.sink.lake.jars import ARTIFACTS, FORMATS, jar_folder, jar_of
 
 
 def main() -> int:
-    wanted, folder = [*every_artifact(), *sys.argv[1:]], jar_folder()
-    names = [f"{name}-{release}.jar" for _, name, release in (artifact.split(":") for artifact in wanted)]
-    if all((folder / name).is_file() for name in names):
+    named = dict.fromkeys([*FORMATS, *sys.argv[1:]])
+    wanted, folder = [artifact for name in named for artifact in ARTIFACTS.get(name, (name,))], jar_folder()
+    if all((folder / jar_of(artifact)).is_file() for artifact in wanted):
         return 0
     with tempfile.TemporaryDirectory() as home:
         script = Path(home) / "nothing.py"
@@ -37,7 +37,8 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for group in {artifact.partition(":")[0] for artifact in wanted}:  # Spark has the rest of what they need
             for jar in Path(home, "ivy", "jars").glob(f"{group}_*.jar"):
-                shutil.copy(jar, folder / jar.name.removeprefix(f"{group}_"))
+                whole = shutil.copy(jar, folder / f"{jar.name}.part")  # a process may have the old one open
+                os.replace(whole, folder / jar.name.removeprefix(f"{group}_"))
     print(f"{len(list(folder.glob('*.jar')))} jars in {folder}")
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -170,6 +170,26 @@ def segment(name: str) -> str:
     """A name as a part of a place: letters that a path or Spark would read otherwise are written as their numbers."""
     kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name)
     return kept or "%"
+
+
+def as_parquet(rows: ArrowTable) -> bytes:
+    """A file of them. Its columns are numbered, as Iceberg numbers those of a table that is made with them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    fields = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(rows.schema, 1)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.cast(pa.schema(fields)), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def of_parquet(contents: Iterable[bytes]) -> ArrowTable | None:
+    """The rows of such files; None where there is no file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = [pq.read_table(pa.BufferReader(content)) for content in contents]
+    return pa.concat_tables(tables) if tables else None
 
 
 def busy(place: str) -> TargetBusy:

@@ -18,7 +18,7 @@ from uuid import uuid4
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.lake.formats import Alteration, Change, Commit, busy, moved, segment
+from consumer.sink.lake.formats import Alteration, Change, Commit, as_parquet, busy, moved, of_parquet, segment
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import literal, quoted
 from consumer.sink.progress_layout import SCHEMA
@@ -91,9 +91,6 @@ class Iceberg:
 
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """By Iceberg's library without Spark: no job runs for them."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if not self.exists(place):
             return None, 0
         table = self._load(place)
@@ -102,9 +99,9 @@ class Iceberg:
             paths = [str(task.file().location()) for task in _each(tasks)]
         finally:
             tasks.close()
-        found = [pq.read_table(pa.BufferReader(self._files.read(path.removeprefix("file:")))) for path in paths]
+        found = of_parquet(self._content(table.io().newInputFile(path)) for path in paths)
         newest = _newest(table.operations().current())
-        return (pa.concat_tables(found) if found else None), newest.generation if newest is not None else 0
+        return found, newest.generation if newest is not None else 0
 
     def add(self, place: str, rows: ArrowTable, generation: int) -> None:
         """By Iceberg's library without Spark: no job runs for them."""
@@ -114,8 +111,8 @@ class Iceberg:
                 self._create(place, self.schema(", ".join(_columns(rows))), _TABLE)
             table = self._load(place)
             writing = _Writing(ice, place, table, Commit(generation))
-            path, content = f"{table.location()}/data/{uuid4()}.parquet", _parquet(rows)
-            self._files.write(path, content)
+            path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(rows)
+            _write(table.io().newOutputFile(path), content)
             file = ice.DataFiles.builder(table.spec()).withPath(path).withFormat("parquet")
             file = file.withFileSizeInBytes(len(content)).withRecordCount(rows.num_rows).build()
             transaction = table.newTransaction()
@@ -123,6 +120,13 @@ class Iceberg:
         if writing.base.snapshots().size() > _KEPT:
             table.refresh()
             table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
+
+    def _content(self, file: Any) -> bytes:
+        stream = file.newStream()
+        try:
+            return bytes(self._java().org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
 
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         return spark.table(self.sql(place))
@@ -152,7 +156,7 @@ class Iceberg:
 
     def expire(self, spark: SparkSession, place: str, hours: int) -> None:
         before = time.time() - hours * 3600
-        young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))})"
+        young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))}), prefix_listing => true"
         with self._alone(place), self._told(place):
             self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
             self._call(spark, "remove_orphan_files", place, young)
@@ -208,15 +212,16 @@ class Iceberg:
     def scratch(self, data: str, metadata: Any) -> Iterator[tuple[str, Any]]:
         """A table for a while, with the columns of `metadata` under their ids: its name in a statement, and it. Its
         files are in the folder `data`, where they stay."""
-        place = f"{SCHEMA}.{uuid4()}"
+        place = f"{SCHEMA}.{uuid4().hex}"
         made = self._create(place, metadata.schema(), _SCRATCH | {"write.data.path": data})
         try:
             now = made.operations().current()
             new = self._java().org.apache.iceberg.TableMetadata.buildFrom(now)
             made.operations().commit(now, new.setCurrentSchema(metadata.schema(), metadata.lastColumnId()).build())
             yield self.sql(place), made
-        finally:
-            self.remove(place)
+        finally:  # without its data: a server would not ask whom that belongs to
+            self._catalog().dropTable(self._identifier(place), False)
+            made.io().deletePrefix(made.location())
 
     def _create(self, place: str, schema: Any, properties: Mapping[str, str]) -> Any:
         catalog, identifier = self._catalog(), self._identifier(place)
@@ -370,18 +375,15 @@ def _each(found: Any) -> Iterator[Any]:
         yield items.next()
 
 
+def _write(file: Any, content: bytes) -> None:
+    stream = file.create()
+    try:
+        stream.write(bytearray(content))
+    finally:
+        stream.close()
+
+
 def _columns(rows: ArrowTable) -> Iterator[str]:
     """Of whole numbers and texts, as in a CREATE TABLE."""
     known = {"int64": "BIGINT", "int32": "INT", "string": "STRING"}
     return (f"{quoted(field.name)} {known[str(field.type)]}" for field in rows.schema)
-
-
-def _parquet(rows: ArrowTable) -> bytes:
-    """With the ids that the columns have in a table of them, which is made with them."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    fields = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(rows.schema, 1)]
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows.cast(pa.schema(fields)), sink)
-    return bytes(sink.getvalue().to_pybytes())

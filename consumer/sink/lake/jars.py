@@ -13,8 +13,11 @@ from consumer.sink.lake.settings import LakeSettings
 ARTIFACTS = {
     "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0",),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    "s3": ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",),
 }
-"""By format, what Spark's releases of `pyspark` need; `fetch` brings them with what they need themselves."""
+"""By format, what Spark's releases of `pyspark` need, and what Iceberg needs for S3; `fetch` brings them with what they
+need themselves."""
+FORMATS = ("delta", "iceberg")
 FOLDER = "STORAGE_CONSUMER_JARS"
 """The variable that names a folder of jars."""
 _PROPERTIES = {
@@ -29,8 +32,14 @@ _PROPERTIES = {
 
 
 def every_artifact() -> list[str]:
-    """Of all formats, as Maven names them."""
+    """As Maven names them."""
     return [artifact for artifacts in ARTIFACTS.values() for artifact in artifacts]
+
+
+def jar_of(artifact: str) -> str:
+    """The name of its file."""
+    _, name, release = artifact.split(":")
+    return f"{name}-{release}.jar"
 
 
 def jar_folder() -> Path:
@@ -40,14 +49,14 @@ def jar_folder() -> Path:
 def properties(uri: str) -> Mapping[str, str]:
     """What Spark is started with for that lake. Raises BadConfig where the jars are not there."""
     settings = LakeSettings.from_uri(uri)
-    wanted, folder = ARTIFACTS[settings.format], jar_folder()
+    wanted, folder = [*ARTIFACTS[settings.format], *(() if settings.is_folder else ARTIFACTS["s3"])], jar_folder()
     jars = sorted(folder.glob("*.jar"))
-    _, name, release = wanted[0].split(":")
-    if folder / f"{name}-{release}.jar" not in jars:
+    if lacking := [artifact for artifact in wanted if folder / jar_of(artifact) not in jars]:
+        s3 = " s3" if set(lacking) & set(ARTIFACTS["s3"]) else ""
         raise BadConfig(
-            f"the lake needs {', '.join(wanted)}, and {folder} does not have it",
-            hint="fetch it by `python -m consumer.sink.lake.fetch`; or put it, with what it needs, into a folder, and"
-            f" name that in {FOLDER}",
+            f"the lake needs {', '.join(lacking)}, and {folder} does not have it",
+            hint=f"fetch it by `python -m consumer.sink.lake.fetch{s3}`; or put it, with what it needs, into a folder,"
+            f" and name that in {FOLDER}",
         )
     others = tuple(artifact.split(":")[1] for artifact in every_artifact() if artifact not in wanted)
     own = [str(jar) for jar in jars if not jar.name.startswith(others)]

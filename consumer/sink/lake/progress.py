@@ -23,6 +23,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink.columnar.progress import GENERATION, TABLES, FileTables, check_epoch, ensure_schema, raise_epoch
 from consumer.sink.columnar.table import ReplicaTable, Upstream
+from consumer.sink.lake.failures import told
 from consumer.sink.lake.formats import Commit, TableFormat
 from consumer.sink.progress_layout import KEYS, SCHEMA, damaged
 from consumer.sink.progress_sql import Rows, holder_text
@@ -122,8 +123,9 @@ class LakeProgress:
 
     def refresh(self) -> None:
         """Read it again when it is asked for next, if somebody has written to it."""
-        if self._memory is not None and self._tables.version(self._place) != self._seen:
-            self.forget()
+        with told():
+            if self._memory is not None and self._tables.version(self._place) != self._seen:
+                self.forget()
 
     def generation(self) -> str:
         """Another text whenever somebody takes the lake."""
@@ -166,8 +168,9 @@ class LakeProgress:
         ensure_schema(connection)
         columns = ", ".join(f"{name} {kind}" for name, kind in _LAKE_TABLE.items())
         connection.execute(f"CREATE TABLE storage_consumer.lake_table ({columns})")
-        self._since, self._seen = 0, self._tables.version(self._place)
-        records, self._generation = self._tables.few(self._place)
+        with told():
+            self._since, self._seen = 0, self._tables.version(self._place)
+            records, self._generation = self._tables.few(self._place)
         if records is not None:
             connection.register("records", records)
             ((self._since,),) = connection.execute("SELECT count(DISTINCT generation) FROM records").fetchall()
@@ -203,12 +206,13 @@ class LakeProgress:
         arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         records = pa.table(arrays, names=["generation", "book", "sign", "record"])
         try:
-            if anew:
-                spark, commit = self._spark(), Commit(generation, epoch=epoch)
-                with self._tables.committing(spark, self._place, commit) as change:
-                    change.replace(spark.createDataFrame(records).coalesce(1))
-            else:
-                self._tables.add(self._place, records, generation)
+            with told():
+                if anew:
+                    spark, commit = self._spark(), Commit(generation, epoch=epoch)
+                    with self._tables.committing(spark, self._place, commit) as change:
+                        change.replace(spark.createDataFrame(records).coalesce(1))
+                else:
+                    self._tables.add(self._place, records, generation)
         except ProgressMoved as moved:
             self.forget()
             raise LeaseHeld(
@@ -216,7 +220,8 @@ class LakeProgress:
                 hint="end the other one, then run again: only one consumer of a lake can run",
             ) from moved
         self._generation, self._since = generation, 0 if anew else self._since + 1
-        self._seen = self._tables.version(self._place)
+        with told():
+            self._seen = self._tables.version(self._place)
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, book: str) -> bool:

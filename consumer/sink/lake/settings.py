@@ -16,9 +16,9 @@ from consumer.sink.common import check_consumer_name, zone_given
 
 @dataclass(frozen=True, slots=True)
 class LakeSettings:
-    """`root` is the folder of the lake, absolute, `name` the consumer name, under which the progress is kept.
-    `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and executors share.
-    `catalog` are the properties of Iceberg's catalog."""
+    """`root` is the folder of the lake, absolute, or its catalog's warehouse, `name` the consumer name, under which the
+    progress is kept. `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and
+    executors share. `catalog` are the properties of Iceberg's catalog, which can hold secrets."""
 
     format: str
     root: str
@@ -26,7 +26,7 @@ class LakeSettings:
     name: str
     time_zone: str = "UTC"
     catalog_name: str = ""
-    catalog: Mapping[str, str] = field(default_factory=dict)
+    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_consumer_name(self.name)
@@ -36,6 +36,11 @@ class LakeSettings:
     def zone(self) -> tzinfo:
         """The changefeed's time zone."""
         return zone_given(self.time_zone)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the tables lie in a folder of this machine; others lie on S3."""
+        return self.root.startswith("/")
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str = "default", time_zone: str = "UTC") -> LakeSettings:
@@ -50,17 +55,27 @@ class LakeSettings:
         catalog: dict[str, str] = {}
         if parts.scheme == "iceberg" and parts.netloc:
             path, catalog = _warehouse(uri, options), options
+            if path.startswith(_S3):
+                catalog = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", **options}
         elif parts.netloc or not path or parts.fragment or options:
             raise BadConfig(
                 f"{uri!r} is not of the form {parts.scheme}:///folder, with ?staging=/folder or without",
-                hint="percent-encode '#', '?' and '%' in the path, which is absolute",
+                hint="percent-encode '#', '?' and '%' in the path, which is absolute; a lake on S3 has Iceberg tables,"
+                " whose catalog is elsewhere: docs/lakes.md",
             )
-        root = os.path.abspath(path)
-        if not Path(root).parent.is_dir():
+        root = os.path.abspath(path) if path.startswith("/") else path
+        if not root.startswith("/"):
+            if not staging:
+                raise BadConfig(
+                    "rows on their way into a lake on S3 need a folder that this machine and Spark's workers share",
+                    hint="make one, and name it in the URI: &staging=/folder",
+                )
+        elif not Path(root).parent.is_dir():
             raise BadConfig(
                 f"the folder {Path(root).parent} of the lake does not exist", hint=f"make it first: mkdir -p {root}"
             )
-        own = f"{Path(root).name}.{hashlib.sha256(root.encode()).hexdigest()[:8]}.staging"  # others have theirs there
+        whole = f"{catalog.get('uri', '')}{root}"  # others have their rows in the same folder
+        own = f"{Path(root).name}.{hashlib.sha256(whole.encode()).hexdigest()[:8]}.staging"
         return cls(
             parts.scheme,
             root,
@@ -73,14 +88,26 @@ class LakeSettings:
 
 
 def _warehouse(uri: str, options: Mapping[str, str]) -> str:
-    """The folder of the tables of a catalog with these properties. Raises BadConfig."""
-    parts, warehouse = urlsplit(uri), options.get("warehouse", "").rstrip("/")
-    if options.get("type") not in _CATALOGS or not warehouse.startswith("/") or parts.path or parts.fragment:
+    """Where the tables of a catalog with these properties are. Raises BadConfig."""
+    parts, kind, warehouse = urlsplit(uri), options.get("type", ""), options.get("warehouse", "").rstrip("/")
+    if kind == "hadoop" and "://" in warehouse:
         raise BadConfig(
-            f"{uri!r} is not of the form iceberg://catalog?type={'|'.join(_CATALOGS)}&warehouse=/folder",
+            "a catalog of the type hadoop cannot be on an object store, which would let two writers replace one file",
+            hint="keep the catalog in a database (type=jdbc&uri=jdbc:..) or a server (type=rest&uri=http://..)",
+        )
+    fits = {
+        "hadoop": warehouse.startswith("/"),
+        "jdbc": "uri" in options and warehouse.startswith(("/", _S3)),
+        "rest": "uri" in options,
+    }
+    if not fits.get(kind) or parts.path or parts.fragment:
+        raise BadConfig(
+            f"{uri!r} is of none of the forms iceberg://catalog?type=hadoop&warehouse=/folder,"
+            " iceberg://catalog?type=jdbc&uri=jdbc:..&warehouse=/folder or s3://bucket/prefix,"
+            " iceberg://catalog?type=rest&uri=http://..",
             hint="the other parameters are those of Iceberg's catalog; percent-encode their values",
         )
-    return warehouse
+    return warehouse or options["uri"]
 
 
-_CATALOGS = ("hadoop", "jdbc")
+_S3 = "s3://"

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing
@@ -82,6 +83,7 @@ class LakeSink(stored.ProgressPorts):
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
         self._own: tuple[object, SparkSession] | None = None
+        self._spare: tuple[object, SimpleQueue[SparkSession]] = (None, SimpleQueue())
         self._settled, self._left = True, False
         """Whether the progress has all commits of tables, and whether it says so."""
 
@@ -195,7 +197,8 @@ class LakeSink(stored.ProgressPorts):
         failed: dict[TableName, ConsumerError] = {}
         for step in steps:
             error = failed.get(step.table)
-            outcome = self._applied(step) if error is None else DdlOutcome(step, error=error)
+            with told(step.table):
+                outcome = self._applied(step) if error is None else DdlOutcome(step, error=error)
             if outcome.error is not None:
                 failed[step.table] = outcome.error
             outcomes.append(outcome)
@@ -220,7 +223,8 @@ class LakeSink(stored.ProgressPorts):
         session = self._session()
         self._rows()
         yield Readiness("target", "ok", f"{self._tables.called(session)} in {self._settings.root}")
-        yield room(self._settings.root.rpartition("/")[0], size)
+        own = self._settings.root if self._settings.is_folder else self._settings.staging
+        yield room(os.path.dirname(own), size)
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         self._held()
@@ -281,6 +285,22 @@ class LakeSink(stored.ProgressPorts):
             self._own = spark, self._new_session()
         return self._own[1]
 
+    @contextmanager
+    def _spare_session(self) -> Iterator[SparkSession]:
+        """One that no other thread has meanwhile. It is kept for the next, as each opens the lake's catalog anew."""
+        spark = self._source.session()
+        if self._spare[0] is not spark:
+            self._spare = spark, SimpleQueue()
+        spare = self._spare[1]
+        try:
+            session = spare.get_nowait()
+        except Empty:
+            session = self._new_session()
+        try:
+            yield session
+        finally:
+            spare.put(session)
+
     def _new_session(self) -> SparkSession:
         session: SparkSession = self._source.session().newSession()
         self._tables.prepare(session)
@@ -293,7 +313,8 @@ class LakeSink(stored.ProgressPorts):
         its newest commit, and a statement that it has ran."""
         found = {}
         for name, table in self._lake_tables().items():
-            newest = self._tables.latest(table.place)
+            with told(name):
+                newest = self._tables.latest(table.place)
             if newest is not None and newest.generation > table.newest.generation:
                 found[name] = replace(table, newest=newest)
             elif newest is not None:
@@ -337,11 +358,11 @@ class LakeSink(stored.ProgressPorts):
         return done
 
     def _merge(self, one: _Published) -> _Published:
-        """On a thread of its own, with a session that no other one has."""
+        """On a thread of its own."""
         if one.is_there:
             return one
-        with told(one.merging.target.table, self._settings.staging):
-            merging = replace(one.merging, spark=self._new_session())
+        with told(one.merging.target.table, self._settings.staging), self._spare_session() as session:
+            merging = replace(one.merging, spark=session)
             merging.publish(one.table.newest)
         return replace(one, lost=merging.lost())
 

@@ -54,6 +54,8 @@ def test_a_catalog_has_all_parameters_but_the_staging_folder(tmp_path: Path) -> 
         "iceberg://c?type=hive&warehouse=/tmp/lake",
         "iceberg://c?warehouse=/tmp/lake",
         "iceberg://c?type=rest&warehouse=/tmp/lake",
+        "iceberg://c?type=jdbc&warehouse=/tmp/lake",
+        "iceberg://c?type=jdbc&uri=jdbc:sqlite:/tmp/c.db&warehouse=gs://bucket/lake&staging=/tmp",
         "iceberg://c/lake?type=hadoop&warehouse=/tmp/lake",
         "iceberg://c?type=hadoop&warehouse=/no/such/lake",
         "iceberg://c?type=hadoop&warehouse=hdfs://host/lake",
@@ -64,14 +66,56 @@ def test_another_form_is_refused(wrong: str) -> None:
         LakeSettings.from_uri(wrong)
 
 
-@pytest.mark.parametrize(("lake", "artifact"), [("delta", "delta-spark"), ("iceberg", "iceberg-spark-runtime")])
+@pytest.mark.parametrize(
+    ("given", "root"),
+    [
+        ("type=jdbc&uri=jdbc:sqlite:/tmp/c.db&warehouse=s3://bucket/lake/", "s3://bucket/lake"),
+        ("type=rest&uri=http://localhost:8181", "http://localhost:8181"),
+        ("type=rest&uri=http://localhost:8181&warehouse=prod", "prod"),
+    ],
+)
+def test_a_lake_on_s3_needs_a_folder_for_rows_on_their_way(given: str, root: str, tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="need a folder") as refused:
+        LakeSettings.from_uri(f"iceberg://prod?{given}")
+    assert "staging=/folder" in refused.value.hint
+    settings = LakeSettings.from_uri(f"iceberg://prod?{given}&staging={tmp_path}")
+    other = LakeSettings.from_uri(f"iceberg://prod?{given.replace('uri=', 'uri=x')}&staging={tmp_path}")
+    assert (settings.root, Path(settings.staging).parent) == (root, tmp_path)
+    assert settings.staging != other.staging
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("iceberg://prod?type=hadoop&warehouse=s3://bucket/lake&staging=/tmp", "would let two writers"),
+        ("delta://bucket/lake", "a lake on S3 has Iceberg tables"),
+        ("delta+s3://bucket/lake", "a lake on S3 has Iceberg tables"),
+    ],
+)
+def test_a_lake_on_s3_that_could_not_refuse_a_late_writer(uri: str, told: str) -> None:
+    with pytest.raises(BadConfig) as refused:
+        sink_for(uri, TargetOptions("c"))
+    assert told in f"{refused.value} {refused.value.hint}"
+
+
+ON_S3 = "iceberg://c?type=rest&uri=http://h&staging=/tmp"
+
+
+@pytest.mark.parametrize(
+    ("uri", "artifact", "fetched"),
+    [
+        ("delta:///tmp/lake", "delta-spark", "fetch`"),
+        ("iceberg:///tmp/lake", "iceberg-spark-runtime", "fetch`"),
+        (ON_S3, "iceberg-aws-bundle", "fetch s3`"),
+    ],
+)
 def test_without_its_jars_one_sentence_says_what_to_install(
-    lake: str, artifact: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    uri: str, artifact: str, fetched: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path))
     with pytest.raises(BadConfig, match=artifact) as refused:
-        spark_properties(f"{lake}:///tmp/lake")
-    assert "consumer.sink.lake.fetch" in refused.value.hint
+        spark_properties(uri)
+    assert f"consumer.sink.lake.{fetched}" in refused.value.hint
 
 
 def test_spark_gets_the_jars_of_that_format_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,11 +123,10 @@ def test_spark_gets_the_jars_of_that_format_alone(tmp_path: Path, monkeypatch: p
     for artifact in [*every_artifact(), "x:driver-of-a-catalog:1"]:
         _, name, release = artifact.split(":")
         (tmp_path / f"{name}-{release}.jar").touch()
-    found = spark_properties("iceberg:///tmp/lake")["spark.jars"].split(",")
-    assert [Path(jar).name.rpartition("-")[0] for jar in found] == [
-        "driver-of-a-catalog",
-        "iceberg-spark-runtime-4.1_2.13",
-    ]
+    own = ["driver-of-a-catalog", "iceberg-spark-runtime-4.1_2.13"]
+    for uri, names in {"iceberg:///tmp/lake": own, ON_S3: [*own, "iceberg-aws-bundle"]}.items():
+        found = spark_properties(uri)["spark.jars"].split(",")
+        assert sorted(Path(jar).name.rpartition("-")[0] for jar in found) == sorted(names)
 
 
 def test_tables_are_not_published_together() -> None:

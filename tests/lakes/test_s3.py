@@ -1,0 +1,93 @@
+"""Iceberg tables on S3, on a real server, by each kind of catalog: what holds of a folder holds there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from consumer import app
+from consumer.errors import TargetUnavailable
+from consumer.sink.lake.merge import Merging
+from consumer.spark.load import SparkLoader
+from tests.lakes.test_deaths import WANTED, behind, rows_of, settings_of, storage
+from tests.lakes.test_late_writer import KINDS, a_late_commit, a_late_record
+from tests.s3_server import WRITER, S3Server
+from tests.support.crashes import Crash, Fuse
+from tests.support.feed import Replica
+from tests.support.lakes import has_s3, lake_sink, s3_lake
+from tests.support.observers import Recorder
+
+pytestmark = pytest.mark.skipif(not has_s3(), reason="no jars for S3: python -m consumer.sink.lake.fetch s3")
+
+
+@pytest.fixture(params=["jdbc", "rest"])
+def lake(request: pytest.FixtureRequest, s3_server: S3Server, tmp_path: Path) -> str:
+    return s3_lake(request.param, s3_server, tmp_path)
+
+
+def test_rounds_that_verify_maintain_and_another_reader_agree_on(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    feed = storage(tmp_path / "storage")
+    settings = settings_of(feed, lake)
+    for checkpoint in (20, 29, 40):
+        feed.checkpoint(checkpoint)
+        assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    assert rows_of(lake, lake_spark) == by_pyiceberg(lake, lake_spark) == WANTED
+    for check in app.verify(settings, Recorder(), loader=lake_spark).tables:
+        assert (check.error, list(check.counted.shown)) == (None, [])
+    kept = {row.table: row for row in app.maintain(settings, Recorder(), timedelta(0), lake_spark).tables}
+    assert {name: row.left for name, row in kept.items()} == {"d.k": "", "d.n": ""}
+    assert kept["d.k"].files_before > kept["d.k"].files_after == 1
+    assert rows_of(lake, lake_spark) == by_pyiceberg(lake, lake_spark) == WANTED
+    again = app.once(settings, Recorder(), lake_spark)
+    assert sum(table.rows + table.ddl for table in again.tables.values()) == 0
+
+
+def by_pyiceberg(uri: str, loader: SparkLoader) -> dict[Any, list[tuple[Any, ...]]]:
+    """By the name of the table in a server's catalog, else by its newest metadata."""
+    catalogs, tables = pytest.importorskip("pyiceberg.catalog"), pytest.importorskip("pyiceberg.table")
+    known, given, found = lake_sink(uri, loader), dict(parse_qsl(urlsplit(uri).query)), {}
+    for name, there in known._progress.lake_tables.items():
+        if given["type"] == "rest":
+            table = catalogs.load_catalog("prod", **given).load_table(there.place)
+        else:
+            table = tables.StaticTable.from_metadata(known._tables.version(there.place), given)
+        found[name] = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+    return found
+
+
+def test_a_death_between_a_commit_and_the_progress(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(storage(tmp_path / "storage"), lake)
+    with monkeypatch.context() as patched:
+        patched.setattr(Merging, "publish", behind(Fuse(2), Merging.publish))
+        with pytest.raises(Crash):
+            app.once(settings, Recorder(), lake_spark)
+    assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    assert rows_of(lake, lake_spark) == WANTED
+
+
+@pytest.mark.parametrize("moment", ["has looked", "has written"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_late_commit_changes_nothing(
+    kind: str, moment: str, lake: str, lake_spark: SparkLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_late_commit(kind, moment, lake, lake_spark, monkeypatch)
+
+
+def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader) -> None:
+    a_late_record(lake, lake_spark)
+
+
+def test_a_wrong_key_is_told_and_not_shown(s3_server: S3Server, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    uri = s3_lake("jdbc", s3_server, tmp_path, login=(WRITER[0], "not/the+secret"))
+    settings = Replica(storage(tmp_path / "storage"), uri).settings(max_wait="1s")
+    with pytest.raises(TargetUnavailable, match="the lake cannot be reached") as refused:
+        app.once(settings, Recorder(), lake_spark)
+    assert "the+secret" not in f"{refused.value} {refused.value.hint}"
