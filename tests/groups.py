@@ -282,6 +282,7 @@ GROUPS = {
             ("tests.simulate", "--minutes", "5"),
             ("tests.simulate", "--minutes", "2", "--consistency", "table"),
             ("tests.simulate", "--minutes", "2", "--consistency", "snapshot"),
+            ("tests.simulate", "--minutes", "2", "--lake"),
             ("tests.simulate.mutants",),
         ),
     ),

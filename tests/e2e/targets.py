@@ -90,7 +90,6 @@ class Lake:
             problems = [f"{name}: should not exist" for name in there.keys() - wanted.keys() - left_out]
             problems += [f"{name}: is missing" for name in wanted.keys() - there.keys() - left_out]
             for name in sorted(wanted.keys() & there.keys() - left_out):
-                problems += [
-                    f"{name}: {text}" for text in compare_typed.differences(there[name], wanted[name], expected)
-                ]
+                found = compare_typed.differences(there[name], wanted[name], expected, self.name)
+                problems += [f"{name}: {text}" for text in found]
             return problems

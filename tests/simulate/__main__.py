@@ -7,11 +7,13 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
 
 from tests.simulate.cases import FOLDER, to_json
-from tests.simulate.events import History
+from tests.simulate.events import BEHIND_A_COMMIT, History
+from tests.simulate.machine import BEHIND
 from tests.simulate.play import play
-from tests.simulate.seeds import batches
+from tests.simulate.seeds import LAKE, batches
 from tests.simulate.shrink import shrunk
 
 
@@ -26,10 +28,13 @@ def main() -> int:
     flags.add_argument(
         "--consistency", default="row", choices=("row", "table", "snapshot"), help="what readers see (row)"
     )
+    flags.add_argument("--lake", action="store_true", help="on a target whose commits are of one table each")
     flags.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side (one a core)")
     given = flags.parse_args()
     began, cpu, played, failed = time.monotonic(), 0.0, 0, 0
-    for batch in batches(given.seed, given.count, 60 * given.minutes, given.consistency, given.jobs):
+    happened, level = Counter[str](), LAKE if given.lake else given.consistency
+    for batch in batches(given.seed, given.count, 60 * given.minutes, level, given.jobs):
+        happened += batch.happened
         played, cpu, failed = played + batch.played, cpu + batch.cpu, failed + len(batch.failed)
         for seed, story in batch.stories.items() if given.story else ():
             print(f"seed {seed}", *story, sep="\n")
@@ -42,6 +47,10 @@ def main() -> int:
         f"{played} histories from seed {given.seed} in {seconds:.0f} s ({1000 * cpu / max(played, 1):.0f} ms of CPU"
         f" each, {played / seconds * 60:.0f} a minute), {failed} failed"
     )
+    for moment in BEHIND if given.lake else ():
+        print(
+            ", ".join(f"{happened[f'{kind} {moment}']} times {kind}" for kind in dict.fromkeys(BEHIND_A_COMMIT)), moment
+        )
     return 1 if failed else 0
 
 

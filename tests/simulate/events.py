@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from consumer.codec.csv.options import CsvFormat
+from tests.simulate.machine import BEHIND
 from tests.simulate.style import Style
 from tests.simulate.themes import THEMES, Theme
 
@@ -19,10 +20,12 @@ DURING = (
     *TARGET, *CHANGEFEED, *CHANGEFEED, "commit",
 )  # fmt: skip
 
+BEHIND_A_COMMIT = ("crash", "crash", "crash", "take over", "cut", "outage")
+
 
 @dataclass(frozen=True)
 class Event:
-    """`during`: what happens while a run of the consumer is under way, at which of its moments."""
+    """`during`: what happens while a run of the consumer is under way, at which of its moments (see Frame)."""
 
     kind: str
     seed: int
@@ -109,8 +112,24 @@ def published(found: History, consistency: str) -> History | None:
 
 
 def in_a_lake(found: History) -> History:
-    """The same on a target whose commits are of one table each."""
-    return replace(found, setup=replace(found.setup, by_table=True, direct=False, by_itself=False, goes_back=False))
+    """The same on a target whose commits are of one table each; more happens between such a commit and the progress."""
+    setup = replace(found.setup, by_table=True, direct=False, by_itself=False, goes_back=False)
+    setup = replace(setup, statements=max(setup.statements, 0.5))
+    return replace(found, setup=setup, events=tuple(map(_in_a_lake, found.events)))
+
+
+def _in_a_lake(event: Event) -> Event:
+    random = Random(event.seed)
+    if event.kind == "commit":
+        return replace(event, kind=random.choice(("commit", "change")))
+    if event.kind not in ("once", "run"):
+        return event
+    more = [
+        (of_kind - random.choice((1, 1, 2, 3)), _event(random, random.choice(BEHIND_A_COMMIT)))
+        for of_kind in BEHIND.values()
+        if random.random() < 0.6
+    ]
+    return replace(event, during=(*more, *event.during))
 
 
 _A_TRANSACTION = 4000

@@ -17,6 +17,9 @@ MOST_MOMENTS = 20_000
 """In one run of the consumer: far more than any needs."""
 LONGEST_RUN = 100_000.0
 """Virtual seconds of one run."""
+LOADED, EXECUTED = "between a table's commit and the progress", "between a statement and its record"
+BEHIND = {LOADED: 0, EXECUTED: -1000}
+"""Moments at which a table has a commit that the progress does not know; the n-th of a kind is n below this number."""
 
 
 class Failure(Exception):
@@ -51,7 +54,11 @@ class Machine:
         frame.moments += 1
         if frame.moments > MOST_MOMENTS or self.now - frame.began > LONGEST_RUN:
             raise Failure(f"the run does not end: {frame.moments} moments, {self.now - frame.began:.0f} s, at {what}")
-        for happening in frame.happenings.pop(frame.moments, ()):
+        numbers = [frame.moments]
+        if what in BEHIND:
+            frame.behind[what] += 1
+            numbers.append(BEHIND[what] - frame.behind[what])
+        for happening in [one for number in numbers for one in frame.happenings.pop(number, ())]:
             happening(what)
 
     @contextmanager
@@ -73,8 +80,11 @@ class Machine:
 
 
 class Frame:
+    """`happenings` by the number of a moment; those of BEHIND have another number, too."""
+
     def __init__(self, happenings: dict[int, list[Happening]], began: float) -> None:
         self.happenings, self.began, self.moments = happenings, began, 0
+        self.behind = Counter[str]()
         self.beside: Beside | None = None
         """The calls that the run has begun."""
         self.idle: Callable[[], None] = lambda: None

@@ -28,18 +28,25 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from tests.simulate.events import history
+from consumer.sink.lake.formats import Commit
+from tests.simulate.events import History, history, in_a_lake
 from tests.simulate.play import play
-from tests.simulate.server import Server
+from tests.simulate.server import Server, ServerSink
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """`undone`: what the driver does no more; `patches` are (owner, name, replacement). `theme`: of the histories."""
+    """`undone`: what the driver, or a target, does no more; `patches` are (owner, name, replacement). `theme`: of the
+    histories; `lake`: on a target that commits table by table."""
 
     undone: str
     patches: tuple[tuple[Any, str, Any], ...]
     theme: str
+    lake: bool = False
+
+    def history(self, seed: int) -> History:
+        drawn = history(seed, self.theme)
+        return in_a_lake(drawn) if self.lake else drawn
 
 
 def _pending(file: Any, progress: Progress) -> bool:
@@ -69,6 +76,15 @@ def _overtaken_forgotten(runner: StatementRunner, statement: Any, outcome: Any, 
 def _known_indexes(files: Any, read: Any, listing: Any, progress: Progress) -> Any:
     found = _doubtful(files, read, listing, progress)
     return {folder: file for folder, file in found.items() if progress.folders[folder].index}
+
+
+def _as_recorded(server: Server, place: int) -> Commit:
+    """As the progress has it, which knows no more than a number."""
+    return Commit(server.recorded.get(place, 0))
+
+
+def _any(*_: Any) -> bool:
+    return True
 
 
 _pending_as_it_is = consumer.history.target_tables.is_pending
@@ -152,6 +168,24 @@ MUTANTS = {
         ((StatementRunner, "_follow", _overtaken_forgotten),),
         theme="stopped tables",
     ),
+    "lake not made good": Mutant(
+        "who takes a lake lets the progress follow the tables",
+        ((ServerSink, "_ahead", lambda _: {}),),
+        theme="anything",
+        lake=True,
+    ),
+    "lake not looked at": Mutant(
+        "who takes a lake looks at the tables' newest commits",
+        ((ServerSink, "_ahead", lambda _: {}), (Server, "newest_of", _as_recorded), (Server, "follows", _any)),
+        theme="anything",
+        lake=True,
+    ),
+    "late commit": Mutant(
+        "a table refuses the commit of a late writer",
+        ((Server, "follows", _any),),
+        theme="anything",
+        lake=True,
+    ),
 }
 
 
@@ -178,8 +212,8 @@ def seen(mutant: Mutant, seed: int) -> str:
     with ExitStack() as stack:
         for owner, name, replacement in mutant.patches:
             stack.enter_context(patch.object(owner, name, replacement))
-        problem = play(history(seed, mutant.theme)).problem
-    return "" if problem and play(history(seed, mutant.theme)).problem else problem
+        problem = play(mutant.history(seed)).problem
+    return "" if problem and play(mutant.history(seed)).problem else problem
 
 
 def _line(mutant: Mutant, first: int, seconds: float) -> str:

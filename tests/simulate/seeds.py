@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 
-from tests.simulate.events import History, history, published
+from tests.simulate.events import History, history, in_a_lake, published
 from tests.simulate.play import play
 
+LAKE = "lake"
+"""In place of a consistency level: the target's commits are of one table each."""
 _SEEDS = 10
 """Of a batch: what a process is given at once."""
 
 
 @dataclass
 class Batch:
-    """`failed`: each history with what is wrong; `stories`: all of them, by their seeds; `cpu`: seconds."""
+    """`failed`: each history with what is wrong; `stories`: all of them, by their seeds; `happened`: as of a Played;
+    `cpu`: seconds."""
 
     played: int = 0
     failed: list[tuple[History, str]] = field(default_factory=list)
     stories: dict[int, list[str]] = field(default_factory=dict)
+    happened: Counter[str] = field(default_factory=Counter)
     cpu: float = 0.0
 
 
@@ -49,11 +53,12 @@ def batches(first: int, most: int, seconds: float, level: str, jobs: int) -> Ite
 def _played(seeds: range, level: str) -> Batch:
     found, began = Batch(), time.process_time()
     for seed in seeds:
-        if (drawn := published(history(seed), level)) is None:
+        if (drawn := in_a_lake(history(seed)) if level == LAKE else published(history(seed), level)) is None:
             continue
         found.played += 1
         played = play(drawn)
         found.stories[seed] = played.story
+        found.happened += played.happened
         if played.problem:
             found.failed.append((drawn, played.problem))
     found.cpu = time.process_time() - began

@@ -15,7 +15,6 @@ from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
 from consumer.model.progress import (
     MOVED_BY_WRITER,
-    DdlId,
     DdlRecord,
     DdlState,
     Progress,
@@ -24,10 +23,12 @@ from consumer.model.progress import (
 )
 from consumer.model.steps import ApplyDdl
 from consumer.model.times import MAX_TSO
+from consumer.sink.lake.formats import Commit
+from consumer.sink.lake.statements import statement_text
 from consumer.sink.progress_sql import begins_too_early
 from consumer.target import DdlOutcome, Writer
 from tests.simulate.direct import SimulatedWriter
-from tests.simulate.machine import Failure, Machine
+from tests.simulate.machine import EXECUTED, LOADED, Failure, Machine
 from tests.support.memory import sink as memory
 from tests.support.memory.sink import MemorySink
 from tests.support.memory.statements import execute
@@ -55,10 +56,11 @@ class Server:
     down_until: float = 0.0
     holder: object = None
     renewed: float = 0.0
-    ahead: dict[TableName, int] = field(default_factory=dict)
-    """By table with no key, up to where its own commits say that it has rows, where the progress did not follow yet."""
-    ran: set[DdlId] = field(default_factory=set)
-    """The statements that tables' own commits say, of which the progress does not know yet."""
+    newest: dict[int, Commit] = field(default_factory=dict)
+    """By place, what the newest commit of a table says; `recorded`: the number of the one that the progress knows."""
+    recorded: dict[int, int] = field(default_factory=dict)
+    left: bool = False
+    """Whether the last consumer has said that the progress has all of them."""
     past: list[tuple[int, MemoryStore]] = field(default_factory=list)
     """The last mark, and what there was then."""
     marks: int = 0
@@ -100,6 +102,19 @@ class Server:
         """A number for what has just been written, which no other write ever has."""
         self.marks += 1
         return self.marks
+
+    def said(self, name: TableName) -> Commit:
+        """By the newest commit of a table."""
+        table = self.store.tables.get(name)
+        return self.newest.get(table.place, Commit()) if table is not None else Commit()
+
+    def newest_of(self, place: int) -> Commit:
+        """As who takes the lake sees it."""
+        return self.newest.get(place, Commit())
+
+    def follows(self, place: int, commit: Commit) -> bool:
+        """Whether it is behind the newest one of that place."""
+        return self.newest.get(place, Commit()).generation == commit.generation - 1
 
     def has(self, mark: int) -> bool:
         """Whether what was written with `mark` is still there."""
@@ -163,6 +178,10 @@ class ServerSink(MemorySink):
         self._server = server
         self._known = 0
         """The mark of what this one has written last."""
+        self._tables: dict[TableName, tuple[int, Commit]] = {}
+        """Of a lake, as this one has last seen them: where they are, and their newest commits."""
+        self._settled, self._left = True, False
+        """Whether the progress has all commits of tables, and says so."""
         super().__init__(LABEL, "default")
         if server.by_table:
             self.statements = 0
@@ -182,18 +201,49 @@ class ServerSink(MemorySink):
         self._store.held = False
         server.holder = self
         super().acquire(upstream)
-        return self._repaired()
+        left, server.left, self._left = server.left, False, False
+        return self._seen() if left else self._repaired()
 
     def _repaired(self) -> Progress:
-        known = self.progress()
-        ahead = {name: end for name, end in self._server.ahead.items() if known.table(name).applied_ts < end}
+        """What tables' own commits say counts, where the progress did not follow."""
+        known, ahead = self.progress(), self._ahead()
+        places = {
+            name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
+            for commit in ahead.values()
+            for name, end in commit.applied.items()
+            if commit.counted and known.table(name).applied_ts < end
+        }
         if ahead:
-            places = {
-                name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER) for name, end in ahead.items()
-            }
             self._save(ProgressChange(tables=places))
-        self._server.ahead.clear()
+            self._server.recorded |= {place: commit.generation for place, commit in ahead.items()}
+        return self._seen()
+
+    def _ahead(self) -> dict[int, Commit]:
+        """By place, the newest commits that the progress does not know."""
+        server = self._server
+        there = {table.place for table in self._store.tables.values()} & server.newest.keys()
+        found = {place: server.newest[place] for place in sorted(there)}
+        return {place: said for place, said in found.items() if said.generation > server.recorded.get(place, 0)}
+
+    def _seen(self) -> Progress:
+        """Of the tables, what the progress has of them: with what they say themselves, where it has that."""
+        server = self._server
+        self._tables = {
+            name: (table.place, server.newest_of(table.place)) for name, table in self._store.tables.items()
+        }
         return self.progress()
+
+    def rest(self) -> None:
+        if self._server.by_table and self._settled and not self._left:
+            self._check()
+            self._server.left = self._left = True
+
+    def _unsettle(self) -> None:
+        """Before a commit of a table, which the progress follows."""
+        if self._left:
+            self._check()
+            self._server.left = False
+        self._settled = self._left = False
 
     def close(self) -> None:
         if self._server.holder is self:
@@ -220,43 +270,68 @@ class ServerSink(MemorySink):
             return self._save(change)
         if not self._server.by_table:
             return super().commit(outcomes, change)
+        done = {}
         for outcome in outcomes:
             if outcome.error is None:
-                self._commit_of(outcome)
-                self._moment("between a table's commit and the progress")
+                self._unsettle()
+                done |= self._commit_of(outcome)
+                self._moment(LOADED)
         self._save(change)
-        self._server.ahead.clear()
+        self._server.recorded |= done
+        self._settled = True
         return change
 
-    def _commit_of(self, outcome: LoadOutcome) -> None:
-        self._check()
+    def _commit_of(self, outcome: LoadOutcome) -> dict[int, int]:
+        """The number of the commit, by the table's place. Nothing but that number keeps a late writer away."""
         target, window, server = outcome.task.target, outcome.task.window, self._server
-        if target.name not in self._store.tables:
+        place, known = self._tables.get(target.name, (0, Commit()))
+        table = next((table for table in self._store.tables.values() if table.place == place), None)
+        if table is None:
             raise TableMissing("the table is gone since the load began", table=str(outcome.table))
+        load = " ".join(sorted(receipt.staged for receipt in outcome.receipts if receipt.staged))
+        if not load or load == known.load:
+            return {place: known.generation}
         if not target.key and window.end != MAX_TSO:
-            applied = max(self.progress().table(target.table).applied_ts, server.ahead.get(target.table, 0))
+            applied = max(self.progress().table(target.table).applied_ts, known.applied.get(target.table, 0))
             if window.after < applied < window.end:
                 raise begins_too_early(target.table, window, applied)
             if applied >= window.end:
-                return
-            server.ahead[target.table] = window.end
-        self._publish(self._store.tables[target.name], outcome)
+                return {place: known.generation}
+        ends = {target.table: window.end} if window.end != MAX_TSO else {}
+        commit = known.following(applied={**known.applied, **ends}, load=load, counted=not target.key)
+        if not server.follows(place, commit):
+            raise ProgressMoved("another writer has committed to the table meanwhile")
+        self._publish(table, outcome)
+        server.newest[place] = commit
+        self._tables[target.name] = place, commit
+        return {place: commit.generation}
 
     def _apply(self, step: ApplyDdl) -> DdlOutcome:
         """What changes the rows or columns of one table is a commit of that table; names are in the progress."""
         server, tables = self._server, copied(self._store.tables)
         if not server.by_table or step.file.type in _OF_NAMES or step.trash is not None:
-            return super()._apply(step)
-        note = ""
-        if step.id not in server.ran:
+            outcome = super()._apply(step)
+            self._seen()
+            return outcome
+        place, known = self._tables.get(step.name, (0, Commit()))
+        text, note = statement_text(step), ""
+        if known.statement != text:
             try:
                 note = execute(tables, step)
             except DdlRefused as error:
                 return DdlOutcome(step, error)
-            self._store.tables = tables
-            server.ran.add(step.id)
-            self._moment("between a statement and its record")
+            if tables != self._store.tables:
+                commit = known.following(statement=text)
+                self._unsettle()
+                if not server.follows(place, commit):
+                    raise ProgressMoved("another writer has committed to the table meanwhile")
+                self._store.tables = tables
+                server.newest[place] = commit
+                self._tables[step.name] = place, commit
+                self._moment(EXECUTED)
         recorded = self._save(step.before.merged(step.done(note)))
+        server.recorded |= {place: self._tables[step.name][1].generation} if place else {}
+        self._settled = True
         return DdlOutcome(step, note=note, recorded=recorded)
 
     def _moment(self, what: str) -> None:

@@ -13,7 +13,7 @@ from tests.simulate.bucket import Bucket
 from tests.simulate.changefeed import Changefeed
 from tests.simulate.events import Event, History
 from tests.simulate.loader import SimulatedLoader
-from tests.simulate.machine import Crash, Machine
+from tests.simulate.machine import BEHIND, Crash, Machine
 from tests.simulate.original import DATABASE, DAY, Original
 from tests.simulate.server import Server
 from tests.support.upstream import Change
@@ -79,6 +79,8 @@ class World:
         if (act := acts.get(event.kind)) is None:
             return
         self.machine.happened[event.kind] += 1
+        if moment in BEHIND:
+            self.machine.happened[f"{event.kind} {moment}"] += 1
         self.reached = max(self.reached, self.changefeed.checkpoint)
         told = act(self, Random(event.seed), moment)
         if told:

@@ -57,14 +57,16 @@ def s3_lake(catalog: str, server: S3Server, folder: Path, login: tuple[str, str]
     return f"iceberg://prod?{urlencode(given)}"
 
 
-def lake_loader() -> SparkLoader:
-    """Spark with what lakes need, whatever their format and place, which several commands share."""
+def lake_loader(inline: bool = False) -> SparkLoader:
+    """Spark with what lakes need, whatever their format and place, which several commands share. `inline`: it loads no
+    rows, but this process does."""
     found: dict[str, str] = {}
     jars: set[str] = set()
     for uri in [f"{name}:///tmp/lake" for name in FORMATS] + [ON_S3] * has_s3():
         found |= spark_properties(uri)
         jars |= set(found["spark.jars"].split(","))
-    return SparkLoader(SparkSettings("local[2]", tuple({**found, "spark.jars": ",".join(sorted(jars))}.items())))
+    conf = {**found, "spark.jars": ",".join(sorted(jars))}
+    return SparkLoader(SparkSettings("local[2]", tuple(conf.items()), in_process_bytes=1 << 40 if inline else 0))
 
 
 def has_s3() -> bool:

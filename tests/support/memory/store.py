@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from consumer.errors import CannotBeExact, SchemaDrift
@@ -18,10 +19,16 @@ Row = dict[str, Any]
 """Column name -> str, bytes or None."""
 
 
+_PLACES = count(1)
+
+
 @dataclass(slots=True)
 class MemoryTable:
+    """`place` is where it is, whatever its name."""
+
     columns: tuple[Column, ...]
     rows: list[Row] = field(default_factory=list)
+    place: int = field(default_factory=_PLACES.__next__, compare=False)
 
 
 Tables = dict[TableName, MemoryTable]
@@ -29,7 +36,7 @@ Tables = dict[TableName, MemoryTable]
 
 def copied(tables: Tables) -> Tables:
     """Tables that can change while `tables` stay."""
-    return {name: MemoryTable(table.columns, [dict(row) for row in table.rows]) for name, table in tables.items()}
+    return {name: replace(table, rows=[dict(row) for row in table.rows]) for name, table in tables.items()}
 
 
 @dataclass(slots=True)

@@ -9,15 +9,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pymysql
 
+from consumer.spark.load import SparkLoader
 from tests.mysql_server import MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, SqlServer, mariadb_template
+from tests.support.lakes import FORMATS, lake_loader
 from tests.support.random_ddl.duckdb_replica import duckdb_replica
 from tests.support.random_ddl.events import Statement
+from tests.support.random_ddl.lake_replica import LakeReplica
 from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.original import Original
 from tests.support.random_ddl.replica import Replica
@@ -27,19 +29,24 @@ SIZE = 105
 """Events between two checkpoints: with the rounds below, about 200 statements a history."""
 ROUNDS = (4, 6)
 ALIVE = (5,)
+IN_A_LAKE = 15
+"""Events between two checkpoints there, where each commit takes Spark seconds."""
 
 
 def main() -> int:
     flags = argparse.ArgumentParser(prog="python -m tests.support.random_ddl", description=__doc__)
     flags.add_argument("--minutes", type=float, default=1.0, help="how long to play (1)")
     flags.add_argument("--seed", type=int, default=int(time.time()) % 10**9, help="the first seed (by the clock)")
-    flags.add_argument("--target", default="duckdb,mysql,mysql9", help="mysql (MariaDB), mysql9, duckdb, or several")
+    flags.add_argument(
+        "--target", default="duckdb,mysql,mysql9", help="mysql (MariaDB), mysql9, duckdb, lakes, or several"
+    )
     flags.add_argument("--stories", type=Path, default=Path("build/histories"), help="where failing ones are kept")
     given = flags.parse_args()
     work, servers = Path(tempfile.mkdtemp(prefix="histories-")), dict[str, SqlServer]()
-    counts = Counter[str]()
+    counts, targets = Counter[str](), given.target.split(",")
+    spark = lake_loader() if set(targets) & set(FORMATS) else None
     try:
-        for target in given.target.split(","):
+        for target in targets:
             if target == "mysql9" and not has_mysql():
                 print("mysql9 is left out: there is no MySQL here")
                 continue
@@ -47,11 +54,13 @@ def main() -> int:
         seed, until = given.seed, time.monotonic() + 60 * given.minutes
         while time.monotonic() < until:
             for target in servers:
-                counts += _played(seed, target, servers[target], work, given.stories)
+                counts += _played(seed, target, servers[target], work, given.stories, spark)
             seed += 1
     finally:
         for server in set(servers.values()):
             server.stop()
+        if spark is not None:
+            spark.close()
         shutil.rmtree(work, ignore_errors=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return 1 if counts["failed"] else 0
@@ -65,19 +74,24 @@ def _server(target: str, work: Path, others: dict[str, SqlServer]) -> SqlServer:
     return known or MariaDb(mariadb_template(work)).start()
 
 
-def _played(seed: int, target: str, server: SqlServer, work: Path, stories: Path) -> Counter[str]:
+def _played(
+    seed: int, target: str, server: SqlServer, work: Path, stories: Path, spark: SparkLoader | None
+) -> Counter[str]:
     """One history; its figures."""
-    began, word = time.monotonic(), "ok"
+    began, word, lake = time.monotonic(), "ok", target in FORMATS
     counts = Counter({f"histories on {target}": 1})
     with tempfile.TemporaryDirectory(dir=work) as name:
         folder = Path(name)
-        replica: Callable[[Original], Replica] = lambda original: (  # noqa: E731 - one of two
-            duckdb_replica(folder) if target == "duckdb" else Replica.on(original, server)
-        )
+
+        def replica(original: Original) -> Replica:
+            if target == "duckdb":
+                return duckdb_replica(folder)
+            return Replica.on(original, server) if spark is None or not lake else LakeReplica(target, folder, spark)
+
         try:
-            upstream = play(
-                seed, SIZE, folder / "storage", server, replica, target != "duckdb", rounds=ROUNDS, alive=ALIVE
-            )
+            size, rounds = (IN_A_LAKE, (2, 3)) if lake else (SIZE, ROUNDS)
+            parts = target != "duckdb" and not lake
+            upstream = play(seed, size, folder / "storage", server, replica, parts, rounds=rounds, alive=ALIVE)
             counts += _figures(upstream)
         except pymysql.MySQLError as error:
             word = f"not played to its end, the upstream's server failed: {error}"

@@ -16,7 +16,7 @@ from tests.support.random_ddl.replica import Replica
 
 def duckdb_replica(folder: Path, databases: Collection[str] = DATABASES) -> Replica:
     file = folder / "replica.duckdb"
-    return Replica(f"duckdb:///{file}", lambda: _state(file, databases), _as_kept, file.unlink)
+    return Replica(f"duckdb:///{file}", lambda: _state(file, databases), as_kept, file.unlink)
 
 
 def _state(file: Path, databases: Collection[str]) -> Snapshot:
@@ -38,7 +38,7 @@ def _state(file: Path, databases: Collection[str]) -> Snapshot:
         return found
 
 
-def _as_kept(original: Snapshot) -> Snapshot:
+def as_kept(original: Snapshot) -> Snapshot:
     """What of the original a DuckDB replica keeps: no views, no virtual columns, no definitions; TIMESTAMPs in UTC."""
     kept: Snapshot = {}
     for name, content in original.items():

@@ -24,6 +24,7 @@ from consumer.results import PlanResult, RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.server.errors import translate
+from consumer.target import Sink, TargetOptions
 from tests.servers import SqlServer
 from tests.support.crashes import CrashingLoader, CrashingSink, Fuse
 from tests.support.inline_loader import InlineLoader
@@ -70,29 +71,55 @@ class Replica:
         self._name = f"random{next(NAMES)}"
 
     def once(self, folder: Path, fuse: Fuse, keyed: int, round_bytes: str) -> RunResult:
-        with _around_every_change(fuse, self.executed):
+        with self._dying(fuse):
             return app.once(self._settings(folder, round_bytes), Recorder(), CrashingLoader(fuse, keyed))
 
     def resync(self, folder: Path, table: TableName, fuse: Fuse) -> RunResult:
-        with _around_every_change(fuse, self.executed):
+        with self._dying(fuse):
             return app.resync(self._settings(folder), Recorder(), table, CrashingLoader(fuse))
 
     def replay(self, folder: Path, after: int | None, end: int, fuse: Fuse) -> RunResult:
         moments = (None if after is None else str(after), str(end))
-        with _around_every_change(fuse, self.executed):
+        with self._dying(fuse):
             return app.replay(self._settings(folder), Recorder(), *moments, CrashingLoader(fuse))
 
     def verify(self, folder: Path) -> VerifyResult:
         return app.verify(self._settings(folder), Recorder(), loader=InlineLoader())
 
     def plan(self, folder: Path) -> PlanResult:
-        with _around_every_change(Fuse(), []):
+        with self._dying(Fuse()):
             return app.plan(self._settings(folder), Recorder())
 
     def refuse(self, folder: Path, kinds: Sequence[str]) -> RunResult:
         """`once`, with statements of `kinds` not allowed."""
         rules = [*self.policies, {"action": "fail", "kinds": list(kinds)}]
-        return app.once(self._settings(folder, ddl={"rules": rules}), Recorder(), CrashingLoader(Fuse()))
+        with self._dying(Fuse()):
+            return app.once(self._settings(folder, ddl={"rules": rules}), Recorder(), CrashingLoader(Fuse()))
+
+    def _sink(self, uri: str, options: TargetOptions) -> Sink:
+        return sink_for(uri, options)
+
+    @contextmanager
+    def _dying(self, fuse: Fuse) -> Iterator[None]:
+        """Moments at which the run can die: around intents, each statement, facts, commits. Statements are noted in
+        `executed`, but for a try that waited for a lock in vain."""
+        execute = fuse.around(mysql_ddl._execute)
+
+        def noting(cursor: Any, step: Any, statement: str) -> Any:
+            self.executed.append(statement)
+            try:
+                return execute(cursor, step, statement)
+            except pymysql.MySQLError as error:
+                if isinstance(translate(error, "ddl"), TargetBusy):
+                    self.executed.remove(statement)
+                raise
+
+        with (
+            patch.object(parts, "sink_for", lambda *given: _BesideTheOriginal(self._sink(*given), fuse)),
+            patch.object(mysql_sink, "store", fuse.around(store)),
+            patch.object(mysql_ddl, "_execute", noting),
+        ):
+            yield
 
     def _settings(self, folder: Path, round_bytes: str = "1GiB", ddl: object = None) -> Settings:
         flags: dict[str, Any] = {
@@ -109,29 +136,3 @@ class _BesideTheOriginal(CrashingSink):
     def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
         found = self._sink.called(fits)
         return {name: columns for name, columns in found.items() if not name.database.startswith(PREFIX)}
-
-
-@contextmanager
-def _around_every_change(fuse: Fuse, executed: list[str]) -> Iterator[None]:
-    """Moments at which the run can die: around intents, each statement, facts, commits. Statements are noted in
-    `executed`, but for a try that waited for a lock in vain."""
-    execute = fuse.around(mysql_ddl._execute)
-
-    def noting(cursor: Any, step: Any, statement: str) -> Any:
-        executed.append(statement)
-        try:
-            return execute(cursor, step, statement)
-        except pymysql.MySQLError as error:
-            if isinstance(translate(error, "ddl"), TargetBusy):
-                executed.remove(statement)
-            raise
-
-    def crashing(*given: Any, **named: Any) -> CrashingSink:
-        return _BesideTheOriginal(sink_for(*given, **named), fuse)
-
-    with (
-        patch.object(parts, "sink_for", crashing),
-        patch.object(mysql_sink, "store", fuse.around(store)),
-        patch.object(mysql_ddl, "_execute", noting),
-    ):
-        yield
