@@ -112,10 +112,15 @@ GROUPS = {
         tools=("mysql",),
     ),
     "lakes": Group(
-        "lakes as targets: the recorded changefeeds on Delta and Iceberg, deaths between a commit and the progress",
-        40,
+        "lakes as targets: recorded changefeeds, random statements, kills, readers beside a live `run`",
+        120,
         paths=("lakes",),
-        programs=(("tests.e2e.corpus_report", "--target", "delta,iceberg"),),
+        programs=(
+            ("tests.e2e.corpus_report", "--target", "delta,iceberg"),
+            ("tests.support.random_ddl", "--minutes", "15", "--target", "delta,iceberg"),
+            ("tests.faults", "--runs", "1", "--targets", "delta,iceberg", "--points", "rows are being published"),
+            ("tests.faults", "--runs", "1", "--targets", "delta,iceberg", "--spark", "--kinds", "worker"),
+        ),
         tools=("lakes",),
     ),
     "verify": Group(

@@ -17,12 +17,13 @@ from pathlib import Path
 from tests.faults.campaign import Campaign
 from tests.faults.parts import NAMES, DriverPart, Part, SparkPart
 from tests.faults.results import Results
+from tests.support.lakes import FORMATS
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=20, help="trials of each point and kind (20)")
-    parser.add_argument("--targets", default=",".join(NAMES), help="of %(default)s")
+    parser.add_argument("--targets", default="mysql,mysql9,duckdb", help=f"of {', '.join(NAMES)} (%(default)s)")
     parser.add_argument("--consistency", default="row,table,snapshot", help="of %(default)s")
     parser.add_argument("--spark", action="store_true", help="the processes of a Spark cluster, instead of the driver")
     parser.add_argument("--points", default="", help="only those whose name has this")
@@ -33,7 +34,12 @@ def main() -> int:
     given = parser.parse_args()
     levels, targets = given.consistency.split(","), given.targets.split(",")
     made: type[Part] = SparkPart if given.spark else DriverPart
-    parts = [made(target, given.points, given.kinds, level) for level in levels for target in targets]
+    parts = [
+        made(target, given.points, given.kinds, level)
+        for level in levels
+        for target in targets
+        if level == "row" or target not in FORMATS
+    ]
     for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell runs it in its background
         signal.signal(number, signal.default_int_handler)
     results = Results(given.results)

@@ -39,9 +39,12 @@ class Chain:
         self.folder, self.target = folder, target
         (folder / "cdc").mkdir()
         self.workload = Workload(folder / "cdc", seed)
-        flags = ["--upstream-uri", f"file://{folder / 'cdc'}?protocol=canal-json", "--downstream-uri", target.uri]
-        flags += ["--tz", "UTC", "--max-wait", "20s", "--log-level", "warning"]
-        self._words = ("once", *flags, *target.flags)
+        flags = ["--upstream-uri", f"file://{folder / 'cdc'}?protocol=canal-json", "--tz", "UTC"]
+        self._flags = (*flags, "--max-wait", "20s", "--log-level", "warning", *target.flags)
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return ("once", *self._flags, "--downstream-uri", self.target.uri)
 
     def play(self, point: Point, number: int, act: Callable[[Chain], None]) -> Outcome:
         """One trial. `act` is what happens while the command stands at the point, for the `number`-th time, and how it

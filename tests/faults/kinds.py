@@ -28,6 +28,12 @@ def overtaken(chain: Chain) -> None:
     chain.program.send(signal.SIGCONT)
 
 
+def machine_killed(chain: Chain) -> None:
+    """The JVM of a command that writes to a lake."""
+    chain.program.kill_machine()
+    chain.program.send(signal.SIGCONT)
+
+
 def cut_off(chain: Chain) -> None:
     chain.target.cut_off()
     chain.program.send(signal.SIGCONT)
@@ -53,9 +59,12 @@ KINDS: dict[str, Callable[[Chain], None]] = {
     "frozen": frozen,
     "overtaken": overtaken,
     "SIGTERM": interrupted,
+    "JVM kill -9": machine_killed,
     "cut off": cut_off,
     "target killed": target_killed,
     "target set back": target_set_back,
 }
 OF_A_FILE = ("kill -9", "frozen", "overtaken", "SIGTERM")
 """Those that a DuckDB file knows."""
+OF_A_LAKE = (*OF_A_FILE, "JVM kill -9")
+OF_A_SERVER = tuple(name for name in KINDS if name != "JVM kill -9")

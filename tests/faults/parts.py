@@ -13,10 +13,11 @@ from tests.faults.chain import Chain, Outcome
 from tests.faults.points import OF_TASKS, Point, points_of
 from tests.faults.results import Cell
 from tests.faults.spark_chain import SparkChain
-from tests.faults.targets import FileTarget, ServerTarget, Target
+from tests.faults.targets import FileTarget, LakeTarget, ServerTarget, Target
 from tests.servers import SqlServer
+from tests.support.lakes import FORMATS
 
-NAMES = {"mysql": "MariaDB", "mysql9": "MySQL 9.7", "duckdb": "DuckDB"}
+NAMES = {"mysql": "MariaDB", "mysql9": "MySQL 9.7", "duckdb": "DuckDB", "delta": "Delta", "iceberg": "Iceberg"}
 Act = Callable[[Any], None]
 """What a kind of fault does to a chain whose program stands at a point."""
 
@@ -67,11 +68,10 @@ class Part(ABC):
     @abstractmethod
     def _kinds(self) -> Mapping[str, Act]: ...
 
-    def _known(self, of_servers: Mapping[str, Act], of_a_file: Sequence[str]) -> Mapping[str, Act]:
-        return {name: of_servers[name] for name in of_a_file} if self.target == "duckdb" else of_servers
-
     def _empty(self, folder: Path, server: SqlServer | None) -> Target:
         flags = ("--consistency", self.consistency)
+        if self.target in FORMATS:
+            return LakeTarget(self.target, folder, *flags)
         return FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
 
 
@@ -84,13 +84,14 @@ class DriverPart(Part):
         return 25
 
     def _kinds(self) -> Mapping[str, Act]:
-        return self._known(kinds.KINDS, kinds.OF_A_FILE)
+        known = {"duckdb": kinds.OF_A_FILE, **dict.fromkeys(FORMATS, kinds.OF_A_LAKE)}
+        return {name: kinds.KINDS[name] for name in known.get(self.target, kinds.OF_A_SERVER)}
 
     def chain(self, folder: Path, server: SqlServer | None, seed: int) -> AnyChain:
         return Chain(folder, self._empty(folder, server), seed)
 
     def _points(self) -> Sequence[Point]:
-        return points_of(self.target != "duckdb", self.consistency)
+        return points_of(self.target, self.consistency)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class SparkPart(Part):
         return 200
 
     def _kinds(self) -> Mapping[str, Act]:
-        return self._known(spark_kinds.KINDS, spark_kinds.OF_A_FILE)
+        of_a_file = self.target in ("duckdb", *FORMATS)
+        return {name: spark_kinds.KINDS[name] for name in (spark_kinds.OF_A_FILE if of_a_file else spark_kinds.KINDS)}
 
     def chain(self, folder: Path, server: SqlServer | None, seed: int) -> AnyChain:
         return SparkChain(folder, self._empty(folder, server), seed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _MYSQL, _DUCKDB = "consumer.sink.mysql.sink:MySqlSink", "consumer.sink.duckdb.sink:DuckDbSink"
+_LAKE = "consumer.sink.lake.sink:LakeSink"
 _PUBLISH = "consumer.sink.mysql.rows.publish"
 _STATEMENT = "consumer.sink.mysql.statements.execute:_run"
 
@@ -19,18 +20,18 @@ class Point:
     places: tuple[str, ...]
 
 
-def _both(name: str, when: Literal["before", "after"], method: str) -> Point:
-    return Point(name, when, (f"{_MYSQL}.{method}", f"{_DUCKDB}.{method}"))
+def _sink(name: str, when: Literal["before", "after"], method: str) -> Point:
+    return Point(name, when, tuple(f"{target}.{method}" for target in (_MYSQL, _DUCKDB, _LAKE)))
 
 
 POINTS = (
-    _both("the lease is taken", "after", "acquire"),
+    _sink("the lease is taken", "after", "acquire"),
     Point("the checkpoint is read", "after", ("consumer.storage.reader:FsspecReader.checkpoint",)),
     Point("the storage is listed", "after", ("consumer.storage.reader:FsspecReader.listing",)),
-    _both("before statements", "before", "apply_ddls"),
+    _sink("before statements", "before", "apply_ddls"),
     Point("an intent is recorded", "before", (_STATEMENT,)),
-    Point("a statement has run", "after", (_STATEMENT,)),
-    _both("statements are recorded", "after", "apply_ddls"),
+    Point("a statement has run", "after", (_STATEMENT, "consumer.sink.lake.statements:Executing.run")),
+    _sink("statements are recorded", "after", "apply_ddls"),
     Point("a file is being read", "after", ("consumer.storage.local:LocalFiles.read",)),
     Point("rows are decoded", "before", ("consumer.spark.tasks:to_write", "consumer.spark.packed:net_changes")),
     Point(
@@ -44,13 +45,22 @@ POINTS = (
             "consumer.sink.columnar.writer:ParquetSession.write_multiset",
         ),
     ),
-    _both("a load has ended", "before", "end"),
-    _both("before a commit", "before", "commit"),
-    Point("rows are being published", "after", (f"{_PUBLISH}:Publication.write", "consumer.sink.duckdb.sink:publish")),
+    _sink("a load has ended", "before", "end"),
+    _sink("before a commit", "before", "commit"),
+    Point(
+        "rows are being published",
+        "after",
+        (
+            f"{_PUBLISH}:Publication.write",
+            "consumer.sink.duckdb.sink:publish",
+            "consumer.sink.lake.merge:Merging.publish",
+        ),
+    ),
+    Point("a lake's progress is written", "before", ("consumer.sink.lake.progress:LakeProgress._save",)),
     Point("rows and progress are published, and not committed", "after", (f"{_PUBLISH}:store",)),
     Point("all is written, and not committed", "after", ("consumer.sink.mysql.sink:store",)),
-    _both("a commit is done", "after", "commit"),
-    _both("progress is recorded", "after", "record"),
+    _sink("a commit is done", "after", "commit"),
+    _sink("progress is recorded", "after", "record"),
 )
 
 _SHARED = ("a file is being read", "rows are decoded", "rows are written or staged")
@@ -69,7 +79,8 @@ OF_TASKS = (
 """Those that a Spark task comes to. The driver commits what is staged: there the last one is a task that ends next."""
 
 
-def points_of(server: bool, consistency: str) -> list[Point]:
+def points_of(target: str, consistency: str) -> list[Point]:
     """Those that a command can come to. On a server only staged rows are published."""
-    never = ("sink.duckdb" if server else "sink.mysql", *([_PUBLISH] if consistency == "row" else []))
+    own = {"duckdb": "sink.duckdb", "delta": "sink.lake", "iceberg": "sink.lake"}.get(target, "sink.mysql")
+    never = [*({"sink.duckdb", "sink.mysql", "sink.lake"} - {own}), *([_PUBLISH] if consistency == "row" else [])]
     return [p for p in POINTS if not all(any(part in place for part in never) for place in p.places)]

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 
+import psutil
+
 from tests.faults.points import Point
 from tests.faults.stops import Stop, state, watch
 
-_PATIENCE = 120.0
+_PATIENCE = 240.0
 """Seconds that a command may take on a busy machine. It hangs where it takes longer."""
 _LOOKS_EVERY = 0.005
 _looking = threading.Lock()
@@ -53,6 +55,12 @@ class Program:
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self._pid, number)
+
+    def kill_machine(self) -> None:
+        """Of Java, if it has started one."""
+        for child in psutil.Process(self._pid).children(recursive=True):
+            if child.name() == "java":
+                child.kill()
 
     def end(self) -> int:
         """Its exit code, or the negative number of a signal, once it has ended. Raises Hangs."""

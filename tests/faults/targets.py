@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pymysql.cursors
 
+from consumer.spark.load import SparkLoader
 from tests.faults.workload import Query
 from tests.mysql_server import MySql, mysql_template
 from tests.servers import MariaDb, SqlServer, mariadb_template
+from tests.support.lakes import FORMATS, elsewhere, lake_loader, lake_tables, lake_uri
 
 
 class Target(ABC):
@@ -89,13 +93,7 @@ class FileTarget(Target):
     @contextmanager
     def reading(self) -> Iterator[Query]:
         with duckdb.connect(str(self._path), read_only=True) as connection:
-
-            def query(sql: str) -> list[dict[str, Any]]:
-                found = connection.execute(sql)
-                names = [column[0].lower() for column in found.description or ()]
-                return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-
-            yield query
+            yield _query(connection)
 
     def cut_off(self) -> None: ...
 
@@ -104,8 +102,54 @@ class FileTarget(Target):
     def set_back(self) -> None: ...
 
 
+class LakeTarget(Target):
+    """Tables in a folder, as Spark reads them. Who is cut off is taken for dead on another machine, whose commands do
+    not see the locks of this one."""
+
+    def __init__(self, lake: str, folder: Path, *flags: str) -> None:
+        self._folder, self._machines = folder, 0
+        self.flags = (*flags, "--master", "local[1]")
+        self._lake = lake_uri(lake, folder)
+        self.uri = self._lake
+
+    @contextmanager
+    def reading(self) -> Iterator[Query]:
+        with duckdb.connect() as connection:
+            for name, rows in lake_tables(self._lake, _lake_spark()).items():
+                connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name.database}"')
+                connection.register("found", rows)
+                connection.execute(f'CREATE TABLE "{name.database}"."{name.table}" AS SELECT * FROM found')
+            yield _query(connection)
+
+    def cut_off(self) -> None:
+        self._machines += 1
+        machine = self._folder / f"machine{self._machines}"
+        machine.mkdir()
+        self.uri = elsewhere(self._lake, machine)
+
+    def kill(self) -> None: ...
+
+    def set_back(self) -> None: ...
+
+
+@cache
+def _lake_spark() -> SparkLoader:
+    loader = lake_loader()
+    atexit.register(loader.close)
+    return loader
+
+
+def _query(connection: duckdb.DuckDBPyConnection) -> Query:
+    def query(sql: str) -> list[dict[str, Any]]:
+        found = connection.execute(sql)
+        names = [column[0].lower() for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    return query
+
+
 def server_of(target: str, work: Path) -> SqlServer | None:
-    """The server that `--target` names, started; None for a DuckDB file."""
-    if target == "duckdb":
+    """The server that `--target` names, started; None for a DuckDB file or a lake."""
+    if target in ("duckdb", *FORMATS):
         return None
     return MySql(mysql_template()).start() if target == "mysql9" else MariaDb(mariadb_template(work)).start()

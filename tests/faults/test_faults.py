@@ -11,8 +11,9 @@ import pytest
 from tests.faults.chain import Chain
 from tests.faults.kinds import KINDS
 from tests.faults.points import POINTS
-from tests.faults.targets import FileTarget, ServerTarget, Target
+from tests.faults.targets import FileTarget, LakeTarget, ServerTarget, Target
 from tests.servers import SqlServer
+from tests.support.lakes import FORMATS
 
 _BY_NAME = {point.name: point for point in POINTS}
 
@@ -51,6 +52,22 @@ def test_a_server_of_snapshots_is_right_after_it(
 )
 def test_a_file_is_right_after_it(tmp_path: Path, point: str, kind: str) -> None:
     assert _differences(tmp_path, FileTarget, point, kind) == []
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+@pytest.mark.parametrize(
+    ("point", "kind"),
+    [
+        ("a statement has run", "kill -9"),
+        ("rows are written or staged", "JVM kill -9"),
+        ("before a commit", "overtaken"),
+        ("rows are being published", "kill -9"),
+        ("rows are being published", "overtaken"),
+        ("a lake's progress is written", "kill -9"),
+    ],
+)
+def test_a_lake_is_right_after_it(lake: str, tmp_path: Path, point: str, kind: str) -> None:
+    assert _differences(tmp_path, lambda folder: LakeTarget(lake, folder), point, kind) == []
 
 
 def test_a_trial_sees_one_wrong_row(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
 from tests.support.feed import Feed, Replica
-from tests.support.lakes import FORMATS, JDBC, lake_sink, lake_tables, lake_uri
+from tests.support.lakes import FORMATS, JDBC, elsewhere, lake_sink, lake_tables, lake_uri
 from tests.support.observers import Recorder
 
 KEYED, COUNTED = TableName("d", "k"), TableName("d", "n")
@@ -122,7 +122,7 @@ def test_a_writer_that_was_taken_over_changes_nothing(
         with turns:  # its tables are published on several threads
             if not refused:
                 monkeypatch.setattr(Merging, "publish", publish)
-                other = f"{uri}{'&' if '?' in uri else '?'}staging={tmp_path}"  # its own lock
+                other = elsewhere(uri, tmp_path)
                 assert app.once(settings_of(feed, other), Recorder(), lake_spark).exit_code == 0
             refused.append(merging.target.name)
         with pytest.raises(ProgressMoved):

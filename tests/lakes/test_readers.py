@@ -1,16 +1,31 @@
-"""What others read of an Iceberg lake: PyIceberg, which shares no code with Spark's."""
+"""What others read of a lake: PyIceberg and delta-rs, which share no code with Spark's formats."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from consumer import app
+from consumer.model.actions import Action
+from consumer.model.names import TableName
 from consumer.sink.lake.formats import Commit
 from consumer.spark.load import SparkLoader
-from tests.lakes.test_deaths import COUNTED, KEYED, WANTED, settings_of, storage
+from tests.lakes.test_deaths import COUNTED, KEYED, MORE, NO_KEY, WANTED, line, settings_of, storage
+from tests.support.feed import Feed, Replica
+from tests.support.lakes import FORMATS, lake_uri
 from tests.support.observers import Recorder
+
+Row = tuple[Any, ...]
+_PATIENCE = 180.0
+"""Seconds until a busy machine has committed a round."""
 
 
 def test_pyiceberg_reads_the_rows_and_what_commits_say(lake_spark: SparkLoader, tmp_path: Path) -> None:
@@ -29,3 +44,133 @@ def test_pyiceberg_reads_the_rows_and_what_commits_say(lake_spark: SparkLoader, 
         assert said is not None
         assert said.applied == {name: {KEYED: 29, COUNTED: 40}[name]}
         assert found.refs()["storage_consumer"].snapshot_id == snapshot.snapshot_id
+
+
+def iceberg_rows(place: str) -> pa.Table:
+    table = pytest.importorskip("pyiceberg.table")
+    return table.StaticTable.from_metadata(place).scan().to_arrow()
+
+
+def delta_rows(place: str) -> pa.Table:
+    delta = pytest.importorskip("deltalake")
+    return pa.table(delta.QueryBuilder().register("t", delta.DeltaTable(place)).execute("SELECT * FROM t"))
+
+
+READERS: dict[str, Callable[[str], pa.Table]] = {"delta": delta_rows, "iceberg": iceberg_rows}
+
+
+@dataclass
+class Upstream:
+    """Writes transactions of several rows to a table with a key and to one without, and remembers the state behind
+    each: a state between them is none that a reader may see."""
+
+    feed: Feed
+    ts: int = 20
+    keyed: dict[int, int] = field(default_factory=dict)
+    counted: Counter[Row] = field(default_factory=Counter)
+    version: int = 11
+    states: dict[TableName, list[list[Row]]] = field(default_factory=lambda: {KEYED: [[]], COUNTED: [[]]})
+
+    def transaction(self) -> None:
+        self.ts += 1
+        lines = b""
+        gone = self.ts % 7
+        if gone in self.keyed:
+            del self.keyed[gone]
+            lines += self.feed._line("d.k", self.ts, gone, "0", "DELETE")
+        for key in {(self.ts + step) % 7 for step in (1, 2, 4)}:
+            self.keyed[key] = self.ts
+            lines += self.feed._line("d.k", self.ts, key, str(self.ts))
+        self.feed.file("d.k", 10, lines)
+        lines, more = b"", {} if self.version == 11 else {"w": "6"}
+        for row in list(self.counted)[:1]:
+            self.counted -= Counter([row])
+            lines += line(self.ts, "DELETE", **dict(zip(("id", "v", "w"), map(str, row), strict=False)))
+        new = (1, self.ts, *map(int, more.values()))
+        self.counted[new] += 3
+        lines += 3 * line(self.ts, "INSERT", id="1", v=str(self.ts), **more)
+        self.feed.file("d.n", self.version, lines)
+        self._keep()
+
+    def statement(self) -> None:
+        """Rows get a value by it."""
+        self.ts += 1
+        self.version = self.ts
+        added = "ALTER TABLE `n` ADD COLUMN `w` INT DEFAULT 5"
+        self.feed.statement("d.n", self.ts, Action.ADD_COLUMN, added, (*NO_KEY, MORE))
+        self.counted = Counter({(*row, 5): n for row, n in self.counted.items()})
+        self._keep()
+
+    def truncate(self) -> None:
+        self.ts += 1
+        self.feed.truncate("d.n", self.ts, (*NO_KEY, MORE))
+        self.version = self.ts
+        self.counted.clear()
+        self._keep()
+
+    def checkpoint(self) -> None:
+        self.ts += 1
+        self.feed.checkpoint(self.ts)
+
+    def _keep(self) -> None:
+        self.states[KEYED].append(sorted(self.keyed.items()))
+        self.states[COUNTED].append(sorted(self.counted.elements()))
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_reader_beside_run_sees_whole_commits(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Each state is one that upstream had behind a transaction or a statement, and none is older than one before."""
+    feed, uri, ended = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path), threading.Event()
+    feed.database("d", 1)
+    feed.create("d.k", 10)
+    feed.statement("d.n", 11, Action.CREATE_TABLE, "CREATE TABLE `n` (`id` INT,`v` INT)", NO_KEY)
+    upstream, seen = Upstream(feed), {KEYED: [0], COUNTED: [0]}
+    upstream.transaction()
+    upstream.checkpoint()
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not ended.is_set():
+                for name, found in seen.items():
+                    place = Path(f"{tmp_path}/lake/{name.database}/{name.table}")
+                    if not [*place.glob("_delta_log/*.json"), *place.glob("metadata/version-hint.text")]:
+                        continue
+                    rows = sorted(tuple(row.values()) for row in READERS[lake](str(place)).to_pylist())
+                    states = upstream.states[name]
+                    at = next((at for at in range(found[-1], len(states)) if states[at] == rows), None)
+                    assert at is not None, f"{name}: {rows} is no state behind number {found[-1]} of {states}"
+                    found.append(at)
+        except BaseException as error:
+            errors.append(error)
+
+    def run() -> None:
+        try:
+            app.run(Replica(feed, uri).settings(flush_interval="100ms"), Recorder(), ended, lake_spark)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run), threading.Thread(target=read)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(6):
+            for _ in range(3):
+                upstream.transaction()
+            if number == 2:
+                upstream.statement()
+            if number == 4:
+                upstream.truncate()
+            upstream.transaction()
+            upstream.checkpoint()
+            until = time.monotonic() + _PATIENCE
+            newest = {name: len(states) - 1 for name, states in upstream.states.items()}
+            while any(seen[name][-1] < number for name, number in newest.items()) and not errors:
+                assert time.monotonic() < until, (newest, {name: found[-1] for name, found in seen.items()})
+                time.sleep(0.05)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert all(len(set(found)) >= 6 for found in seen.values())

@@ -293,7 +293,8 @@ def _through(rows: DataFrame, table: LakeTable, selected: str, where: str, new: 
     query = f"SELECT {selected} FROM (SELECT {columns} FROM batch){where}"
     schema = StructType.fromDDL(", ".join(f"{quoted(column.name)} {spark_type(column)}" for column in new))
     made = partial(_through_duckdb, query=query, old=old, new=tuple(new))
-    return rows.select(*(quoted(column.name) for column in old)).mapInArrow(made, schema)
+    named = (f"{quoted(column.name)} AS v{n}" for n, column in enumerate(old))  # Spark misreads names with ` or . here
+    return rows.selectExpr(*named).mapInArrow(made, schema)
 
 
 def _through_duckdb(
