@@ -90,8 +90,10 @@ def _played(
 
         try:
             size, rounds = (IN_A_LAKE, (2, 3)) if lake else (SIZE, ROUNDS)
-            parts = target != "duckdb" and not lake
-            upstream = play(seed, size, folder / "storage", server, replica, parts, rounds=rounds, alive=ALIVE)
+            upstream = play(
+                seed, size, folder / "storage", server, replica, target != "duckdb", rounds=rounds, alive=ALIVE,
+                exchanges=not lake,
+            )  # fmt: skip
             counts += _figures(upstream)
         except pymysql.MySQLError as error:
             word = f"not played to its end, the upstream's server failed: {error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -34,6 +35,7 @@ def play(
     look: Callable[[Path, Replica], None] = lambda folder, replica: None,
     rounds: tuple[int, int] = (1, 4),
     alive: Sequence[int] = ALIVE,
+    exchanges: bool = True,
 ) -> Upstream:
     """One history, with `size` events between two checkpoints, of which there are as many as `rounds` says, over
     `alive` tables. An AssertionError tells all of it. `look` is called whenever the replica is as it must be."""
@@ -41,7 +43,7 @@ def play(
     original = Original(server)
     try:
         original.reset()
-        manner = Manner.drawn(random, partitions, original.has_expression_indexes)
+        manner = replace(Manner.drawn(random, partitions, original.has_expression_indexes), exchanges=exchanges)
         upstream = Upstream(original, random, manner, alive=random.choice(alive))
         target = replica(original)
         target.policies = manner.policies

@@ -77,7 +77,7 @@ class Proposals:
             if table.shape.bounds and table.shape.bounds[0][1] is not None
             and table.body and table.body == plain.body and not plain.partitions
         ]  # fmt: skip
-        if not pairs:
+        if not pairs or not self.manner.exchanges:
             return None
         name, other = self.random.choice(pairs)
         part, _ = self.random.choice(tables[name].shape.bounds)
