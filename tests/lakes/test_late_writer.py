@@ -48,18 +48,14 @@ MOMENTS = [*((lake, "has looked") for lake in FORMATS), *((lake, "has written") 
 def test_a_late_commit_changes_nothing(
     kind: str, lake: str, moment: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-<<<<<<< HEAD
-    a_late_commit(kind, moment, lake_uri(lake, tmp_path), lake_spark, monkeypatch)
+    a_late_commit(kind, moment, lake_uri(lake, tmp_path), tmp_path, lake_spark, monkeypatch)
 
 
-def a_late_commit(kind: str, moment: str, uri: str, loader: SparkLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = lake_sink(uri, loader)
-    tables, late, early = sink._tables, sink._new_session(), sink._new_session()
-=======
-    uri = lake_uri(lake, tmp_path)
-    sink, other = lake_sink(uri, lake_spark), lake_sink(elsewhere(uri, tmp_path), lake_spark)
+def a_late_commit(
+    kind: str, moment: str, uri: str, folder: Path, loader: SparkLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, other = lake_sink(uri, loader), lake_sink(elsewhere(uri, folder), loader)
     tables, late, early = sink._tables, sink._new_session(), other._new_session()
->>>>>>> b5b55af5 (Statements that make a lake's rows anew take any column name; lakes in the random statements, the fault matrix, kills of processes and a reader beside run)
     place = tables.place(TableName("d", "t"))
     tables.create(late, place, COLUMNS)
     commit(tables, late, place, FIRST, (1, "a"))

@@ -76,9 +76,9 @@ def test_a_death_between_a_commit_and_the_progress(
 @pytest.mark.parametrize("moment", ["has looked", "has written"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_late_commit_changes_nothing(
-    kind: str, moment: str, lake: str, lake_spark: SparkLoader, monkeypatch: pytest.MonkeyPatch
+    kind: str, moment: str, lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a_late_commit(kind, moment, lake, lake_spark, monkeypatch)
+    a_late_commit(kind, moment, lake, tmp_path, lake_spark, monkeypatch)
 
 
 def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -38,7 +39,6 @@ def lake_uri(lake: str, folder: Path, name: str = "lake") -> str:
     return f"iceberg://prod?type=jdbc&uri=jdbc:sqlite:{folder}/{name}.db&warehouse={folder}/{name}"
 
 
-<<<<<<< HEAD
 def s3_lake(catalog: str, server: S3Server, folder: Path, login: tuple[str, str] = WRITER) -> str:
     """Of Iceberg tables on S3, whose `catalog` is a database of SQLite (jdbc) or the S3 server's own (rest)."""
     given = {
@@ -56,13 +56,14 @@ def s3_lake(catalog: str, server: S3Server, folder: Path, login: tuple[str, str]
         given |= {"uri": server.catalog, "warehouse": server.table_bucket(), "credential": ":".join(login)}
         given |= {"oauth2-server-uri": f"{server.catalog}/v1/oauth/tokens"}
     return f"iceberg://prod?{urlencode(given)}"
-=======
+
+
 def elsewhere(uri: str, folder: Path) -> str:
     """The same lake for a command that does not see the locks of others, as on another machine."""
     staging = folder / "elsewhere"
     staging.mkdir(exist_ok=True)
-    return f"{uri}{'&' if '?' in uri else '?'}staging={staging}"
->>>>>>> b5b55af5 (Statements that make a lake's rows anew take any column name; lakes in the random statements, the fault matrix, kills of processes and a reader beside run)
+    left = re.sub(r"([?&])staging=[^&]*&?", r"\1", uri).rstrip("?&")
+    return f"{left}{'&' if '?' in left else '?'}staging={staging}"
 
 
 def lake_loader(inline: bool = False) -> SparkLoader:
