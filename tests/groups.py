@@ -307,7 +307,7 @@ GROUPS = {
             "e2e/test_rounds.py::test_a_backlog_in_many_small_rounds_ends_equal",
         ),
         programs=(
-            ("pytest", "tests/e2e/test_kill.py"),
+            ("pytest", "tests/e2e/test_kill.py", "-k", "not a_lake"),
             ("tests.faults", "--runs", "1"),
             ("tests.faults", "--runs", "1", "--spark", "--targets", "mysql"),
         ),

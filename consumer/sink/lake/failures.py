@@ -57,10 +57,13 @@ def text_of(error: Exception) -> str:
 
 
 def _translated(error: Exception, table: TableName | None, staged: str) -> ConsumerError:
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import AnalysisException
 
-    text, whole = text_of(error), str(error)
+    try:
+        text, whole = text_of(error), str(error)
+    except (Py4JError, ConnectionError) as gone:  # what it says was in the JVM
+        return _translated(gone, table, staged)
     if isinstance(error, (Py4JNetworkError, ConnectionError)):
         return JobBroken(f"Spark has ended: {text}", hint="run again", table=str(table or ""))
     if "No suitable driver" in whole:
