@@ -19,9 +19,9 @@ COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir --constraint /tmp/locks/requirements.lock --constraint /tmp/locks/requirements-dev.lock \
     "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
     && rm -rf /wheels /tmp/locks
-# Lakes as targets: --build-arg LAKES=1
+# Lakes as targets: --build-arg LAKES=1; on S3: --build-arg LAKES=s3
 ARG LAKES=""
-RUN [ -z "$LAKES" ] || python -m consumer.sink.lake.fetch
+RUN [ -z "$LAKES" ] || python -m consumer.sink.lake.fetch ${LAKES#1}
 RUN useradd --create-home --uid 10001 consumer \
     && install --directory --owner consumer --group consumer /data
 USER 10001
