@@ -199,7 +199,8 @@ class _Tables:
         if first and others and (told.at(name, first) in others or any(first < t.since[-1] < since for t in others)):
             raise BadConfig(
                 f"from-ts is before {since}, at which this table got its name, which another one had",
-                hint=f"give from-ts {since}; the changes of the other table come with a to-ts before it",
+                hint=f"give from-ts {since}, to a stream with a new checkpoint; the changes of the other table come"
+                " with a to-ts before it",
                 table=str(name),
             )
 

@@ -107,6 +107,11 @@ def _other_family(old: Column, new: Column, value: str, zone: tzinfo) -> str:
             return f"encode({value})"
         case (Family.BINARY, Family.TEXT) if old.type != "BINARY":
             return f"decode({value})"
+        case (Family.INTEGER | Family.BIT | Family.YEAR, Family.DECIMAL) if duckdb_type(new) == TEXT:
+            zeros = "0" * new.digits[1]
+            return f"CAST({value} AS VARCHAR) || {literal('.' + zeros)}" if zeros else value
+        case (Family.TEXT | Family.DOUBLE, Family.DECIMAL) if duckdb_type(new) == TEXT:
+            return f"CAST(CAST({value} AS VARCHAR) AS DECIMAL(38,{new.digits[1]}))"
         case (Family.INTEGER | Family.BIT | Family.YEAR, Family.INTEGER | Family.BIT | Family.DECIMAL | Family.DOUBLE):
             return value
         case (Family.DECIMAL | Family.DOUBLE, Family.INTEGER):
