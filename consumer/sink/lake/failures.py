@@ -32,7 +32,7 @@ def told(table: TableName | None = None, staged: str = "") -> Iterator[None]:
     try:
         yield
     except TargetBusy as busy:
-        raise busy.about(str(table)) from busy
+        raise (busy if table is None else busy.about(str(table))) from busy
     except ConsumerError:
         raise
     except Exception as error:

@@ -43,8 +43,11 @@ class Upkeep:
             except ConsumerError as error:
                 done = UpkeptTable(called, left=error.message)
             yield done
-        if self.tables.exists(self._place):
-            self.tables.expire(self.spark, self._place, hours)
+        with told():
+            begun = self.tables.exists(self._place)
+            if begun:
+                self.tables.expire(self.spark, self._place, hours)
+        if begun:
             yield from self._removed()
 
     def _upkept(self, called: str, table: LakeTable, hours: int) -> UpkeptTable:

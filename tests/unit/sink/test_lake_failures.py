@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from consumer.errors import ConsumerError, JobBroken, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, JobBroken, TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.lake.failures import told
 
@@ -26,9 +26,19 @@ class OfADeadMachine(Py4JError):
         (Py4JNetworkError("Answer from Java side is empty"), JobBroken),
         (ConnectionRefusedError(111, "Connection refused"), JobBroken),
         (Py4JError("java.io.IOException: disk"), TargetUnavailable),
+        (Py4JError(": UncheckedSQLException: no\nCaused by: No suitable driver found for jdbc:x"), BadConfig),
+        (TargetBusy("another program is writing to d.t"), TargetBusy),
     ],
 )
 @pytest.mark.parametrize("table", [TABLE, None])
 def test_a_failure_has_a_name(error: Exception, kind: type[ConsumerError], table: TableName | None) -> None:
-    with pytest.raises(kind), told(table):
+    with pytest.raises(kind) as raised, told(table):
         raise error
+    assert "None" not in f"{raised.value}{raised.value.table}"
+
+
+def test_what_is_told_is_the_cause() -> None:
+    """Java's own text begins with what failed because of it."""
+    text = "An error occurred while calling o1.x.\n: RuntimeIOException: no\n\tat a.b\nCaused by: S3Exception: Denied"
+    with pytest.raises(TargetUnavailable, match="reached: S3Exception: Denied"), told():
+        raise Py4JError(text)
