@@ -112,7 +112,7 @@ GROUPS = {
         tools=("mysql",),
     ),
     "lakes": Group(
-        "lakes as targets: recorded changefeeds, random statements, kills, readers beside a live `run`",
+        "lakes as targets, also on S3: recorded changefeeds, random statements, kills, readers beside a live `run`",
         120,
         paths=("lakes",),
         programs=(
