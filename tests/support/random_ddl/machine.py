@@ -222,10 +222,14 @@ def _compare(upstream: Upstream, replica: Replica, expected: Snapshot, result: R
     expected, found = (loosened(side, upstream.loosely) for side in (replica.kept(expected), replica.state()))
     story = "\n".join([str(upstream.manner), *upstream.log])
     assert not errors, f"{errors}\n{story}"
+    # Such a table goes to the trash as one that may lack rows: so it is with files that were written again, and that
+    # nothing has read before a DROP at the very checkpoint of the last run.
+    partial = {name for name in found if "__partial_" in name}
+    doubted = {*upstream.doubted, *partial, *(name.replace("__partial_", "__trash_") for name in partial)}
     different = {
         name: (expected.get(name), found.get(name))
-        for name in {*expected, *found} - upstream.doubted
-        if expected.get(name) != found.get(name) and "__partial_" not in name
+        for name in {*expected, *found} - doubted
+        if expected.get(name) != found.get(name)
     }
     told = "\n".join(f"{name}:\n expected {want}\n found    {got}" for name, (want, got) in different.items())
     assert not different, f"{told}\n{story}"

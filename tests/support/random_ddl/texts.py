@@ -40,19 +40,21 @@ class Texts:
     def _typed(self, proposal: Proposal) -> str:
         own = proposal.own
         use = own.database if self.random.random() < 0.7 else self.random.choice(sorted(self.databases))
-        names = {}
-        for at, name in proposal.names.items():
+        names, told = {}, False
+        for at, name in sorted(proposal.names.items(), key=lambda item: item[1] != own):  # its own tells what `use` was
             is_new = name == own and proposal.action in (Action.CREATE_TABLE, Action.CREATE_VIEW)
             spelled = name if is_new or proposal.action in REBUILT else self._spelled(name)
-            alone = name.database == use and (name == own or self._can_stand_alone(name, own, use))
+            alone = name.database == use and (name == own or self._can_stand_alone(name, told))
             alone = alone and proposal.action not in REBUILT and self.random.random() < 0.8
+            told = told or (alone and name == own)
             names[at] = quoted(spelled.table) if alone else _full(spelled)
         return proposal.template.format(**names)
 
-    def _can_stand_alone(self, name: TableName, own: TableName, use: str) -> bool:
-        """Whether schema files tell which table is meant: this one does not say what `use` was."""
+    def _can_stand_alone(self, name: TableName, told: bool) -> bool:
+        """Whether schema files tell which table is meant: by another name in the text, as `told` says, or as there is
+        only one."""
         same = [other for other in self.tables if other.table.lower() == name.table.lower()]
-        return use == own.database or (same == [name] and self.tables[name].known)
+        return told or (same == [name] and self.tables[name].known)
 
     def _rename(self, old: TableName, new: TableName) -> str:
         """The classic architecture leaves the text as typed, and names only the new database."""
