@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
+from consumer.model.layout import Layouts
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt, TableLoad
 from consumer.model.names import TableName, same_names
 from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
@@ -72,6 +73,8 @@ class TargetOptions:
     max_wait: float = 60.0
     """For how many seconds a step is tried again."""
     spark: SparkSource | None = None
+    layouts: Layouts = field(default_factory=Layouts)
+    """Of new tables, for a lake."""
 
 
 @dataclass(frozen=True, slots=True)

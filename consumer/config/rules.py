@@ -32,6 +32,7 @@ from consumer.config.sentences import check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
+from consumer.model.layout import Layout, Part
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 from consumer.model.naming import Naming, Route, naming_of
 from consumer.model.rules import NOW, Mask, MaskKind, NamedTable, Starts
@@ -307,6 +308,55 @@ def _assigned_mode(entry: str) -> Mapping[str, object]:
     if not equals:
         raise ValueError(f"{entry!r} is not a table mode; give RULE = MODE, as shop.* = append")
     return {"tables": [rule.strip()], "mode": mode.strip()}
+
+
+# Tables of a lake: [[consumer.lake-tables]]
+
+_TRANSFORMS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
+"""As Spark writes them, and their names in Iceberg's specification."""
+_PART = re.compile(
+    r"(?:(?P<transform>[a-z]+)\(\s*(?:(?P<width>[1-9]\d{0,8})\s*,\s*)?)?(?P<column>`[^`]+`|[^`(),]+?)\s*\)?"
+)
+
+
+def _parts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        _part(text)
+    return texts
+
+
+def _part(text: str) -> Part:
+    found = _PART.fullmatch(text.strip())
+    if found is None or (found["transform"] is not None) is not text.strip().endswith(")"):
+        raise ValueError(f"{text!r} is neither a column nor a transform of one, as days(created_at)")
+    transform, column = found["transform"] or "identity", found["column"].strip("`")
+    if (transform in ("bucket", "truncate")) is not (found["width"] is not None):
+        raise ValueError(f"{text!r}: only bucket and truncate have a number, and both need one, as bucket(16, id)")
+    known = {**_TRANSFORMS, **{name: name for name in ("identity", "bucket", "truncate", *_TRANSFORMS.values())}}
+    if transform not in known:
+        raise ValueError(f"{text!r}: {transform} is none of {', '.join(sorted((*_TRANSFORMS, 'bucket', 'truncate')))}")
+    return Part(column, known[transform], int(found["width"] or 0))
+
+
+class LakeTableRule(Rule):
+    """How new tables of a lake lay out their rows. The first rule that fits decides."""
+
+    partition_by: Annotated[SomeTexts, AfterValidator(_parts)] = ()
+    cluster_by: SomeTexts = ()
+    properties: Annotated[
+        dict[str, StrictStr], wanted('a table of texts, as { "write.merge.mode" = "copy-on-write" }')
+    ] = {}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> LakeTableRule:
+        if not self.model_fields_set & {"partition_by", "cluster_by", "properties"}:
+            raise ValueError("give partition-by, cluster-by or properties")
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        parts = tuple(map(_part, self.partition_by))
+        return Layout(parts, self.cluster_by, tuple(sorted(self.properties.items())))
 
 
 # Bad rows: [consumer.on-bad-row]

@@ -25,6 +25,7 @@ from consumer.config.filters import (
 from consumer.config.rules import (
     BadRowRule,
     ColumnRule,
+    LakeTableRule,
     MaskRule,
     Rule,
     StartRules,
@@ -43,6 +44,7 @@ from consumer.config.table_filter import TableFilter, table_filter
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.ddl_policy import PolicyOf
+from consumer.model.layout import Layouts
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route
@@ -168,6 +170,11 @@ class Settings(_OfProtocols):
     masks: Annotated[tuple[MaskRule, ...], tables_of("masks")] = setting(
         (),
         "What stands in place of the values of some columns: `[[consumer.masks]]` (docs/shaping.md).",
+        flag=False,
+    )
+    lake_tables: Annotated[tuple[LakeTableRule, ...], tables_of("lake-tables")] = setting(
+        (),
+        "Partitions, clustering and properties of new tables of a lake: `[[consumer.lake-tables]]` (docs/lakes.md).",
         flag=False,
     )
     case_sensitive: Switch = setting(
@@ -443,6 +450,7 @@ class Settings(_OfProtocols):
             "[[consumer.rows]]": self.rows,
             "[[consumer.columns]]": self.columns,
             "[[consumer.masks]]": self.masks,
+            "[[consumer.lake-tables]]": self.lake_tables,
             "[[consumer.ddl.rules]]": self.ddl.rules,
         }
         places = [("--tables", self.tables)]
@@ -543,7 +551,12 @@ class Settings(_OfProtocols):
         """What they say to any target."""
         staged = self.consistency is not Consistency.ROW
         zone = resolved_zone(self.tz)
-        return TargetOptions(self.name, zone, self.worker_count, self.accept_trigger, staged, self.max_wait)
+        layouts = Layouts(
+            [(partial(rule.fits, case_sensitive=self.case_sensitive), rule.layout) for rule in self.lake_tables]
+        )
+        return TargetOptions(
+            self.name, zone, self.worker_count, self.accept_trigger, staged, self.max_wait, layouts=layouts
+        )
 
     @property
     def spark(self) -> SparkSettings:

@@ -34,6 +34,11 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
     if scheme not in TARGETS:
         hint = "a lake on S3 has Iceberg tables, whose catalog is elsewhere: docs/lakes.md" if "s3" in scheme else ""
         raise BadConfig(f"the downstream URI's scheme {scheme!r} is none of {schemes()}", hint=hint)
+    if options.layouts.rules and scheme not in _LAKES:
+        raise BadConfig(
+            f"[[consumer.lake-tables]] is for lakes, and the target is a {scheme}://",
+            hint="leave it out, or give it in the [[consumer.targets]] that is a lake",
+        )
     with signals_later():
         module = import_module(TARGETS[scheme])
     sink: Sink = module.open_sink(uri, options)

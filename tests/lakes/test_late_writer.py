@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from consumer.errors import ProgressMoved
+from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.lake.formats import Alteration, Change, Commit, TableFormat
 from consumer.sink.lake.iceberg import _Writing
@@ -36,7 +37,7 @@ def merge(spark: SparkSession, change: Change, name: str) -> None:
 KINDS: dict[str, Callable[[SparkSession, Change, str], None]] = {
     "append": lambda spark, change, _: change.append(rows(spark, (3, "late"))),
     "merge": merge,
-    "replace": lambda spark, change, _: change.replace(rows(spark, (3, "late")).selectExpr("id", "v", "1 AS w")),
+    "replace": lambda spark, change, _: change.replace(rows(spark, (3, "late")).selectExpr("id", "v", "1 AS w"), {}),
     "clear": lambda _spark, change, _: change.clear(),
     "alter": lambda _spark, change, _: change.alter(Alteration(added=[("w", "INT", "v")])),
 }
@@ -57,7 +58,7 @@ def a_late_commit(
     sink, other = lake_sink(uri, loader), lake_sink(elsewhere(uri, folder), loader)
     tables, late, early = sink._tables, sink._new_session(), other._new_session()
     place = tables.place(TableName("d", "t"))
-    tables.create(late, place, COLUMNS)
+    tables.create(late, place, COLUMNS, Layout())
     commit(tables, late, place, FIRST, (1, "a"))
     publish = _Writing._publish
 

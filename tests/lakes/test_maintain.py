@@ -11,6 +11,7 @@ import pytest
 from consumer import app
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
+from consumer.model.layout import Layout
 from consumer.results import MaintainedTable
 from consumer.sink.lake.formats import new_place
 from consumer.sink.lake.merge import Merging
@@ -73,7 +74,7 @@ def test_tables_without_a_name_go_if_they_are_ours(lake: Lake, lake_spark: Spark
     root, sink = lake[1].removeprefix("delta://"), lake_sink(lake[1], lake_spark)
     session = sink._session()
     lost, own = new_place(sink._tables, KEYED), f"{root}/d/of_somebody"
-    sink._tables.create(session, lost, ["id INT"])
+    sink._tables.create(session, lost, ["id INT"], Layout())
     session.range(3).write.format("delta").save(own)
     assert lost not in maintained(lake, lake_spark, DAY)
     assert maintained(lake, lake_spark, NOTHING)[lost].removed

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
+from hashlib import sha256
 from pathlib import Path
 
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
@@ -16,9 +18,9 @@ NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 class FileLock:
     """An advisory lock that ends with its process, on a file in the staging folder."""
 
-    def __init__(self, folder: str, target: str, file: str = "lock") -> None:
-        """`target`: what the target is called in messages."""
-        self._path, self._target = Path(folder) / file, target
+    def __init__(self, folder: str, target: str, file: str = "lock", part: str = "") -> None:
+        """`target`: what the target is called in messages. `part`: others can have other parts meanwhile."""
+        self._path, self._target, self._part = Path(folder) / file, target, part
         self._descriptor: int | None = None
 
     @property
@@ -45,6 +47,11 @@ class FileLock:
     def _lock(self, descriptor: int) -> None:
         folder = self._path.parent
         try:
+            if self._part:  # one byte: a file for each part would have to stay for ever
+                at = int.from_bytes(sha256(self._part.encode()).digest()[:7])
+                one = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, one)
+                return
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(descriptor, 512, 0).decode(errors="replace")

@@ -149,6 +149,7 @@ class ParquetSession:
         return self._save(target, pa.table(columns))
 
     def _save(self, target: LoadTarget, table: pa.Table) -> str:
+        statistics = [f"c{n}" for n in target.key] or False  # a target can tell by them what it need not read
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="snappy", use_dictionary=False, write_statistics=False)
+        pq.write_table(table, sink, compression="snappy", use_dictionary=False, write_statistics=statistics)
         return save(self._folder, target.table, sink.getvalue(), ".parquet", SHARED)

@@ -5,19 +5,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from consumer.errors import BadConfig, LeaseHeld
+from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.lake.formats import Alteration, Change, Commit, as_parquet, busy, moved, of_parquet, segment
+from consumer.sink.lake.formats import (
+    Alteration,
+    Change,
+    Commit,
+    as_parquet,
+    busy,
+    check_properties,
+    laid_out,
+    moved,
+    of_parquet,
+    segment,
+)
 from consumer.sink.lake.settings import LakeSettings
+from consumer.sink.lake.types import literal, quoted
 from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
@@ -34,12 +46,25 @@ _TABLE = {
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
 }
+_NOT_TO_SET = (
+    "delta.appendOnly",
+    "delta.columnMapping.",
+    "delta.coordinatedCommits.",
+    "delta.feature.",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.setTransactionRetentionDuration",  # a number that is forgotten would be free for a late writer
+)
+_LOST_TEXTS = ("", "__HIVE_DEFAULT_PARTITION__")
+"""Of a column by which a table is partitioned: Delta would write NULL."""
 _CONFLICT = "CONCURRENT"
 """In the class of an error that says that another commit came first."""
 
 
 class Delta:
     """A `TableFormat`."""
+
+    one_writer = False
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._root, self._staging, self._files = settings.root, settings.staging, files
@@ -63,9 +88,53 @@ class Delta:
     def exists(self, place: str) -> bool:
         return self._files.exists(place)
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str]) -> None:
-        properties = ", ".join(f"'{name}' = '{value}'" for name, value in _TABLE.items())
-        spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA TBLPROPERTIES ({properties})")
+    def check(self, layout: Layout) -> None:
+        if made := next((part for part in layout.partition_by if part.transform != "identity"), None):
+            raise BadConfig(
+                f"[[consumer.lake-tables]] partitions by the {made.transform} of {made.column}, and Delta has no"
+                " transforms",
+                hint="name the column alone, or give it in cluster-by",
+            )
+        if layout.partition_by and layout.cluster_by:
+            raise BadConfig(
+                "[[consumer.lake-tables]] has partition-by and cluster-by, and a Delta table can have one of them",
+                hint="leave one out",
+            )
+        check_properties(layout, _NOT_TO_SET)
+
+    def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
+        """Delta writes the values of a partition as texts."""
+        parts = (part.column for part in layout.partition_by)
+        kinds = (f"the column {name} is {types[name]}, by which Delta cannot partition" for name in parts)
+        return next((text for text in kinds if "BINARY" in text or "ARRAY" in text), "")
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+        own = replace(layout, properties=tuple({**_TABLE, **dict(layout.properties)}.items()))
+        spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid_out(own)}")
+
+    def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
+        return [column for columns in self.layout(spark, place) for column in columns]
+
+    def layout(self, spark: SparkSession, place: str) -> tuple[Sequence[str], Sequence[str]]:
+        """The columns by which the table is partitioned, and clustered."""
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+        return detail["partitionColumns"], detail["clusteringColumns"] or ()
+
+    def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
+        texts = {column for column, kind in rows.dtypes if kind == "string" and column in names}
+        if texts:
+            kernel, engine = self._kernel()
+            parts = set(kernel.Table.forPath(engine, place).getLatestSnapshot(engine).getPartitionColumnNames())
+            texts = {column for column in texts if names[column] in parts}
+        lost = ", ".join(map(literal, _LOST_TEXTS))
+
+        def checked(column: str) -> str:
+            if column not in texts:
+                return quoted(column)
+            why = literal(f"Delta would make NULL of an empty text in {names[column]}, which partitions the table")
+            return f"IF({quoted(column)} IN ({lost}), RAISE_ERROR({why}), {quoted(column)}) AS {quoted(column)}"
+
+        return rows.selectExpr(*map(checked, rows.columns)) if texts else rows
 
     def sql(self, place: str) -> str:
         return f"delta.`{place.replace('`', '``')}`"
@@ -180,7 +249,7 @@ class Delta:
     def _alone(self, place: str) -> Iterator[None]:
         """On a local disk Delta keeps writers apart only within one process. Raises TargetBusy while another one has
         the table."""
-        lock = FileLock(self._staging, "table", f"table.{sha256(place.encode()).hexdigest()[:16]}.lock")
+        lock = FileLock(self._staging, "table", "tables.lock", place)
         try:
             lock.take()
         except LeaseHeld as held:
@@ -236,8 +305,16 @@ class _Change:
     def append(self, rows: DataFrame) -> None:
         rows.write.format("delta").mode("append").save(self.place)
 
-    def replace(self, rows: DataFrame) -> None:
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.place)
+    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+        found = self.tables.layout(self.spark, self.place)
+        partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
+        same = {new: old for old, new in kept.items()}
+        writer = self.tables.guarded(self.spark, self.place, rows, same).write.format("delta").mode("overwrite")
+        if partitioned:
+            writer = writer.partitionBy(*partitioned)
+        writer.option("overwriteSchema", "true").save(self.place)
+        if clustered:  # Delta forgets it where it overwrites a schema
+            self.run(f"ALTER TABLE {self.tables.sql(self.place)} CLUSTER BY ({', '.join(map(quoted, clustered))})")
 
     def clear(self) -> None:
         self.run(f"DELETE FROM {self.tables.sql(self.place)}")

@@ -20,7 +20,7 @@ from consumer.model.hints import resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import cut
 
-_VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE")
+_VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "USER_RAISED")
 """In what is said where a value does not fit its column."""
 _CAUSE = "Caused by: "
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
@@ -48,6 +48,13 @@ def is_of_spark(error: Exception) -> bool:
     return isinstance(error, (Py4JError, PySparkException, ConnectionError))
 
 
+def is_refusal(error: Exception) -> bool:
+    """Whether Spark does not take the statement itself, so it is of no use to execute it again."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    return isinstance(error, (AnalysisException, IllegalArgumentException))
+
+
 def text_of(error: Exception) -> str:
     """What caused it in the end, or its first line that says something."""
     lines = [line.strip(" :") for line in str(error).splitlines()]
@@ -58,7 +65,6 @@ def text_of(error: Exception) -> str:
 
 def _translated(error: Exception, table: TableName | None, staged: str) -> ConsumerError:
     from py4j.protocol import Py4JError, Py4JNetworkError
-    from pyspark.errors import AnalysisException
 
     try:
         text, whole = text_of(error), str(error)
@@ -78,7 +84,7 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
     if found is not None and any(word in found[1] for word in _VALUES):
         hint = f"let the column take the value, or empty and reload the table: {resync_command(table)}"
         return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
-    if isinstance(error, AnalysisException):
+    if is_refusal(error):
         hint = f"was it changed by hand? Empty and reload it: {resync_command(table)}"
         return SchemaDrift(f"the table is not as this program left it: {text}", hint=hint, table=str(table))
     return TargetUnavailable(f"the lake cannot be written: {text}", hint="try again; nothing is lost", table=str(table))

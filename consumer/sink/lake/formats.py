@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from consumer.errors import ProgressMoved, TargetBusy
+from consumer.errors import BadConfig, ProgressMoved, TargetBusy
+from consumer.model.layout import Layout, Part
 from consumer.model.names import TableName
-from consumer.sink.lake.types import quoted
+from consumer.sink.lake.types import literal, quoted
 from consumer.target import ArrowTable
 
 if TYPE_CHECKING:
@@ -87,8 +88,9 @@ class Change(Protocol):
 
     def append(self, rows: DataFrame) -> None: ...
 
-    def replace(self, rows: DataFrame) -> None:
-        """Its rows and columns become those of `rows`."""
+    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+        """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
+        called; the table is laid out by these as it was."""
 
     def clear(self) -> None:
         """All rows go."""
@@ -100,6 +102,9 @@ class Change(Protocol):
 class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
     other names."""
+
+    one_writer: bool
+    """Whether writers are kept apart only within one process, so nobody may write beside a consumer."""
 
     def prepare(self, spark: SparkSession) -> None:
         """A new session is one that knows the tables. Raises BadConfig where that Spark was started without the format:
@@ -114,8 +119,21 @@ class TableFormat(Protocol):
     def exists(self, place: str) -> bool:
         """Whether anything is there."""
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str]) -> None:
+    def check(self, layout: Layout) -> None:
+        """Raises BadConfig where no table of the format can be laid out so."""
+
+    def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
+        """Why a table with columns of these types cannot be laid out so; "" where it can."""
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         """An empty table; `columns` as in a CREATE TABLE."""
+
+    def laid_out_by(self, spark: SparkSession, place: str) -> Collection[str]:
+        """The columns by which the table is laid out. Only `Change.replace` can rename or drop them."""
+
+    def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
+        """`rows`, which fail where a value is one that the table would not keep. `names`: what their columns are called
+        in the table."""
 
     def sql(self, place: str) -> str:
         """The table's name in a statement."""
@@ -164,6 +182,35 @@ def new_place(tables: TableFormat, name: TableName) -> str:
     while tables.exists(tables.place(name, number)):
         number += 1
     return tables.place(name, number)
+
+
+def laid_out(layout: Layout) -> str:
+    """What follows the columns of a CREATE TABLE; "" for nothing."""
+    parts = (_part(part) for part in layout.partition_by)
+    properties = (f"{literal(name)} = {literal(value)}" for name, value in layout.properties)
+    found = {
+        "PARTITIONED BY": ", ".join(parts),
+        "CLUSTER BY": ", ".join(map(quoted, layout.cluster_by)),
+        "TBLPROPERTIES": ", ".join(properties),
+    }
+    return "".join(f" {clause} ({text})" for clause, text in found.items() if text)
+
+
+def _part(part: Part) -> str:
+    if part.transform == "identity":
+        return quoted(part.column)
+    of_time = part.transform in ("year", "month", "day", "hour")
+    width = f"{part.width}, " if part.width else ""
+    return f"{part.transform}{'s' if of_time else ''}({width}{quoted(part.column)})"
+
+
+def check_properties(layout: Layout, own: Sequence[str]) -> None:
+    """Raises BadConfig for a property that begins as one of `own`, on which this program builds."""
+    for key, _ in layout.properties:
+        if key.lower().startswith(tuple(start.lower() for start in ("storage_consumer", *own))):
+            raise BadConfig(
+                f"[[consumer.lake-tables]] sets the property {key}, on which this program builds", hint="leave it out"
+            )
 
 
 def segment(name: str) -> str:

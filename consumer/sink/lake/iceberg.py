@@ -7,6 +7,7 @@ catalog, which fails where the table is not as it was, then moves the branch `ma
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,10 +16,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig, ConsumerError, LeaseHeld
+from consumer.errors import BadConfig, ConsumerError
+from consumer.model.layout import Layout
 from consumer.model.names import TableName
-from consumer.sink.columnar.lock import FileLock
-from consumer.sink.lake.formats import Alteration, Change, Commit, as_parquet, busy, moved, of_parquet, segment
+from consumer.sink.lake.failures import is_of_spark, text_of
+from consumer.sink.lake.formats import (
+    Alteration,
+    Change,
+    Commit,
+    as_parquet,
+    busy,
+    check_properties,
+    moved,
+    of_parquet,
+    segment,
+)
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import literal, quoted
 from consumer.sink.progress_layout import SCHEMA
@@ -40,6 +52,15 @@ _TABLE = {
     "write.update.mode": "merge-on-read",
     "write.metadata.delete-after-commit.enabled": "true",
 }
+_NOT_TO_SET = (
+    "format-version",
+    "gc.enabled",
+    "write.data.path",
+    "write.folder-storage.path",
+    "write.metadata.path",
+    "write.object-storage.",
+    "write.wap.enabled",
+)
 _SCRATCH = {_OURS: "true", "format-version": "2", "gc.enabled": "false"}
 _CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 """What is raised where another commit came first."""
@@ -54,7 +75,7 @@ class Iceberg:
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._name, self._properties, self._files = settings.catalog_name, settings.catalog, files
-        self._staging = settings.staging
+        self.one_writer = settings.catalog["type"] == "hadoop"
         self._opened: tuple[Any, Any] | None = None
 
     def prepare(self, spark: SparkSession) -> None:
@@ -80,8 +101,29 @@ class Iceberg:
     def exists(self, place: str) -> bool:
         return bool(self._catalog().tableExists(self._identifier(place)))
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str]) -> None:
-        self._create(place, self.schema(", ".join(columns)), _TABLE)
+    def check(self, layout: Layout) -> None:
+        check_properties(layout, _NOT_TO_SET)
+
+    def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
+        try:
+            self._laid_out(self.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in types.items())), layout)
+        except Exception as error:
+            if not is_of_spark(error):
+                raise
+            return text_of(error).rpartition("Exception: ")[2]
+        return ""
+
+    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+        schema = self.schema(", ".join(columns))
+        self._create(place, schema, {**_TABLE, **dict(layout.properties)}, *self._laid_out(schema, layout))
+
+    def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
+        table = self._load(place)
+        fields = [field for laid_out in (table.spec(), table.sortOrder()) for field in _each(laid_out.fields())]
+        return [str(table.schema().findColumnName(field.sourceId())) for field in fields]
+
+    def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
+        return rows
 
     def sql(self, place: str) -> str:
         return ".".join(map(quoted, (self._name, *place.split("."))))
@@ -150,14 +192,14 @@ class Iceberg:
     def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
         """Rows that are deleted go, too."""
         options = "map('min-input-files', '2', 'delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
-        with self._alone(place), self._told(place):
+        with self._told(place):
             done = self._call(spark, "rewrite_data_files", place, f"options => {options}")
         return int(done["rewritten_data_files_count"]), int(done["added_data_files_count"])
 
     def expire(self, spark: SparkSession, place: str, hours: int) -> None:
         before = time.time() - hours * 3600
         young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))}), prefix_listing => true"
-        with self._alone(place), self._told(place):
+        with self._told(place):
             self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
             self._call(spark, "remove_orphan_files", place, young)
 
@@ -176,21 +218,6 @@ class Iceberg:
         table = f"table => {literal(self.sql(place))}"
         found = spark.sql(f"CALL {quoted(self._name)}.system.{procedure}({table}, {given})").collect()
         return found[0] if found else None
-
-    @contextmanager
-    def _alone(self, place: str) -> Iterator[None]:
-        """A catalog that is a folder keeps writers apart only within one process. Raises TargetBusy where a consumer
-        has such a lake."""
-        lock = FileLock(self._staging, "lake")
-        try:
-            if self._properties["type"] == "hadoop":
-                lock.take()
-        except LeaseHeld as held:
-            raise busy(place) from held
-        try:
-            yield
-        finally:
-            lock.release()
 
     @contextmanager
     def _told(self, place: str, generation: int = 0) -> Iterator[None]:
@@ -217,18 +244,33 @@ class Iceberg:
         try:
             now = made.operations().current()
             new = self._java().org.apache.iceberg.TableMetadata.buildFrom(now)
-            made.operations().commit(now, new.setCurrentSchema(metadata.schema(), metadata.lastColumnId()).build())
+            new = new.setCurrentSchema(metadata.schema(), metadata.lastColumnId())
+            new = new.setDefaultPartitionSpec(metadata.spec()).setDefaultSortOrder(metadata.sortOrder())
+            made.operations().commit(now, new.build())
             yield self.sql(place), made
         finally:  # without its data: a server would not ask whom that belongs to
             self._catalog().dropTable(self._identifier(place), False)
             made.io().deletePrefix(made.location())
 
-    def _create(self, place: str, schema: Any, properties: Mapping[str, str]) -> Any:
+    def _laid_out(self, schema: Any, layout: Layout) -> tuple[Any, Any]:
+        """The specification of partitions and the order. Raises what Java does where the columns do not fit."""
+        ice = self._java().org.apache.iceberg
+        parts, order = ice.PartitionSpec.builderFor(schema), ice.SortOrder.builderFor(schema)
+        for part in layout.partition_by:
+            width = (part.width,) if part.width else ()
+            parts = getattr(parts, part.transform)(part.column, *width)
+        for name in layout.cluster_by:
+            order = order.asc(name)
+        return parts.build(), order.build()
+
+    def _create(
+        self, place: str, schema: Any, properties: Mapping[str, str], spec: Any = None, order: Any = None
+    ) -> Any:
         catalog, identifier = self._catalog(), self._identifier(place)
         if not catalog.namespaceExists(identifier.namespace()):
             catalog.createNamespace(identifier.namespace())
-        spec = self._java().org.apache.iceberg.PartitionSpec.unpartitioned()
-        return catalog.createTable(identifier, schema, spec, self._map(properties))
+        builder = catalog.buildTable(identifier, schema).withPartitionSpec(spec).withSortOrder(order)
+        return builder.withProperties(self._map(properties)).create()
 
     def _load(self, place: str) -> Any:
         return self._catalog().loadTable(self._identifier(place))
@@ -314,19 +356,21 @@ class _Change:
         with self.writing.staged(self.spark):
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
-    def replace(self, rows: DataFrame) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
         """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now."""
         writing, ice = self.writing, self.writing.ice
-        base, none = writing.base, ice.PartitionSpec.unpartitioned()
+        base = writing.base
         schema = self.tables.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in rows.dtypes))
-        new = base.buildReplacement(schema, none, ice.SortOrder.unsorted(), base.location(), base.properties())
+        spec = _rebound(ice.PartitionSpecParser, base.spec(), base.schema(), schema, kept)
+        order = _rebound(ice.SortOrderParser, base.sortOrder(), base.schema(), schema, kept)
+        new = base.buildReplacement(schema, spec, order, base.location(), base.properties())
         transaction = ice.Transactions.replaceTableTransaction(writing.place, writing.operations, new)
         operation = transaction.newFastAppend()
         with self.tables.scratch(f"{writing.table.location()}/data", new) as (name, written):
             rows.writeTo(name).append()
             written.refresh()
             for file in _each(written.currentSnapshot().addedDataFiles(written.io())):
-                operation.appendFile(file)
+                operation.appendFile(_of_spec(ice, file, new.spec()))
             writing.transacted(transaction, operation)
 
     def clear(self) -> None:
@@ -360,6 +404,35 @@ def _outrun(place: str, newest: Commit | None, generation: int) -> ConsumerError
     """What is raised where another commit came before ours of that number: one of ours too, or that of somebody who
     keeps the table small."""
     return moved(place) if generation and newest is not None and newest.generation >= generation else busy(place)
+
+
+def _rebound(parser: Any, laid_out: Any, old: Any, new: Any, kept: Mapping[str, str]) -> Any:
+    """A specification of partitions, or an order, of the schema `old` as one of `new`, without the columns that are
+    gone."""
+    said, fields = json.loads(parser.toJson(laid_out)), []
+    for field in said["fields"]:
+        name = str(old.findColumnName(field["source-id"]))
+        if name in kept:
+            called = {"name": kept[name] + field["name"].removeprefix(name)} if "name" in field else {}
+            fields.append({**field, **called, "source-id": new.findField(kept[name]).fieldId()})
+    number = {"order-id": 1 if fields else 0} if "order-id" in said else {}
+    return parser.fromJson(new, json.dumps({**said, **number, "fields": fields}))
+
+
+def _of_spec(ice: Any, file: Any, spec: Any) -> Any:
+    """`file` in a table where that specification of its partitions has another number."""
+    metrics = ice.Metrics(
+        file.recordCount(),
+        file.columnSizes(),
+        file.valueCounts(),
+        file.nullValueCounts(),
+        file.nanValueCounts(),
+        file.lowerBounds(),
+        file.upperBounds(),
+    )
+    made = ice.DataFiles.builder(spec).withPath(file.location()).withFormat(file.format()).withMetrics(metrics)
+    made = made.withFileSizeInBytes(file.fileSizeInBytes()).withPartition(file.partition())
+    return made.withSplitOffsets(file.splitOffsets()).build()
 
 
 def _snapshot_id(metadata: Any) -> int | None:

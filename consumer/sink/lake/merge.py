@@ -12,7 +12,7 @@ from consumer.model.load import Ending, LoadTarget
 from consumer.model.times import LOGICAL_BITS
 from consumer.sink.lake.formats import Commit, TableFormat
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.types import quoted, spark_type
+from consumer.sink.lake.types import bound, quoted, spark_type
 from consumer.sink.lake.writer import LOST
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Merging:
         marks = {"put": "BOOLEAN", "n": "BIGINT", "copies": "BIGINT", "row": "BIGINT"}
         schema = ", ".join(f"{name} {kind}" for name, kind in {**kinds, **marks}.items() if name in has)
         found = self.spark.read.schema(schema).parquet(*(f"file://{path}" for path in self.paths))
+        names = {f"c{n}": name for n, name in enumerate(self.target.names)}
+        found = self.tables.guarded(self.spark, self.table.place, found, names)
         if not self.left_out:
             return found
         rows = ", ".join(str(row - (1 << 64) if row >> 63 else row) for row in self.left_out)
@@ -74,7 +76,7 @@ class Merging:
 
     def _merge(self) -> str:
         target = self.target
-        same = " AND ".join(f"t.{quoted(target.names[n])} = s.c{n}" for n in target.key)
+        same = self._same(target.key)
         return (
             f"MERGE INTO {self.tables.sql(self.table.place)} t USING {_STAGED} s ON {same} "
             f"WHEN MATCHED AND NOT s.put THEN DELETE WHEN MATCHED THEN UPDATE SET {self._assigned()} "
@@ -86,7 +88,7 @@ class Merging:
         target = self.target
         began, ended, current = (f"t.{quoted(target.names[n])}" for n in (ending.began, ending.ended, ending.current))
         others = [n for n in target.key if n != ending.began]
-        same = " AND ".join(f"t.{quoted(target.names[n])} = s.c{n}" for n in others)
+        same = self._same(others)
         keys = ", ".join(f"c{n}" for n in others)
         ends = f"SELECT {keys}, min(c{ending.began}) AS c{ending.began} FROM {_STAGED} WHERE NOT put GROUP BY {keys}"
         names = ", ".join(f"c{n}" for n in range(len(target.columns)))
@@ -104,6 +106,23 @@ class Merging:
             f"WHEN MATCHED THEN UPDATE SET {self._assigned()} "
             f"WHEN NOT MATCHED AND s.put THEN INSERT {self._inserted()}"
         )
+
+    def _same(self, key: Sequence[int]) -> str:
+        """That a row of the table has the key of a staged one. It is within the bounds of these, too: files and
+        partitions beyond them are not read."""
+        import pyarrow.parquet as pq
+
+        files = [pq.read_metadata(path) for path in self.paths]
+        groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]
+        found = [f"t.{quoted(self.target.names[n])} = s.c{n}" for n in key]
+        for n in key:
+            place = files[0].schema.names.index(f"c{n}")
+            known = [group.column(place).statistics for group in groups]
+            if known and all(one is not None and one.has_min_max for one in known):
+                bounds = [bound(min(one.min for one in known)), bound(max(one.max for one in known))]
+                if all(bounds):
+                    found.append(f"t.{quoted(self.target.names[n])} BETWEEN {' AND '.join(bounds)}")
+        return " AND ".join(found)
 
     def _assigned(self) -> str:
         return ", ".join(f"t.{quoted(name)} = s.c{n}" for n, name in enumerate(self.target.names))

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 
 from consumer.errors import DdlRefused
+from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.columnar.statements import Operations
+from consumer.sink.lake.formats import laid_out
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.statements import ends_rows, in_place, lake_replica, moved_tables, planned
 from consumer.sink.lake.types import declared, quoted
 
 
-def previewed(steps: Sequence[ApplyDdl], there: Mapping[TableName, LakeTable], zone: tzinfo) -> list[TargetDdl]:
+def previewed(
+    steps: Sequence[ApplyDdl],
+    there: Mapping[TableName, LakeTable],
+    zone: tzinfo,
+    layout: Callable[[ApplyDdl, LakeTable], Layout],
+) -> list[TargetDdl]:
     """Each behind those before it. Where rows decide, as if there were some."""
     tables, answers = dict(there), []
     for step in steps:
         try:
             done = planned(step, tables, zone, filled=True)
-            answers.append(TargetDdl(tuple(_told(step, done, tables)), done.note))
+            answers.append(TargetDdl(tuple(_told(step, done, tables, layout)), done.note))
         except DdlRefused as error:
             answers.append(TargetDdl(error=error.message))
     return answers
 
 
-def _told(step: ApplyDdl, done: Operations, tables: dict[TableName, LakeTable]) -> Iterator[str]:
+def _told(
+    step: ApplyDdl,
+    done: Operations,
+    tables: dict[TableName, LakeTable],
+    layout: Callable[[ApplyDdl, LakeTable], Layout],
+) -> Iterator[str]:
     """Also follows what it does in `tables`."""
     if ends_rows(step):
         yield f"ends the rows of {quoted(step.name.database)}.{quoted(step.name.table)}"
@@ -46,7 +58,8 @@ def _told(step: ApplyDdl, done: Operations, tables: dict[TableName, LakeTable]) 
             source = moved[name].replica.name
             yield f"ALTER TABLE {quoted(source.database)}.{quoted(source.table)} RENAME TO {written}"
         elif old is None or done.moved is not None:
-            yield f"CREATE TABLE {written} ({', '.join(map(declared, table.columns))})"
+            columns = ", ".join(map(declared, table.columns))
+            yield f"CREATE TABLE {written} ({columns}){laid_out(layout(step, table))}"
         elif done.emptied:
             yield f"DELETE FROM {written}"
         else:

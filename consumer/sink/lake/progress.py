@@ -210,7 +210,7 @@ class LakeProgress:
                 if anew:
                     spark, commit = self._spark(), Commit(generation, epoch=epoch)
                     with self._tables.committing(spark, self._place, commit) as change:
-                        change.replace(spark.createDataFrame(records).coalesce(1))
+                        change.replace(spark.createDataFrame(records).coalesce(1), {})
                 else:
                     self._tables.add(self._place, records, generation)
         except ProgressMoved as moved:

@@ -15,8 +15,9 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing
+from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing, TargetBusy
 from consumer.model.actions import PARTITION_ACTIONS
+from consumer.model.layout import Layout
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import MOVED_BY_WRITER, AuditRow, DdlId, DdlRecord, Progress, ProgressChange
@@ -33,7 +34,7 @@ from consumer.sink.lake.iceberg import Iceberg
 from consumer.sink.lake.merge import Merging
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, hold, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
-from consumer.sink.lake.statements import Effect, Executing, planned
+from consumer.sink.lake.statements import Effect, Executing, fitted, planned
 from consumer.sink.lake.tables import answer, named
 from consumer.sink.lake.types import quoted
 from consumer.sink.lake.upkeep import Upkeep
@@ -79,6 +80,9 @@ class LakeSink(stored.ProgressPorts):
             raise BadConfig("a lake needs Spark, and nobody gave it to this target")
         self._settings, self._source, self._name = settings, options.spark, settings.name
         self._tables: TableFormat = _FORMATS[settings.format](settings, options.spark)
+        self._layouts = options.layouts
+        for _, layout in options.layouts.rules:
+            self._tables.check(layout)
         self._progress = LakeProgress(self._tables, self._tables.place(PLACE), self._session)
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
@@ -207,7 +211,10 @@ class LakeSink(stored.ProgressPorts):
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         from consumer.sink.lake.preview import previewed
 
-        return previewed(steps, self._lake_tables(), self._settings.zone)
+        def layout(step: ApplyDdl, table: LakeTable) -> Layout:
+            return fitted(step, self._layouts, table, self._tables)
+
+        return previewed(steps, self._lake_tables(), self._settings.zone, layout)
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         epoch, there = self._held(), self._lake_tables().get(table.folded)
@@ -251,6 +258,15 @@ class LakeSink(stored.ProgressPorts):
         return {}
 
     def maintain(self, keep: timedelta) -> Iterator[UpkeptTable]:
+        """Raises TargetBusy where a consumer has a lake that nobody else may write to."""
+        try:
+            if self._tables.one_writer:
+                self._lock.take()
+        except LeaseHeld as held:
+            raise TargetBusy(
+                f"a consumer has the lake {self._settings.root}, whose catalog is a folder: only one process can write",
+                hint="run maintain while no consumer runs, or keep the catalog in a database (docs/lakes.md)",
+            ) from held
         session = self._session()
         self._rows()
         yield from Upkeep(session, self._tables, self._progress, keep).run()
@@ -409,7 +425,7 @@ class LakeSink(stored.ProgressPorts):
                 there = known.get(step.name_before.folded)
                 asked = step.trash is not None or step.file.type in PARTITION_ACTIONS
                 filled = asked and there is not None and self._is_filled(there)
-                executing = Executing(self._session(), self._tables, known)
+                executing = Executing(self._session(), self._tables, known, self._layouts)
                 self._unsettle()
                 with told(step.table):
                     if filled:

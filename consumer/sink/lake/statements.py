@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from consumer.ddl.expressions import NotUnderstood
+from consumer.errors import DdlRefused
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
+from consumer.model.layout import Layout, Layouts
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import ModeDdl, ModeKind
@@ -22,6 +24,7 @@ from consumer.sink.columnar.statements import Operations, action_of, operations,
 from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.common import closing_statement
+from consumer.sink.lake.failures import is_refusal, text_of
 from consumer.sink.lake.formats import Alteration, TableFormat, new_place
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import as_duck, declared, from_duck, literal, nullable, quoted, spark_type
@@ -93,6 +96,7 @@ class Executing:
     spark: SparkSession
     tables: TableFormat
     known: Tables
+    layouts: Layouts
 
     def run(self, step: ApplyDdl, done: Operations, consumer: str, epoch: int) -> Effect:
         """Do to rows and columns what `done` says; names change with the record of it. What a table's newest commit
@@ -107,7 +111,7 @@ class Executing:
             elif name in moved:
                 there[name] = replace(moved[name], replica=replica)
             elif name.folded not in self.known or done.moved is not None:
-                there[name] = self._created(replica)
+                there[name] = self._created(step, replica)
             else:
                 there[name] = self._altered(step, done, replica, consumer, epoch)
         kept = {table.place for table in there.values() if table is not None}
@@ -127,10 +131,16 @@ class Executing:
         if not same:
             raise refused(step, *trash_taken(step.trash))
 
-    def _created(self, replica: ReplicaTable) -> LakeTable:
+    def _created(self, step: ApplyDdl, replica: ReplicaTable) -> LakeTable:
         table = LakeTable(lake_replica(replica, None), "")
+        layout = fitted(step, self.layouts, table, self.tables)
         place = new_place(self.tables, replica.name)
-        self.tables.create(self.spark, place, [declared(column) for column in table.columns])
+        try:
+            self.tables.create(self.spark, place, [declared(column) for column in table.columns], layout)
+        except Exception as error:
+            if layout == Layout() or not is_refusal(error):
+                raise
+            raise _unfit(step, text_of(error)) from error
         return replace(table, place=place)
 
     def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, consumer: str, epoch: int) -> LakeTable:
@@ -165,6 +175,10 @@ class Executing:
         changes = done.columns or ()
         taken = self._taken(step, before)
         alteration = None if taken else in_place(changes, before, after)
+        if alteration is not None and (alteration.dropped or alteration.renamed):
+            moving = {*alteration.dropped, *(old for old, _ in alteration.renamed)}
+            if not moving.isdisjoint(self.tables.laid_out_by(self.spark, before.place)):
+                alteration = None
         same = alteration is not None and not alteration.clauses()
         if same and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
@@ -175,7 +189,8 @@ class Executing:
                 change.alter(alteration)
             else:
                 rows = self.tables.frame(self.spark, before.place)
-                change.replace(rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken))
+                made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
+                change.replace(made, {change.old: change.name for change in changes if change.old is not None})
         return replace(after, newest=commit)
 
     def _taken(self, step: ApplyDdl, table: LakeTable) -> str:
@@ -197,6 +212,25 @@ class Executing:
             return condition
         except NotUnderstood as error:
             raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
+
+
+def fitted(step: ApplyDdl, layouts: Layouts, table: LakeTable, tables: TableFormat) -> Layout:
+    """How the new table is laid out, in its own names of columns. Raises DdlRefused where it cannot be."""
+    layout = layouts.of(step.table)
+    own = {same_name(name): name for name in table.replica.types}
+    if lacking := [name for name in layout.columns if same_name(name) not in own]:
+        raise _unfit(step, f"the table has no column {', '.join(lacking)}")
+    parts = (replace(part, column=own[same_name(part.column)]) for part in layout.partition_by)
+    found = replace(layout, partition_by=tuple(parts), cluster_by=tuple(own[same_name(n)] for n in layout.cluster_by))
+    if why := tables.unfit({column.name: spark_type(column) for column in table.columns}, found):
+        raise _unfit(step, why)
+    return found
+
+
+def _unfit(step: ApplyDdl, why: str) -> DdlRefused:
+    return refused(
+        step, f"[[consumer.lake-tables]] does not fit it: {why}", "mend the rule: the next run makes the table"
+    )
 
 
 def ends_rows(step: ApplyDdl) -> bool:

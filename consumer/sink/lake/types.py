@@ -6,6 +6,8 @@ there once, as expressions of DuckDB, which executors evaluate for a lake too.""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +44,19 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """`text` in Spark's SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def bound(value: object) -> str:
+    """A least or greatest value of a column in Spark's SQL; "" where that is not surely what Spark compares."""
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}BD"
+    if isinstance(value, str):
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP{'' if value.tzinfo else '_NTZ'}'{value.isoformat(' ')}'"
+    return f"DATE'{value.isoformat()}'" if isinstance(value, date) else ""
 
 
 def spark_type(column: Column) -> str:

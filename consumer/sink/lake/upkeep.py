@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, TargetBusy
 from consumer.sink.lake.failures import told
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable
@@ -45,9 +45,12 @@ class Upkeep:
             yield done
         with told():
             begun = self.tables.exists(self._place)
-            if begun:
-                self.tables.expire(self.spark, self._place, hours)
         if begun:
+            try:
+                with told(PLACE):
+                    self.tables.expire(self.spark, self._place, hours)
+            except TargetBusy as busy:
+                yield UpkeptTable(str(PLACE), left=busy.message)
             yield from self._removed()
 
     def _upkept(self, called: str, table: LakeTable, hours: int) -> UpkeptTable:

@@ -12,6 +12,7 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import KINDS, NEVER_IGNORED, DdlPolicy
+from consumer.model.layout import Layout, Part
 from consumer.model.names import TableName
 from consumer.model.rules import EventFilter, Shaping
 
@@ -99,6 +100,7 @@ def test_every_name_of_an_event_is_a_kind_of_statement() -> None:
 
 EVENTS = '[[consumer.event-filters]]\nmatcher = ["a.b"]\n'
 ROWS = '[[consumer.rows]]\ntables = ["a.b"]\n'
+LAKE = '[[consumer.lake-tables]]\ntables = ["a.b"]\n'
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,12 @@ ROWS = '[[consumer.rows]]\ntables = ["a.b"]\n'
         (ROWS + "where = \"a || b\"", "write NOT, OR and AND for !, || and &&"),
         (ROWS + "where = 'a = \"\\x\"'", "a backslash means different things under different SQL modes"),
         (ROWS + "where = \"a = 'x'\"\ncollation = \"x_ci\"", "the collation x_ci cannot be followed exactly"),
+        (LAKE, "rule 1: give partition-by, cluster-by or properties"),
+        (LAKE + 'partition-by = ["days(at"]', "'days(at' is neither a column nor a transform of one"),
+        (LAKE + 'partition-by = ["bucket(id)"]', "only bucket and truncate have a number, and both need one"),
+        (LAKE + 'partition-by = ["days(2, id)"]', "only bucket and truncate have a number"),
+        (LAKE + 'partition-by = ["week(at)"]', "week is none of bucket, days, hours, months, truncate, years"),
+        (LAKE + "properties = { a = 1 }", 'properties must be a table of texts, as { "write.merge.mode" = "copy'),
         ("rows = 5", "give tables in the file, each written [[consumer.rows]]"),
         ('rows = "x"', "each written [[consumer.rows]], or a list of them as JSON"),
     ],
@@ -133,3 +141,15 @@ def test_what_is_wrong_is_refused_by_name(tmp_path: Path, text: str, why: str) -
     with pytest.raises(BadConfig) as refused:
         settings(tmp_path, text)
     assert why in str(refused.value)
+
+
+def test_the_first_rule_that_fits_lays_a_new_table_of_a_lake_out(tmp_path: Path) -> None:
+    text = (
+        '[[consumer.lake-tables]]\ntables = ["a.t"]\npartition-by = ["days(at)", "bucket(16, `i)d`)", "region"]\n'
+        '[[consumer.lake-tables]]\ntables = ["a.*"]\ncluster-by = ["id"]\nproperties = { x = "y" }\n'
+    )
+    layouts = settings(tmp_path, text).target_options.layouts
+    parts = (Part("at", "day"), Part("i)d", "bucket", 16), Part("region"))
+    assert layouts.of(TableName("A", "t")) == Layout(parts)
+    assert layouts.of(TableName("a", "u")) == Layout((), ("id",), (("x", "y"),))
+    assert layouts.of(TableName("b", "t")) == Layout()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +74,7 @@ class Log:
         yield self
         self.number = commit.generation
 
-    def replace(self, rows: Rewritten) -> None:
+    def replace(self, rows: Rewritten, kept: Mapping[str, str]) -> None:
         self.commits, self.anew = [rows.rows], self.anew + 1
 
     def createDataFrame(self, rows: pa.Table) -> Rewritten:

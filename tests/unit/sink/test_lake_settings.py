@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from consumer.errors import BadConfig
+from consumer.model.layout import Layout, Layouts, Part
 from consumer.model.names import TableName
 from consumer.sink import sink_for, spark_properties
 from consumer.sink.lake.formats import Commit
 from consumer.sink.lake.jars import FOLDER, every_artifact
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.staging import begin_staging
-from consumer.target import TargetOptions
+from consumer.target import SparkSource, TargetOptions
 
 
 def test_the_path_is_absolute_and_staging_lies_beside_it(tmp_path: Path) -> None:
@@ -132,6 +134,25 @@ def test_spark_gets_the_jars_of_that_format_alone(tmp_path: Path, monkeypatch: p
 def test_tables_are_not_published_together() -> None:
     with pytest.raises(BadConfig, match="no consistency level but `row`"):
         sink_for("delta:///tmp/lake", TargetOptions("c", staged=True))
+
+
+@pytest.mark.parametrize(
+    ("uri", "layout", "why"),
+    [
+        ("delta:///tmp/lake", Layout((Part("at", "day"),)), "the day of at, and Delta has no transforms"),
+        ("delta:///tmp/lake", Layout((Part("a"),), ("b",)), "a Delta table can have one of them"),
+        ("delta:///tmp/lake", Layout((), (), (("delta.columnMapping.mode", "none"),)), "delta.columnMapping.mode, on"),
+        ("delta:///tmp/lake", Layout((), (), (("DELTA.appendonly", "true"),)), "DELTA.appendonly, on"),
+        ("iceberg:///tmp/lake", Layout((), (), (("write.wap.enabled", "false"),)), "write.wap.enabled, on"),
+        ("iceberg:///tmp/lake", Layout((), (), (("storage_consumer.table", "x"),)), "storage_consumer.table, on"),
+        ("duckdb:///tmp/r.duckdb", Layout((Part("a"),)), "is for lakes, and the target is a duckdb://"),
+    ],
+)
+def test_what_no_table_of_the_target_can_be_is_refused(uri: str, layout: Layout, why: str) -> None:
+    layouts = Layouts([(lambda _: True, layout)])
+    with pytest.raises(BadConfig) as refused:
+        sink_for(uri, TargetOptions("c", spark=cast(SparkSource, object()), layouts=layouts))
+    assert why in refused.value.message
 
 
 def test_what_a_commit_says_is_read_again() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from consumer.errors import StagingUnseen, TargetUnavailable
+from consumer.errors import LeaseHeld, StagingUnseen, TargetUnavailable
 from consumer.model.names import TableName
+from consumer.sink.columnar.lock import FileLock
 from consumer.sink.staging import save
 
 
@@ -39,3 +42,20 @@ def test_a_worker_of_another_user_is_told(tmp_path: Path) -> None:
     finally:
         os.seteuid(user)
     assert told.value.hint == "share it"
+
+
+def test_one_file_has_the_locks_of_many_tables(tmp_path: Path) -> None:
+    """Whether it is taken by this process or another."""
+    one, same, other = (FileLock(str(tmp_path), "table", "tables.lock", part) for part in ("a", "a", "b"))
+    one.take()
+    other.take()
+    with pytest.raises(LeaseHeld):
+        same.take()
+    take = "from consumer.sink.columnar.lock import FileLock; FileLock({!r}, 't', 'tables.lock', {!r}).take()"
+    for part, error in (("a", "LeaseHeld"), ("c", "")):
+        command = [sys.executable, "-c", take.format(str(tmp_path), part)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ("LeaseHeld" if "LeaseHeld" in done.stderr else done.stderr) == error
+    one.release()
+    same.take()
+    assert [file.name for file in tmp_path.iterdir()] == ["tables.lock"]

@@ -1,0 +1,239 @@
+"""[[consumer.lake-tables]]: new tables are laid out so, and stay so whatever statements do to them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer import app
+from consumer.app.parts import listing_of, open_ports
+from consumer.config.settings import Settings
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.pipeline.preview import preview
+from consumer.spark.load import SparkLoader
+from tests.support.build import ID, VALUE
+from tests.support.feed import Feed, Replica, states
+from tests.support.lakes import FORMATS, JDBC, lake_tables, lake_uri
+from tests.support.observers import Recorder
+
+T = TableName("d", "t")
+REGION, AT, MORE = Column("region", "VARCHAR", length=20), Column("at", "DATETIME"), Column("w", "INT", default="5")
+AREA, LONG = replace(REGION, name="area"), replace(VALUE, type="BIGINT")
+TYPES = {"id": "int", "region": "varchar", "area": "varchar", "at": "datetime", "v": "int", "w": "int"}
+NEW_YEAR, LATER = "2024-01-01 00:00:00", "2024-01-02 12:00:00.000000"
+
+
+def line(ts: int, kind: str = "INSERT", key: tuple[str, ...] = ("id",), **values: str | None) -> bytes:
+    message = {
+        "id": 0, "database": "d", "table": "t", "pkNames": key, "isDdl": False, "type": kind, "es": 0, "ts": 0,
+        "sql": "", "sqlType": dict.fromkeys(values, 4), "mysqlType": {name: TYPES[name] for name in values},
+        "old": None, "data": [values], "_tidb": {"commitTs": ts},
+    }  # fmt: skip
+    return json.dumps(message).encode() + b"\r\n"
+
+
+def begin(folder: Path, columns: tuple[Column, ...], query: str, *lines: bytes) -> Feed:
+    feed = Feed(folder)
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, query, columns)
+    feed.file("d.t", 10, b"".join(lines))
+    return feed
+
+
+def rule(**keys: object) -> dict[str, object]:
+    return {"tables": ["d.*"], **{key.replace("_", "-"): value for key, value in keys.items()}}
+
+
+def partitions(lake: str, folder: Path) -> list[str]:
+    """By which the table is partitioned and clustered, as others read it: of Delta the log itself."""
+    if lake != "delta":
+        table = pytest.importorskip("pyiceberg.table").StaticTable
+        found = table.from_metadata(str(max((folder / "lake/d/t/metadata").glob("*.json"), key=number)))
+        names = {field.field_id: field.name for field in found.schema().fields}
+        parts = [f"{field.transform} {names[field.source_id]}" for field in found.spec().fields]
+        return [*parts, *(f"near {names[field.source_id]}" for field in found.sort_order().fields)]
+    log = sorted((folder / "lake/d/t/_delta_log").glob("*.json"))
+    actions = [json.loads(text) for file in log for text in file.read_text().splitlines()]
+    newest: dict[str, Any] = [action["metaData"] for action in actions if "metaData" in action][-1]
+    columns = json.loads(newest["schemaString"])["fields"]
+    names = {column["metadata"]["delta.columnMapping.physicalName"]: column["name"] for column in columns}
+    told = [action["domainMetadata"] for action in actions if "domainMetadata" in action]
+    near = [one for one in told if one["domain"] == "delta.clustering"][-1:]
+    clustered = [
+        column for one in near if not one["removed"] for column in json.loads(one["configuration"])["clusteringColumns"]
+    ]
+    return [
+        *(f"identity {name}" for name in newest["partitionColumns"]),
+        *(f"near {names[path[0]]}" for path in clustered),
+    ]
+
+
+def number(path: Path) -> tuple[float, str]:
+    return path.stat().st_mtime_ns, path.name
+
+
+def rows(uri: str, loader: SparkLoader) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in lake_tables(uri, loader)[T].to_pylist())
+
+
+def applied(settings: Settings, loader: SparkLoader) -> dict[str, str]:
+    return states(app.once(settings, Recorder(), loader))
+
+
+RULES = {
+    "delta": rule(partition_by=["REGION"], properties={"delta.enableDeletionVectors": "false"}),
+    "iceberg": rule(
+        partition_by=["REGION", "days(at)", "bucket(4, id)"],
+        cluster_by=["v"],
+        properties={"write.merge.mode": "copy-on-write", "write.update.mode": "copy-on-write"},
+    ),
+}
+OTHERS = {"delta": [], "iceberg": ["day at", "bucket[4] id", "near v"]}
+
+
+@pytest.mark.parametrize("lake", [*FORMATS, JDBC])
+def test_a_changefeed_with_statements(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Rows move between partitions; then rows are written anew, and a column of the partition gets another name, which
+    a new one takes, and goes."""
+    one, two = datetime(2024, 1, 1), datetime(2024, 1, 2, 12)
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20),`at` DATETIME,`v` INT)"
+    first = line(11, id="1", region="eu", at=NEW_YEAR, v="1")
+    second, third = line(12, id="2", region="us", at=LATER, v="2"), line(13, id="3", region=None, at=None, v="3")
+    feed = begin(tmp_path / "storage", (ID, REGION, AT, VALUE), query, first, second, third)
+    uri, kind = lake_uri(lake, tmp_path), "delta" if lake == "delta" else "iceberg"
+    settings = Replica(feed, uri).settings(lake_tables=[RULES[kind]])
+
+    def then(checkpoint: int, by: str | None, *wanted: tuple[Any, ...]) -> None:
+        feed.checkpoint(checkpoint)
+        assert set(applied(settings, lake_spark).values()) <= {"ok"}, checkpoint
+        assert rows(uri, lake_spark) == sorted(wanted), checkpoint
+        assert partitions(lake, tmp_path) == ([f"identity {by}"] if by else []) + OTHERS[kind], checkpoint
+
+    then(15, "region", (1, "eu", one, 1), (2, "us", two, 2), (3, None, None, 3))
+    moved = line(20, "UPDATE", id="1", region="us", at=LATER, v="1")
+    gone, new = line(21, "DELETE", id="3", region=None, at=None, v="3"), line(22, id="4", region="x/ü", at=None, v="4")
+    feed.file("d.t", 10, moved + gone + new)
+    then(25, "region", (1, "us", two, 1), (2, "us", two, 2), (4, "x/ü", None, 4))
+    columns: tuple[Column, ...] = (ID, REGION, AT, VALUE, MORE)
+    feed.statement("d.t", 30, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5", columns)
+    feed.file("d.t", 30, line(31, "UPDATE", id="2", region="eu", at=LATER, v="2", w="6"))
+    then(35, "region", (1, "us", two, 1, 5), (2, "eu", two, 2, 6), (4, "x/ü", None, 4, 5))
+    columns = (ID, AREA, AT, VALUE, MORE)
+    feed.statement("d.t", 40, Action.MODIFY_COLUMN, "ALTER TABLE `t` RENAME COLUMN `region` TO `area`", columns)
+    feed.file("d.t", 40, line(41, id="5", area="eu", at=NEW_YEAR, v="5", w="7"))
+    then(45, "area", (1, "us", two, 1, 5), (2, "eu", two, 2, 6), (4, "x/ü", None, 4, 5), (5, "eu", one, 5, 7))
+    columns = (ID, AREA, AT, LONG, MORE, REGION)
+    feed.statement(
+        "d.t",
+        50,
+        Action.ADD_COLUMN,
+        "ALTER TABLE `t` ADD COLUMN `region` VARCHAR(20)",
+        (*columns[:3], VALUE, *columns[4:]),
+    )
+    feed.statement("d.t", 51, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `v` BIGINT", columns)
+    feed.file("d.t", 51, line(52, "DELETE", id="4", area="x/ü", at=None, v="4", w="5", region=None))
+    then(55, "area", (1, "us", two, 1, 5, None), (2, "eu", two, 2, 6, None), (5, "eu", one, 5, 7, None))
+    columns = (ID, AT, LONG, MORE, REGION)
+    feed.statement("d.t", 60, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `area`", columns)
+    feed.file("d.t", 60, line(61, "UPDATE", id="1", at=NEW_YEAR, v="9", w="5", region="eu"))
+    then(65, None, (1, one, 9, 5, "eu"), (2, two, 2, 6, None), (5, one, 5, 7, None))
+    feed.truncate("d.t", 70, columns)
+    feed.file("d.t", 70, line(71, id="8", at=NEW_YEAR, v="8", w="8", region="as"))
+    then(75, None, (8, one, 8, 8, "as"))
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_partitions_without_changes_are_not_read(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Where the key says of which partition a row is: the files of others can be away."""
+    query = "CREATE TABLE `t` (`region` VARCHAR(20),`id` INT,`v` INT,PRIMARY KEY (`region`,`id`))"
+    columns = (replace(REGION, nullable=False, is_pk=True), ID, VALUE)
+    key = ("region", "id")
+    first = (line(11, key=key, region=region, id="1", v="1") for region in ("as", "eu", "us"))
+    feed, uri = begin(tmp_path / "storage", columns, query, *first), lake_uri(lake, tmp_path)
+    settings = Replica(feed, uri).settings(lake_tables=[rule(partition_by=["region"])])
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    away = {file: file.read_bytes() for file in (tmp_path / "lake/d/t").rglob("*.parquet")}
+    for log in (tmp_path / "lake/d/t").glob("_delta_log/*.json"):
+        added = (json.loads(text).get("add") for text in log.read_text().splitlines())
+        regions = {one["path"]: [*one["partitionValues"].values()] for one in added if one is not None}
+        away = {
+            file: content
+            for file, content in away.items()
+            if regions.get(str(file.relative_to(log.parents[1]))) != ["eu"]
+        }
+    away = {file: content for file, content in away.items() if file.parent.name != "region=eu"}
+    for file in away:
+        file.unlink()
+    feed.file("d.t", 10, line(20, "UPDATE", key, region="eu", id="1", v="2"))
+    feed.checkpoint(25)
+    assert len(away) == 2
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    for file, content in away.items():
+        file.write_bytes(content)
+    assert rows(uri, lake_spark) == [("as", 1, 1), ("eu", 1, 2), ("us", 1, 1)]
+
+
+def test_a_clustered_table_of_delta_stays_clustered(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20),`v` INT)"
+    feed = begin(tmp_path / "storage", (ID, REGION, VALUE), query, line(11, id="1", region="", v="1"))
+    uri = lake_uri("delta", tmp_path)
+    settings = Replica(feed, uri).settings(lake_tables=[rule(cluster_by=["region", "id"])])
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    assert partitions("delta", tmp_path) == ["near region", "near id"]
+    feed.statement("d.t", 20, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `v` BIGINT", (ID, REGION, LONG))
+    renamed = "ALTER TABLE `t` RENAME COLUMN `region` TO `area`"
+    feed.statement("d.t", 21, Action.MODIFY_COLUMN, renamed, (ID, AREA, LONG))
+    feed.file("d.t", 21, line(22, id="2", area="eu", v="2"))
+    feed.checkpoint(25)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    assert partitions("delta", tmp_path) == ["near area", "near id"]
+    feed.statement("d.t", 30, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `area`", (ID, LONG))
+    feed.file("d.t", 30, line(31, "UPDATE", id="1", v="3"))
+    feed.checkpoint(35)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    assert partitions("delta", tmp_path) == ["near id"]
+    assert rows(uri, lake_spark) == [(1, 3), (2, 2)]
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_column_that_is_not_there_stops_its_table(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20))"
+    feed = begin(tmp_path / "storage", (ID, REGION), query, line(11, id="1", region="eu"))
+    feed.create("d.u", 12)
+    feed.checkpoint(15)
+    replica = Replica(feed, lake_uri(lake, tmp_path))
+    wrong = replica.settings(lake_tables=[rule(partition_by=["region"])])
+    with open_ports(wrong, Recorder(), lake_spark) as ports:
+        progress = ports.sink.progress()
+        listing = listing_of(wrong, ports.reader, progress)
+        planned = str(preview(ports.reader, ports.sink, listing, progress, wrong.round_options).model_dump())
+    assert "PARTITIONED BY (`region`)" in planned
+    assert "the table has no column region" in planned
+    assert applied(wrong, lake_spark) == {"d.t": "ok", "d.u": "stopped"}
+    right = replica.settings(lake_tables=[{"tables": ["d.t"], "partition-by": ["region"]}])
+    assert applied(right, lake_spark) == {"d.t": "ok", "d.u": "ok"}
+
+
+def test_an_empty_text_in_a_partition_of_delta_stops_its_table(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Delta would make NULL of it."""
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20))"
+    feed = begin(tmp_path / "storage", (ID, REGION), query, line(11, id="1", region="eu"))
+    uri = lake_uri("delta", tmp_path)
+    settings = Replica(feed, uri).settings(lake_tables=[rule(partition_by=["region"])])
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    feed.file("d.t", 10, line(20, id="2", region=""))
+    feed.checkpoint(25)
+    result = app.once(settings, Recorder(), lake_spark)
+    assert states(result) == {"d.t": "stopped"}
+    assert "empty text in region" in str(result.tables)
+    assert rows(uri, lake_spark) == [(1, "eu")]
