@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -92,18 +93,34 @@ def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader, tmp_path
 
 def a_late_record(uri: str, loader: SparkLoader) -> None:
     """Of the progress, which no job of Spark writes."""
-    import pyarrow as pa
-
     tables = lake_sink(uri, loader)._tables
     place = tables.place(TableName("storage_consumer", "progress"))
     one, other = (pa.table({"generation": [1], "record": [text]}) for text in ("one", "other"))
-    tables.add(place, one, 1)
+    tables.add(place, one, Commit(1))
     with pytest.raises(ProgressMoved):
-        tables.add(place, other, 1)
-    tables.add(place, other, 2)
+        tables.add(place, other, Commit(1))
+    tables.add(place, other, Commit(2))
     found, generation = tables.few(place)
     assert found is not None
     assert (sorted(found.column("record").to_pylist()), generation) == (["one", "other"], 2)
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_appends_without_spark_and_commits_of_spark_refuse_each_other(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    sink = lake_sink(lake_uri(lake, tmp_path), lake_spark)
+    tables, spark = sink._tables, sink._new_session()
+    place, own = tables.place(TableName("d", "t")), pa.table({"id": pa.array([1], pa.int32()), "v": ["a"]})
+    tables.create(spark, place, COLUMNS, Layout())
+    assert tables.add(place, own, FIRST)
+    assert tables.latest(place) == FIRST
+    with pytest.raises(ProgressMoved):
+        commit(tables, spark, place, Commit(1, consumer="late"), (2, "b"))
+    commit(tables, spark, place, FIRST.following(), (3, "c"))
+    with pytest.raises(ProgressMoved):
+        tables.add(place, own, LATE)
+    assert sorted(map(tuple, tables.frame(spark, place).collect())) == [(1, "a"), (3, "c")]
 
 
 def commit(tables: TableFormat, spark: SparkSession, place: str, said: Commit, *values: tuple[int, str]) -> None:

@@ -4,6 +4,7 @@ its own (`txn`): Delta leaves out a commit whose number is there already, and re
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,6 +40,9 @@ _APP = "storage-consumer"
 _ID, _NUMBER, _SAID = (
     f"spark.databricks.delta.{name}" for name in ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata")
 )
+_MARKED = "spark.databricks.delta.merge.deletionVectors.persistent"
+_REWRITTEN = 32 << 20
+"""Bytes of a table up to which a MERGE writes the files anew that it changes: to mark rows in them takes three jobs."""
 _OURS = "storage_consumer.table"
 _TABLE = {
     _OURS: "true",  # a folder that nobody knows goes away only if it has this
@@ -57,6 +61,13 @@ _NOT_TO_SET = (
 )
 _LOST_TEXTS = ("", "__HIVE_DEFAULT_PARTITION__")
 """Of a column by which a table is partitioned: Delta would write NULL."""
+_PROGRESS = {"delta.logRetentionDuration": "interval 1 days"}
+_HOOKS = ("CHECKPOINT", "CHECKSUM_SIMPLE")
+"""What follows a commit: without the first a start reads every commit there ever was, without the second Delta and
+`is_empty` look at all files' names."""
+_LIBRARY = re.compile(r"^Kernel-[^/]*/")
+"""In front of what Delta's library is told of who commits."""
+_PHYSICAL, _FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 _CONFLICT = "CONCURRENT"
 """In the class of an error that says that another commit came first."""
 
@@ -109,6 +120,9 @@ class Delta:
         return next((text for text in kinds if "BINARY" in text or "ARRAY" in text), "")
 
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+        if layout == Layout():
+            self._create(place, columns)
+            return
         own = replace(layout, properties=tuple({**_TABLE, **dict(layout.properties)}.items()))
         spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid_out(own)}")
 
@@ -136,6 +150,16 @@ class Delta:
 
         return rows.selectExpr(*map(checked, rows.columns)) if texts else rows
 
+    def _create(self, place: str, columns: Sequence[str]) -> None:
+        """By Delta's library without Spark: no job runs for it."""
+        kernel, engine = self._kernel()
+        java, _ = self._files.java()
+        made = java.org.apache.spark.sql.types.StructType.fromDDL(", ".join(columns)).json()
+        schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(made)
+        builder = self._new(kernel, engine, place, schema, _TABLE)
+        nothing = java.java.util.Collections.emptyList().iterator()
+        self._commit(kernel, engine, builder.build(engine), nothing)
+
     def sql(self, place: str) -> str:
         return f"delta.`{place.replace('`', '``')}`"
 
@@ -157,40 +181,75 @@ class Delta:
                 found.append(self._files.read(path.removeprefix("file:")))
         return of_parquet(found), int(number.get()) if number.isPresent() else 0
 
-    def add(self, place: str, rows: ArrowTable, generation: int) -> None:
-        """By Delta's library without Spark: no job runs for them."""
+    def add(self, place: str, rows: ArrowTable, commit: Commit) -> bool:
+        """By Delta's library without Spark, which takes no `userMetadata`: the name of who commits says it."""
         from py4j.protocol import Py4JJavaError
 
         kernel, engine = self._kernel()
         java, _ = self._files.java()
-        new = not self._files.exists(f"{place}/_delta_log")
-        operation = kernel.Operation.CREATE_TABLE if new else kernel.Operation.WRITE
-        builder = kernel.Table.forPath(engine, place).createTransactionBuilder(engine, _APP, operation)
-        if new:
-            builder = builder.withSchema(engine, _kernel_schema(kernel.types, rows.schema))
-            properties = java.java.util.HashMap()
-            properties.put("delta.logRetentionDuration", "interval 1 days")
-            builder = builder.withTableProperties(engine, properties)
-        path, content = f"{place}/{uuid4()}.parquet", as_parquet(rows)
-        try:
-            transaction = builder.withTransactionId(engine, _APP, generation).build(engine)
-            self._files.write(path, content)
-            state = transaction.getTransactionState(engine)
-            context = kernel.Transaction.getWriteContext(engine, state, java.java.util.HashMap())
-            nothing, written = java.java.util.Optional.empty(), f"file:{path}" if path.startswith("/") else path
-            status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), nothing)
-            one = kernel.internal.util.Utils.toCloseableIterator(
-                java.java.util.Collections.singletonList(status).iterator()
-            )
-            actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
-            done = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
-        except Py4JJavaError as error:
-            self._files.remove(path)
-            if "Concurrent" in str(error.java_exception.getClass().getName()):
-                raise moved(place) from error
-            raise
+        nothing, none = java.java.util.Optional.empty(), java.java.util.HashMap()
+        with self._alone(place):
+            if self._files.exists(f"{place}/_delta_log"):
+                table = kernel.Table.forPath(engine, place)
+                builder = table.createTransactionBuilder(engine, commit.text(), kernel.Operation.WRITE)
+            else:
+                builder = self._new(kernel, engine, place, _kernel_schema(kernel.types, rows.schema), _PROGRESS, commit)
+            newest = self.latest(place)
+            if newest is not None and newest.generation >= commit.generation:
+                raise moved(place)
+            path = f"{place}/{uuid4()}.parquet"
+            try:
+                transaction = builder.withTransactionId(engine, _APP, commit.generation).build(engine)
+                if transaction.getPartitionColumns(engine).size():
+                    return False
+                columns = {field.getName(): field.getMetadata() for field in transaction.getSchema(engine).fields()}
+                named = [str(columns[name].getString(_PHYSICAL) or name) for name in rows.column_names]
+                numbers = [columns[name].getLong(_FIELD_ID) for name in rows.column_names]
+                content = as_parquet(rows.rename_columns(named), numbers)
+                self._files.write(path, content)
+                state = transaction.getTransactionState(engine)
+                context = kernel.Transaction.getWriteContext(engine, state, none)
+                counted = kernel.statistics.DataFileStatistics(rows.num_rows, none, none, none, nothing)
+                written = f"file:{path}" if path.startswith("/") else path
+                stats = java.java.util.Optional.of(counted)
+                status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
+                one = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
+                actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
+                self._commit(kernel, engine, transaction, actions)
+            except Py4JJavaError as error:
+                self._files.remove(path)
+                kind = str(error.java_exception.getClass().getName())
+                if "Unsupported" in kind:
+                    return False
+                if "Concurrent" in kind:
+                    raise moved(place) from error
+                raise
+        return True
+
+    def _new(
+        self,
+        kernel: Any,
+        engine: Any,
+        place: str,
+        schema: Any,
+        properties: Mapping[str, str],
+        commit: Commit | None = None,
+    ) -> Any:
+        """Builds the first commit of a table."""
+        given = self._files.java()[0].java.util.HashMap()
+        for name, value in properties.items():
+            given.put(name, value)
+        table = kernel.Table.forPath(engine, place)
+        said = commit.text() if commit is not None else _APP
+        builder = table.createTransactionBuilder(engine, said, kernel.Operation.CREATE_TABLE)
+        return builder.withSchema(engine, schema).withTableProperties(engine, given)
+
+    def _commit(self, kernel: Any, engine: Any, transaction: Any, actions: Any) -> None:
+        from py4j.protocol import Py4JJavaError
+
+        done = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(_closeable(kernel, actions)))
         for hook in done.getPostCommitHooks():
-            if str(hook.getType()) == "CHECKPOINT":  # without it a start reads every commit there ever was
+            if str(hook.getType()) in _HOOKS:
                 with suppress(Py4JJavaError):  # a later commit makes one
                     hook.threadSafeInvoke(engine)
 
@@ -203,19 +262,27 @@ class Delta:
         return spark.read.format("delta").load(place)
 
     def is_empty(self, spark: SparkSession, place: str) -> bool:
-        versions = self._versions(place)
-        try:
-            said = json.loads(self._files.read(f"{place}/_delta_log/{versions[0]}.crc"))
-            return int(said["numFiles"]) == 0
-        except (OSError, ValueError, KeyError, IndexError):  # Delta writes that file if it can
+        summed = self._summed(place)
+        if summed is None:
             return int(spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()[0]["numFiles"]) == 0
+        return int(summed["numFiles"]) == 0
+
+    def _summed(self, place: str) -> Mapping[str, int] | None:
+        """What Delta has summed up of the table's newest version; None where it has not: it does if it can."""
+        try:
+            found = json.loads(self._files.read(f"{place}/_delta_log/{self._versions(place)[0]}.crc"))
+            return {name: int(found[name]) for name in ("numFiles", "tableSizeBytes")}
+        except (OSError, ValueError, KeyError, IndexError):
+            return None
 
     def latest(self, place: str) -> Commit | None:
         for version in self._versions(place):
             for line in self._files.read(f"{place}/_delta_log/{version}.json").splitlines():
                 if line.startswith(b'{"commitInfo"'):
-                    if (found := Commit.of(json.loads(line)["commitInfo"].get("userMetadata"))) is not None:
-                        return found
+                    said = json.loads(line)["commitInfo"]
+                    for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
+                        if (found := Commit.of(text)) is not None:
+                            return found
                     break
         return None
 
@@ -228,6 +295,9 @@ class Delta:
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
         said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: commit.text()}
         with self._alone(place):
+            summed = self._summed(place)
+            if summed is not None and summed["tableSizeBytes"] <= _REWRITTEN:
+                said[_MARKED] = "false"
             for name, value in said.items():
                 spark.conf.set(name, value)
             try:
@@ -335,6 +405,10 @@ def _kernel_schema(types: Any, schema: Any) -> Any:
     for field in schema:
         made = made.add(field.name, known[str(field.type)])
     return made
+
+
+def _closeable(kernel: Any, items: Any) -> Any:
+    return kernel.internal.util.Utils.toCloseableIterator(items)
 
 
 def _error_class(error: Exception) -> str | None:

@@ -144,9 +144,10 @@ class TableFormat(Protocol):
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """All rows of a small table, and the number of its newest commit of ours; None where it is not there."""
 
-    def add(self, place: str, rows: ArrowTable, generation: int) -> None:
-        """A few rows for such a table, which is made where it is not there, in one commit of that number. Raises
-        ProgressMoved where it is not the next one: then nothing was written."""
+    def add(self, place: str, rows: ArrowTable, commit: Commit) -> bool:
+        """Append a few rows without Spark, in one commit. A table that is not there is made with their columns. False
+        where only Spark can write into the table: nothing was written. Raises ProgressMoved where the table's newest
+        commit of ours is not the one before it: then nothing was written either."""
 
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         """Its rows now."""
@@ -219,14 +220,17 @@ def segment(name: str) -> str:
     return kept or "%"
 
 
-def as_parquet(rows: ArrowTable) -> bytes:
-    """A file of them. Its columns are numbered, as Iceberg numbers those of a table that is made with them."""
+def as_parquet(rows: ArrowTable, numbers: Sequence[int | None] = ()) -> bytes:
+    """A file of them. `numbers` are those that the table has given to its columns, as a rule by their order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    fields = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(rows.schema, 1)]
+    fields = [
+        field if number is None else field.with_metadata({"PARQUET:field_id": str(number)})
+        for number, field in zip(numbers or range(1, len(rows.schema) + 1), rows.schema, strict=True)
+    ]
     sink = pa.BufferOutputStream()
-    pq.write_table(rows.cast(pa.schema(fields)), sink)
+    pq.write_table(rows.cast(pa.schema(fields)), sink, store_decimal_as_integer=True)
     return bytes(sink.getvalue().to_pybytes())
 
 

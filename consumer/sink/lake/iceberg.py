@@ -145,23 +145,35 @@ class Iceberg:
         newest = _newest(table.operations().current())
         return found, newest.generation if newest is not None else 0
 
-    def add(self, place: str, rows: ArrowTable, generation: int) -> None:
+    def add(self, place: str, rows: ArrowTable, commit: Commit) -> bool:
         """By Iceberg's library without Spark: no job runs for them."""
+        import pyarrow as pa
+
+        if any(pa.types.is_nested(field.type) for field in rows.schema):  # what is in them has numbers, too
+            return False
         ice = self._java().org.apache.iceberg
-        with self._told(place, generation):
+        with self._told(place, commit.generation):
             if not self.exists(place):
                 self._create(place, self.schema(", ".join(_columns(rows))), _TABLE)
             table = self._load(place)
-            writing = _Writing(ice, place, table, Commit(generation))
-            path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(rows)
+            writing = _Writing(ice, place, table, commit)
+            if table.spec().isPartitioned():
+                return False
+            known = {str(field.name()): int(field.fieldId()) for field in _each(table.schema().columns())}
+            numbers = [known[name] for name in rows.column_names]
+            path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(_widened(rows), numbers)
             _write(table.io().newOutputFile(path), content)
+            metrics = ice.parquet.ParquetUtil.fileMetrics(
+                table.io().newInputFile(path), ice.MetricsConfig.forTable(table)
+            )
             file = ice.DataFiles.builder(table.spec()).withPath(path).withFormat("parquet")
-            file = file.withFileSizeInBytes(len(content)).withRecordCount(rows.num_rows).build()
+            file = file.withFileSizeInBytes(len(content)).withMetrics(metrics).build()
             transaction = table.newTransaction()
             writing.transacted(transaction, transaction.newFastAppend().appendFile(file))
-        if writing.base.snapshots().size() > _KEPT:
+        if place == self.place(TableName(SCHEMA, "progress")) and writing.base.snapshots().size() > _KEPT:
             table.refresh()
             table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
+        return True
 
     def _content(self, file: Any) -> bytes:
         stream = file.newStream()
@@ -454,6 +466,16 @@ def _write(file: Any, content: bytes) -> None:
         stream.write(bytearray(content))
     finally:
         stream.close()
+
+
+def _widened(rows: ArrowTable) -> ArrowTable:
+    """Without types that Iceberg does not have."""
+    import pyarrow as pa
+
+    small = (pa.int8(), pa.int16())
+    return rows.cast(
+        pa.schema([field.with_type(pa.int32()) if field.type in small else field for field in rows.schema])
+    )
 
 
 def _columns(rows: ArrowTable) -> Iterator[str]:

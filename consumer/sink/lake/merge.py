@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,11 +15,15 @@ from consumer.sink.lake.formats import Commit, TableFormat
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import bound, quoted, spark_type
 from consumer.sink.lake.writer import LOST
+from consumer.target import ArrowTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _STAGED, _NET = "storage_consumer_staged", "storage_consumer_net"
+
+_FEW = 8 << 20
+"""Bytes of staged files up to which it costs more to plan a job by what the one before has found than it gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,40 @@ class Merging:
     def publish(self, commit: Commit) -> None:
         """Make `commit` of it. Raises CannotBeExact where a row to remove from a table with no key is not there,
         ProgressMoved."""
+        few = sum(map(os.path.getsize, self.paths)) <= _FEW
+        if few and (rows := self._appended()) is not None and self.tables.add(self.table.place, rows, commit):
+            return
+        self.spark.conf.set("spark.sql.adaptive.enabled", "false" if few else "true")
+        self.spark.conf.set("spark.sql.shuffle.partitions", "2" if few else "8")
         staged = self._staged()
         staged.createOrReplaceTempView(_STAGED)
         if self.target.key:
             self._keyed(staged, commit)
         else:
             self._multiset(staged, commit)
+
+    def _appended(self) -> ArrowTable | None:
+        """The rows where the load only adds some, None where it does more; they are few."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        keyed = bool(self.target.key)
+        if keyed and (self.target.ending is not None or not self.tables.is_empty(self.spark, self.table.place)):
+            return None
+        staged = pa.concat_tables(pq.read_table(path) for path in self.paths)
+        if not keyed and ("copies" in staged.column_names or (pc.min(staged["n"]).as_py() or 0) < 0):
+            return None
+        if self.left_out:
+            left_out = np.array(self.left_out, np.uint64).view(np.int64)
+            staged = staged.filter(pc.invert(pc.is_in(staged["row"], pa.array(left_out))))
+        if keyed:
+            staged = staged.filter(staged["put"])
+        else:
+            staged = staged.take(pa.array(np.repeat(np.arange(staged.num_rows), staged["n"].to_numpy())))
+        rows = staged.select([f"c{n}" for n in range(len(self.target.columns))])
+        return rows.rename_columns(list(self.target.names))
 
     def lost(self) -> int:
         """How many values became NULL: days that no calendar has."""

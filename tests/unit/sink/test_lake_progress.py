@@ -63,11 +63,12 @@ class Log:
     def few(self, place: str) -> tuple[pa.Table | None, int]:
         return (pa.concat_tables(self.commits) if self.commits else None), self.number
 
-    def add(self, place: str, rows: pa.Table, generation: int) -> None:
-        if generation != self.number + 1:
+    def add(self, place: str, rows: pa.Table, commit: Commit) -> bool:
+        if commit.generation != self.number + 1:
             raise ProgressMoved("another one came before")
         self.commits.append(rows)
-        self.number = generation
+        self.number = commit.generation
+        return True
 
     @contextmanager
     def committing(self, spark: Any, place: str, commit: Commit) -> Iterator[Log]:
