@@ -109,11 +109,12 @@ class ConsumerManager:
         looks at others."""
         began, progress = now(), self.ledger.progress
         with self.ledger.round():
-            context = self.context = self._begun(listing, seconds)
+            context = self.context = self._round(listing, seconds)
             context.round.snapshot_after = snapshot_after
             statements, loads = StatementRunner(context), LoadRunner(context)
             whole = False
             try:
+                self._begin(context)
                 loads.start(look_at_latecomers(context))
                 until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
                 whole = _drive(context, statements, loads, until)
@@ -167,8 +168,7 @@ class ConsumerManager:
         for name, result in self.results.items():
             result.watermark = self.ledger.progress.table(name).applied_ts
 
-    def _begun(self, listing: Listing, seconds: float) -> RoundContext:
-        """The round. Tables that cannot begin are stopped."""
+    def _round(self, listing: Listing, seconds: float) -> RoundContext:
         ports, options, ledger = self.ports, self.options, self.ledger
         assembly = self._assembly(listing)
         idle = idle_notes(assembly, ledger.progress, options.rules.starts)
@@ -176,7 +176,7 @@ class ConsumerManager:
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
-        context = RoundContext(
+        return RoundContext(
             ports=ports,
             options=options,
             ledger=ledger,
@@ -195,7 +195,11 @@ class ConsumerManager:
                 ledger.take,
             ),
         )
-        progress = ledger.progress
+
+    def _begin(self, context: RoundContext) -> None:
+        """Tables that cannot begin are stopped."""
+        options, assembly, progress = self.options, context.assembly, self.ledger.progress
+        states = {name: consumer.state for name, consumer in context.consumers.items()}
         for name, losses in assembly.losses(progress, options.rules.accept_gap):
             context.accept(name, losses, assembly.without_losses(name, progress, progress.table(name).applied_ts))
         for name, error in assembly.errors(progress, options.rules.accept_gap):
@@ -222,7 +226,6 @@ class ConsumerManager:
         context.tell(
             RoundStarted(assembly.checkpoint, len(loads), len(unread), size, names, largest, len(pending), first, back)
         )
-        return context
 
     def _look_at_beginning(self, context: RoundContext) -> None:
         """Tables that nothing in the storage makes: what the target has under their names decides."""
