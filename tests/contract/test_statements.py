@@ -61,8 +61,13 @@ def test_statements_between_rows(target: Target, sink: Sink) -> None:
     assert target.rows(renamed) == [("2", "1", "b")]
     apply(sink, ddl(Action.DROP_COLUMN, renamed, 42, "ALTER TABLE `goods` DROP COLUMN `n`", (ID, columns[2])))
     assert target.rows(renamed) == [("2", "b")]
+    upper = (ID, replace(columns[2], name="TITLE"))
+    respelled = "ALTER TABLE `goods` RENAME COLUMN `title` TO `TITLE`"
+    apply(sink, ddl(Action.MODIFY_COLUMN, renamed, 43, respelled, upper))
+    load(sink, prepared(sink, renamed, upper), changes((True, ("3", "c"))), window=Window(43, 45))
+    assert target.rows(renamed) == [("2", "b"), ("3", "c")]
 
-    apply(sink, ddl(Action.DROP_TABLE, renamed, 50, "DROP TABLE `shop`.`goods`", (ID, columns[2])))
+    apply(sink, ddl(Action.DROP_TABLE, renamed, 50, "DROP TABLE `shop`.`goods`", upper))
     assert sink.has_rows([renamed]) == []
     apply(sink, ddl(Action.DROP_SCHEMA, TableName("shop", ""), 51, "DROP DATABASE `shop`"))
     assert sink.progress().ddls[DdlId("shop", "", 51, 7)].state is DdlState.DONE

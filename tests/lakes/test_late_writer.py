@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from consumer.errors import ProgressMoved
+from consumer.errors import BadConfig, ProgressMoved
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.lake.formats import Alteration, Change, Commit, TableFormat
@@ -126,3 +126,20 @@ def test_appends_without_spark_and_commits_of_spark_refuse_each_other(
 def commit(tables: TableFormat, spark: SparkSession, place: str, said: Commit, *values: tuple[int, str]) -> None:
     with tables.committing(spark, place, said) as change:
         change.append(rows(spark, *values))
+
+
+@pytest.mark.parametrize(("first", "second"), [("delta", "iceberg"), ("iceberg", "delta"), ("iceberg", JDBC)])
+def test_a_lake_is_refused_in_the_folder_of_another(
+    first: str, second: str, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    """Iceberg would remove the files of a Delta table with its own, and Delta the other way round."""
+    sink = lake_sink(lake_uri(first, tmp_path), lake_spark)
+    sink.acquire("upstream")
+    sink.close()
+    other = lake_sink(lake_uri(second, tmp_path), lake_spark)
+    with pytest.raises(BadConfig, match="another lake is in this folder"):
+        other.acquire("upstream")
+    other.close()
+    again = lake_sink(lake_uri(first, tmp_path), lake_spark)
+    again.acquire("upstream")
+    again.close()

@@ -76,6 +76,7 @@ class Delta:
     """A `TableFormat`."""
 
     one_writer = False
+    reserved: Collection[str] = ("_metadata",)
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._root, self._staging, self._files = settings.root, settings.staging, files
@@ -98,6 +99,9 @@ class Delta:
 
     def exists(self, place: str) -> bool:
         return self._files.exists(place)
+
+    def foreign(self, place: str) -> bool:
+        return any(name.endswith(".metadata.json") for name in self._files.names(f"{place}/metadata"))
 
     def check(self, layout: Layout) -> None:
         if made := next((part for part in layout.partition_by if part.transform != "identity"), None):

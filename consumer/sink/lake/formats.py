@@ -101,7 +101,9 @@ class Change(Protocol):
 
 class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
-    other names."""
+    other names. `reserved` are names of columns that it keeps for itself: a MERGE fails on a table that has one."""
+
+    reserved: Collection[str]
 
     one_writer: bool
     """Whether writers are kept apart only within one process, so nobody may write beside a consumer."""
@@ -118,6 +120,9 @@ class TableFormat(Protocol):
 
     def exists(self, place: str) -> bool:
         """Whether anything is there."""
+
+    def foreign(self, place: str) -> bool:
+        """Whether the folder of a table that is not there holds one of another lake: of another format or catalog."""
 
     def check(self, layout: Layout) -> None:
         """Raises BadConfig where no table of the format can be laid out so."""
@@ -180,9 +185,9 @@ class TableFormat(Protocol):
 def new_place(tables: TableFormat, name: TableName) -> str:
     """Where a table is to be made that is called `name`: nothing is there yet."""
     number = 1
-    while tables.exists(tables.place(name, number)):
+    while tables.exists(place := tables.place(name, number)) or tables.foreign(place):
         number += 1
-    return tables.place(name, number)
+    return place
 
 
 def laid_out(layout: Layout) -> str:

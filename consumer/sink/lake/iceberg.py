@@ -73,9 +73,11 @@ _KEPT = 100
 class Iceberg:
     """A `TableFormat`."""
 
+    reserved: Collection[str] = ("_metadata", "_file", "_pos", "_deleted", "_spec_id", "_partition")
+
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._name, self._properties, self._files = settings.catalog_name, settings.catalog, files
-        self.one_writer = settings.catalog["type"] == "hadoop"
+        self._root, self.one_writer = settings.root, settings.catalog["type"] == "hadoop"
         self._opened: tuple[Any, Any] | None = None
 
     def prepare(self, spark: SparkSession) -> None:
@@ -100,6 +102,14 @@ class Iceberg:
 
     def exists(self, place: str) -> bool:
         return bool(self._catalog().tableExists(self._identifier(place)))
+
+    def foreign(self, place: str) -> bool:
+        """Who removes files that no snapshot has would remove those of the other table, too."""
+        if not self._root.startswith("/"):
+            return False
+        folder = "/".join((self._root, *place.split(".")))
+        metadata = self._files.names(f"{folder}/metadata")
+        return self._files.exists(f"{folder}/_delta_log") or any(name.endswith(".metadata.json") for name in metadata)
 
     def check(self, layout: Layout) -> None:
         check_properties(layout, _NOT_TO_SET)
@@ -407,9 +417,15 @@ class _Change:
 
 
 def _newest(metadata: Any) -> Commit | None:
-    """What our newest commit says."""
+    """What our newest commit says. Where somebody has removed the tag, the branch has it."""
     tag = metadata.ref(_TAG)
-    return Commit.of(metadata.snapshot(tag.snapshotId()).summary().get(_SAID)) if tag is not None else None
+    snapshot = metadata.currentSnapshot() if tag is None else metadata.snapshot(tag.snapshotId())
+    while snapshot is not None:
+        if (found := Commit.of(snapshot.summary().get(_SAID))) is not None:
+            return found
+        parent = snapshot.parentId()
+        snapshot = metadata.snapshot(parent) if parent is not None else None
+    return None
 
 
 def _outrun(place: str, newest: Commit | None, generation: int) -> ConsumerError:

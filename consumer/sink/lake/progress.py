@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from consumer.errors import LeaseHeld, ProgressMoved
+from consumer.errors import BadConfig, LeaseHeld, ProgressMoved
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink.columnar.progress import GENERATION, TABLES, FileTables, check_epoch, ensure_schema, raise_epoch
@@ -50,11 +50,13 @@ _ANEW = 100
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table of the lake: what statements see of it, where it is, and the newest commit of ours in it."""
+    """A table of the lake: what statements see of it, where it is, and the newest commit of ours in it. `lost`: whether
+    a NULL in a column of days may be a day that no calendar has."""
 
     replica: ReplicaTable
     place: str
     newest: Commit = field(default_factory=Commit)
+    lost: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -171,6 +173,11 @@ class LakeProgress:
         with told():
             self._since, self._seen = 0, self._tables.version(self._place)
             records, self._generation = self._tables.few(self._place)
+        if records is None and self._tables.foreign(self._place):
+            raise BadConfig(
+                f"another lake is in this folder: its {PLACE} is a table of another format or catalog",
+                hint="name a folder of its own in --downstream-uri; one lake would remove files of the other",
+            )
         if records is not None:
             connection.register("records", records)
             ((self._since,),) = connection.execute("SELECT count(DISTINCT generation) FROM records").fetchall()
@@ -181,7 +188,7 @@ class LakeProgress:
         self._memory = connection
         query = "SELECT database_name, table_name, place, generation, table_text FROM storage_consumer.lake_table"
         self._lake_tables = {
-            TableName(*name): LakeTable(_replica(text), place, Commit(int(generation)))
+            TableName(*name): _table(text, place, int(generation))
             for *name, place, generation, text in connection.execute(query).fetchall()
         }
         return connection
@@ -265,15 +272,18 @@ def _key(name: TableName) -> Mapping[str, str]:
 
 
 def _row(name: TableName, table: LakeTable) -> Mapping[str, object]:
-    said = (table.place, table.newest.generation, _text(table.replica))
+    said = (table.place, table.newest.generation, _text(table))
     return {**_key(name), **dict(zip(("place", "generation", "table_text"), said, strict=True))}
 
 
-def _text(table: ReplicaTable) -> str:
-    assert table.upstream is not None
-    return json.dumps({"name": table.name, "types": dict(table.types), **table.upstream.as_dict()}, ensure_ascii=False)
+def _text(table: LakeTable) -> str:
+    replica = table.replica
+    assert replica.upstream is not None
+    said = {"name": replica.name, "types": dict(replica.types), **replica.upstream.as_dict()}
+    return json.dumps(said | {"lost": True} if table.lost else said, ensure_ascii=False)
 
 
-def _replica(text: str) -> ReplicaTable:
+def _table(text: str, place: str, generation: int) -> LakeTable:
     said = json.loads(text)
-    return ReplicaTable(TableName(*said["name"]), said["types"], Upstream.of(said))
+    replica = ReplicaTable(TableName(*said["name"]), said["types"], Upstream.of(said))
+    return LakeTable(replica, place, Commit(generation), said.get("lost", False))

@@ -332,7 +332,7 @@ class LakeSink(stored.ProgressPorts):
             with told(name):
                 newest = self._tables.latest(table.place)
             if newest is not None and newest.generation > table.newest.generation:
-                found[name] = replace(table, newest=newest)
+                found[name] = replace(table, newest=newest, lost=True)  # what that commit lost is not known
             elif newest is not None:
                 self._progress.keep({name: replace(table, newest=newest)})
         if found:
@@ -380,7 +380,8 @@ class LakeSink(stored.ProgressPorts):
         with told(one.merging.target.table, self._settings.staging), self._spare_session() as session:
             merging = replace(one.merging, spark=session)
             merging.publish(one.table.newest)
-        return replace(one, lost=merging.lost())
+        lost = merging.lost()
+        return replace(one, lost=lost, table=replace(one.table, lost=one.table.lost or lost > 0))
 
     def _wanted(self, outcome: LoadOutcome) -> _Published | None:
         """What is to be published of a load; None where the table has it."""

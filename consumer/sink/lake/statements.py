@@ -3,7 +3,7 @@ becomes commits: one of the progress where names change, one of the table where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -27,7 +27,7 @@ from consumer.sink.common import closing_statement
 from consumer.sink.lake.failures import is_refusal, text_of
 from consumer.sink.lake.formats import Alteration, TableFormat, new_place
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.types import as_duck, declared, from_duck, literal, nullable, quoted, spark_type
+from consumer.sink.lake.types import DAYS, as_duck, declared, from_duck, literal, nullable, quoted, spark_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,6 +133,7 @@ class Executing:
 
     def _created(self, step: ApplyDdl, replica: ReplicaTable) -> LakeTable:
         table = LakeTable(lake_replica(replica, None), "")
+        self._check_names(step, table)
         layout = fitted(step, self.layouts, table, self.tables)
         place = new_place(self.tables, replica.name)
         try:
@@ -142,6 +143,13 @@ class Executing:
                 raise
             raise _unfit(step, text_of(error)) from error
         return replace(table, place=place)
+
+    def _check_names(self, step: ApplyDdl, table: LakeTable) -> None:
+        """Raises DdlRefused."""
+        kept = [column.name for column in table.columns if same_name(column.name) in self.tables.reserved]
+        if kept:
+            hint = "give it another name in the lake, or leave it out: [[consumer.columns]] (docs/shaping.md)"
+            raise refused(step, f"the lake's format keeps the name of the column {', '.join(kept)} for itself", hint)
 
     def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, consumer: str, epoch: int) -> LakeTable:
         """A TRUNCATE of a table that keeps rows that have ended: it ends them."""
@@ -167,13 +175,17 @@ class Executing:
 
     def _altered(self, step: ApplyDdl, done: Operations, replica: ReplicaTable, consumer: str, epoch: int) -> LakeTable:
         before = self.known[replica.name.folded]
+        changes = done.columns or ()
         after = LakeTable(lake_replica(replica, before), before.place, before.newest)
+        after = replace(after, lost=not done.emptied and (before.lost or _makes_days(changes, before, after)))
         number = statement_text(step)
         if before.newest.statement == number:
             return after
+        self._check_names(step, after)
         commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
-        changes = done.columns or ()
         taken = self._taken(step, before)
+        if before.lost and not done.emptied and (days := _days_read(changes, before, after)):
+            self._check_days(step, before, days)
         alteration = None if taken else in_place(changes, before, after)
         if alteration is not None and (alteration.dropped or alteration.renamed):
             moving = {*alteration.dropped, *(old for old, _ in alteration.renamed)}
@@ -209,9 +221,22 @@ class Executing:
             rows = self.tables.frame(self.spark, table.place)
             if condition != ALL and (strange := unsure_rows(rows, table, condition)):
                 raise NotUnderstood(strange_rows(strange, table.replica.name))
-            return condition
         except NotUnderstood as error:
             raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
+        if table.lost and condition != ALL:
+            self._check_days(step, table, _named_days(condition, table))
+        return condition
+
+    def _check_days(self, step: ApplyDdl, table: LakeTable, names: Collection[str]) -> None:
+        """Raises DdlRefused where one of these columns of days has NULL."""
+        found = [f"{quoted(name)} IS NULL" for name in names]
+        rows = self.tables.frame(self.spark, table.place)
+        if found and (count := rows.where(" OR ".join(found)).count()):
+            raise refused(
+                step,
+                f"{count} rows have NULL in {', '.join(names)}, which can be a day that no calendar has, and what the"
+                " statement makes of it is not known",
+            )
 
 
 def fitted(step: ApplyDdl, layouts: Layouts, table: LakeTable, tables: TableFormat) -> Layout:
@@ -283,6 +308,7 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
         for change in kept
         if change.value.sql != quote(change.old or "")
         or spark_type(old[change.old or ""]) != spark_type(new[change.name])
+        or (change.old != change.name and same_name(change.old or "") == same_name(change.name))  # Delta refuses it
     ]
     order = [change.old for change in kept] != [name for name in old if name not in gone]
     empty = all(change.value.sql.startswith("CAST(NULL ") and nullable(new[change.name]) for change in added)
@@ -299,6 +325,24 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
         [change.name for change in kept if nullable(new[change.name]) and not nullable(old[change.old or ""])],
     )
     return found if len(found.clauses()) <= 1 else None
+
+
+def _named_days(expression: str, table: LakeTable) -> set[str]:
+    """The columns of days that an expression of DuckDB reads."""
+    return {column.name for column in table.columns if column.family in DAYS and quote(column.name) in expression}
+
+
+def _days_read(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> set[str]:
+    """The columns of days of which a value of another kind is made."""
+    other = {column.name for column in after.columns if column.family not in DAYS}
+    return {name for change in changes if change.name in other for name in _named_days(change.value.sql, before)}
+
+
+def _makes_days(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> bool:
+    """Whether a value that is no day of a calendar may have become NULL."""
+    days = {column.name for column in after.columns if column.family in DAYS}
+    made = (change.value.sql for change in changes if change.name in days)
+    return any(not sql.startswith("CAST(NULL ") and not _named_days(sql, before) for sql in made)
 
 
 def rebuilt(

@@ -31,7 +31,7 @@ _NAMES = {
     pa.string(): "STRING",
     pa.list_(pa.float32()): "ARRAY<FLOAT>",
 }
-_DAYS = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP})
+DAYS = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP})
 _WRITTEN = frozenset({Family.DECIMAL, Family.TIME})
 """Families of numbers and times that can be held as texts."""
 
@@ -67,7 +67,7 @@ def spark_type(column: Column) -> str:
 
 def nullable(column: Column) -> bool:
     """Whether the lake's column takes NULL, which it has for days that no calendar has."""
-    return column.nullable or (column.family in _DAYS and not column.is_pk)
+    return column.nullable or (column.family in DAYS and not column.is_pk)
 
 
 def declared(column: Column) -> str:
@@ -107,7 +107,7 @@ def from_duck(column: Column, value: str) -> str:
     """An expression of the type that DuckDB would give the column, in the lake's type. Of a column of days it may be a
     text: NULL where that is no day."""
     kind = typed_type(column)
-    if column.family in _DAYS:
+    if column.family in DAYS:
         return f"TRY_CAST({value} AS {duckdb_type(column)})"
     if pa.types.is_decimal(kind):
         return f"CAST({value} AS DECIMAL({kind.precision},{kind.scale}))"

@@ -57,6 +57,9 @@ class Log:
     number: int = 0
     anew: int = 0
 
+    def foreign(self, place: str) -> bool:
+        return False
+
     def version(self, place: str) -> str:
         return str(self.number)
 

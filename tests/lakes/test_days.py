@@ -1,0 +1,81 @@
+"""What a lake cannot hold as upstream has it is not guessed, and is told by name: a day that no calendar has, which is
+NULL there, and a column whose name the format keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.spark.load import SparkLoader
+from tests.support.build import ID
+from tests.support.canal_json import typed_line
+from tests.support.feed import Feed, Replica
+from tests.support.lakes import FORMATS, lake_tables, lake_uri
+from tests.support.observers import Recorder
+
+DAY, TEXT, MOMENT = Column("d", "DATE"), Column("d", "VARCHAR", length=20), Column("d", "DATETIME")
+PLAIN = replace(ID, is_pk=False, nullable=True)
+PARTITIONS = (
+    " PARTITION BY RANGE COLUMNS (`d`) (PARTITION `p0` VALUES LESS THAN ('2000-01-01'),"
+    "PARTITION `p1` VALUES LESS THAN ('2025-01-01'))"
+)
+TO_TEXT = (Action.MODIFY_COLUMN, "MODIFY COLUMN `d` VARCHAR(20)", (ID, TEXT))
+YEAR = (Action.ADD_COLUMN, "ADD COLUMN `y` INT AS (YEAR(`d`)) STORED", (ID, DAY, Column("y", "INT")))
+CASES = {
+    "part": (PLAIN, "2024-00-00", (Action.DROP_PARTITION, "DROP PARTITION `p0`", (PLAIN, DAY)), None),
+    "text": (ID, "2024-00-00", TO_TEXT, None),
+    "year": (ID, "2024-00-00", YEAR, None),
+    "null": (ID, None, TO_TEXT, [(1, None)]),
+    "moment": (ID, "0000-00-00", (Action.MODIFY_COLUMN, "MODIFY COLUMN `d` DATETIME", (ID, MOMENT)), [(1, None)]),
+    "known": (
+        ID,
+        "2024-01-02",
+        (Action.MODIFY_COLUMN, "MODIFY COLUMN `d` DATETIME", (ID, MOMENT)),
+        [(1, datetime(2024, 1, 2))],
+    ),
+}
+"""By table: its first column, the day of its row, a statement, and the rows behind that; None where it must stop."""
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_what_a_statement_makes_of_such_a_day_is_not_guessed(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    for table, (first, day, (action, query, columns), _) in CASES.items():
+        key = "PRIMARY KEY" if first is ID else ""
+        create = f"CREATE TABLE `{table}` (`id` INT {key},`d` DATE){PARTITIONS if table == 'part' else ''}"
+        feed.statement(f"d.{table}", 10, Action.CREATE_TABLE, create, (first, DAY))
+        feed.file(f"d.{table}", 10, typed_line((first, DAY), 11, {"id": "1", "d": day}, table=table))
+        feed.statement(f"d.{table}", 20, action, f"ALTER TABLE `{table}` {query}", columns)
+    uri = lake_uri(lake, tmp_path)
+    for checkpoint in (15, 30):
+        feed.checkpoint(checkpoint)
+        result = app.once(Replica(feed, uri).settings(), Recorder(), lake_spark)
+    found = lake_tables(uri, lake_spark)
+    for table, (*_, rows) in CASES.items():
+        name = TableName("d", table)
+        if rows is None:
+            assert "day that no calendar has" in result.tables[name].error, table
+        else:
+            assert [tuple(row.values()) for row in found[name].to_pylist()] == rows, table
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_column_whose_name_the_format_keeps_is_told(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Its table can be made, and each MERGE into it fails."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    columns = (ID, Column("_Metadata", "INT"))
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`_Metadata` INT)", columns)
+    feed.checkpoint(20)
+    result = app.once(Replica(feed, lake_uri(lake, tmp_path)).settings(), Recorder(), lake_spark)
+    assert "keeps the name of the column _Metadata" in result.tables[TableName("d", "t")].error
