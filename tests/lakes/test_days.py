@@ -27,11 +27,9 @@ PARTITIONS = (
     "PARTITION `p1` VALUES LESS THAN ('2025-01-01'))"
 )
 TO_TEXT = (Action.MODIFY_COLUMN, "MODIFY COLUMN `d` VARCHAR(20)", (ID, TEXT))
-YEAR = (Action.ADD_COLUMN, "ADD COLUMN `y` INT AS (YEAR(`d`)) STORED", (ID, DAY, Column("y", "INT")))
 CASES = {
     "part": (PLAIN, "2024-00-00", (Action.DROP_PARTITION, "DROP PARTITION `p0`", (PLAIN, DAY)), None),
     "text": (ID, "2024-00-00", TO_TEXT, None),
-    "year": (ID, "2024-00-00", YEAR, None),
     "null": (ID, None, TO_TEXT, [(1, None)]),
     "moment": (ID, "0000-00-00", (Action.MODIFY_COLUMN, "MODIFY COLUMN `d` DATETIME", (ID, MOMENT)), [(1, None)]),
     "known": (
