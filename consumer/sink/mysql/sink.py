@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import pymysql
@@ -45,11 +45,12 @@ from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 _Found = TypeVar("_Found")
+_GIVEN = ("name", "time_zone", "worker_count", "allow_triggers", "staged", "max_wait")
+"""Of the options of any target, those of a server."""
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
-    given = asdict(replace(options, spark=None))
-    del given["spark"]  # no row of a server goes by it
+    given = {name: getattr(options, name) for name in _GIVEN}
     return MySqlSink(MySqlSettings.from_uri(uri, **given))
 
 
