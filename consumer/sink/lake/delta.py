@@ -42,7 +42,7 @@ _ID, _NUMBER, _SAID = (
 )
 _MARKED = "spark.databricks.delta.merge.deletionVectors.persistent"
 _REWRITTEN = 32 << 20
-"""Bytes of a table up to which a MERGE writes the files anew that it changes: to mark rows in them takes three jobs."""
+"""Bytes of a table up to which a MERGE writes the files anew that it changes: to mark rows in them takes more jobs."""
 _OURS = "storage_consumer.table"
 _TABLE = {
     _OURS: "true",  # a folder that nobody knows goes away only if it has this
