@@ -151,6 +151,7 @@ def test_the_progress_is_written_anew_now_and_then(
     for moment in range(41, 53):
         sink.record(ProgressChange(moment))
     sink.close()
-    log = tmp_path / "lake/storage_consumer/progress/_delta_log"
-    assert json.loads((log / "_last_checkpoint").read_text())["version"] >= 10
+    if lake == "delta":  # a start would read every commit there ever was
+        log = tmp_path / "lake/storage_consumer/progress/_delta_log"
+        assert json.loads((log / "_last_checkpoint").read_text())["version"] >= 10
     assert lake_sink(uri, lake_spark).progress().applied_ts == 52
