@@ -1,4 +1,4 @@
-"""CPU seconds by process family, and the greatest memory of one Spark worker, while something runs."""
+"""CPU seconds by process family, and the greatest memory of a driver and of one Spark worker, while something runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ _LOOKS_EVERY = 0.5
 
 @dataclass
 class Meter:
-    """`seconds` of wall time; `cpu` seconds of server, driver, jvm and python workers; `worker_rss` in bytes."""
+    """`seconds` of wall time; `cpu` seconds of server, driver, jvm and python workers; `driver_rss`, of the driver and
+    its JVM, and `worker_rss` in bytes. The driver is `driver_pid`, else this process."""
 
     server_pid: int | None = None
+    driver_pid: int | None = None
     seconds: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
+    driver_rss: int = 0
     worker_rss: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -40,25 +43,33 @@ class Meter:
 
     def _watch(self) -> None:
         while not self._stop.wait(_LOOKS_EVERY):
-            for worker in _workers():
-                try:
-                    self.worker_rss = max(self.worker_rss, worker.memory_info().rss)
-                except psutil.NoSuchProcess:
-                    continue
+            driver = psutil.Process(self.driver_pid)
+            self.driver_rss = max(self.driver_rss, sum(map(_memory, [driver, *_jvms(driver)])))
+            self.worker_rss = max(self.worker_rss, *map(_memory, _workers(driver)), 0)
 
     def _cpu(self) -> dict[str, float]:
-        me = psutil.Process()
-        used = {"driver": _seconds(me)}
-        used["jvm"] = sum(_seconds(child) for child in me.children() if child.name() == "java")
-        used["workers"] = sum(_seconds(worker, dead_children=True) for worker in _workers())
+        driver = psutil.Process(self.driver_pid)
+        used = {"driver": _seconds(driver)}
+        used["jvm"] = sum(map(_seconds, _jvms(driver)))
+        used["workers"] = sum(_seconds(worker, dead_children=True) for worker in _workers(driver))
         if self.server_pid is not None:
             used["server"] = _seconds(psutil.Process(self.server_pid))
         return used
 
 
-def _workers() -> list[psutil.Process]:
-    java = [child for child in psutil.Process().children() if child.name() == "java"]
-    return [worker for jvm in java for worker in jvm.children(recursive=True)]
+def _jvms(driver: psutil.Process) -> list[psutil.Process]:
+    return [child for child in driver.children() if child.name() == "java"]
+
+
+def _workers(driver: psutil.Process) -> list[psutil.Process]:
+    return [worker for jvm in _jvms(driver) for worker in jvm.children(recursive=True)]
+
+
+def _memory(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _seconds(process: psutil.Process, dead_children: bool = False) -> float:

@@ -1,8 +1,9 @@
 """The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``.
 
 Measured when named: ``E1,E5,E20`` (1,000 to 20,000 tables), ``F5`` and ``F5S`` (nothing new in 5,000 tables, on disk
-and S3), ``AP`` (A from cold), ``WTXN`` (one transaction of 1 M rows), ``X`` (a standalone cluster), ``V`` (`verify`)
-and ``L`` (live, for ``--minutes``).
+and S3), ``AP`` (A from cold), ``WTXN`` (one transaction of 1 M rows), ``X`` (a standalone cluster), ``V`` (`verify`),
+``DA,DC,DE`` and ``IA,IC,IE`` (A, C and E into Delta and Iceberg, beside a plain job of PySpark), ``CS`` (the state of C
+by the data source) and ``L`` (live, for ``--minutes``).
 Speeds are ratios of one run: machines differ and are noisy. Results are kept in ``build/bench`` as JSON and a chart.
 """
 
@@ -96,13 +97,14 @@ def _measure(shape: Shape, pairs: int, sample: Path | None) -> dict[str, Any]:
     rounds, limits = [], []
     for _ in range(pairs):
         shape.before_limit()
-        with Meter(shape.server.pid) as limit:
+        with Meter(shape.server.pid, shape.limit_pid) as limit:
             shape.limit()
         shape.before_round()
-        with Meter(shape.server.pid) as meter:
+        with Meter(shape.server.pid, shape.round_pid) as meter:
             shape.round()
         rounds.append(meter)
         limits.append(limit)
+    shape.end()
     samples = {}
     if sample is not None and shape.final is not None:
         shape.before_round()
@@ -121,6 +123,8 @@ def _measure(shape: Shape, pairs: int, sample: Path | None) -> dict[str, Any]:
         "ratio": round(statistics.median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
         "cpu": middle.cpu,
+        "limit_cpu": min(limits, key=lambda meter: meter.seconds).cpu,
+        "driver_rss_mb": round(max(meter.driver_rss for meter in rounds) / 1e6),
         "worker_rss_mb": round(max(meter.worker_rss for meter in rounds) / 1e6),
         "wanted": {"ratio": shape.reach, "seconds": shape.most_seconds},
     }
@@ -128,17 +132,18 @@ def _measure(shape: Shape, pairs: int, sample: Path | None) -> dict[str, Any]:
 
 def _print(shape: Shape, result: dict[str, Any]) -> None:
     table = Table(title=f"{shape.name}: {shape.title}", title_justify="left")
-    for column in ("seconds", "limit", "sample", "events/s", "MB/s", "ratio", "wanted", "CPU s", "worker MB"):
+    for column in ("seconds", "limit", "sample", "events/s", "MB/s", "ratio", "wanted", "CPU s", "its CPU s", "MB"):
         table.add_column(column, justify="right")
     wanted = f">= {shape.reach}" if shape.reach else f"<= {shape.most_seconds} s" if shape.most_seconds else ""
     speed = f"{result['bytes'] / result['seconds'] / 1e6:.0f}"
-    cpu = ", ".join(f"{name} {used}" for name, used in result["cpu"].items())
+    cpu, its = (", ".join(f"{n} {used}" for n, used in result[of].items() if used) for of in ("cpu", "limit_cpu"))
+    memory = f"driver {result['driver_rss_mb']}, worker {result['worker_rss_mb']}"
     sample = str(result.get("sample_seconds", ""))
     table.add_row(
         f"{result['seconds']}", f"{result['limit_seconds']}", sample, f"{result['events_per_second']:,}", speed,
-        f"{result['ratio']}", wanted, cpu, f"{result['worker_rss_mb']}",
+        f"{result['ratio']}", wanted, cpu, its, memory,
     )  # fmt: skip
-    Console(width=140).print(table)
+    Console(width=160).print(table)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A process with a Spark of its own, as one process has one: ``python -m tests.bench.warm FLAGS`` applies a storage for
-each line that it reads, and answers with its exit code."""
+"""Processes with a Spark of their own, as one process has one. They do something for each line that they read, a JSON
+object, and answer with an exit code: ``python -m tests.bench.warm FLAGS`` applies a storage, with more flags."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from consumer import app
 from consumer.cli.main import COLLECT_AFTER
 from consumer.config.load import load
+from consumer.sink import spark_properties
 from consumer.spark.load import SparkLoader
 from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
@@ -25,20 +26,21 @@ class WarmLoader(SparkLoader):
 
 
 class WarmProcess:
-    """Such a process with `master`. Its first round, which starts executors, is the caller's to leave out."""
+    """Such a process: a module of this package with an argument. Its first round, which starts executors and loads
+    classes, is the caller's to leave out."""
 
-    def __init__(self, master: str, flags: dict[str, str], log: Path) -> None:
-        command = [sys.executable, "-m", "tests.bench.warm", json.dumps({**flags, "master": master})]
+    def __init__(self, module: str, argument: str, log: Path) -> None:
+        command = [sys.executable, "-m", f"tests.bench.{module}", argument]
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
             )
-        self._log = log
+        self._log, self.pid = log, self._process.pid
 
-    def apply(self) -> None:
+    def ask(self, **what: object) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print("apply", file=self._process.stdin, flush=True)
+        print(json.dumps(what), file=self._process.stdin, flush=True)
         if (answer := self._process.stdout.readline().strip()) != "0":
             raise SystemExit(f"a warm process failed ({answer}): {self._log.read_text()[-2000:]}")
 
@@ -51,11 +53,11 @@ class WarmProcess:
 def main() -> None:
     gc.set_threshold(*COLLECT_AFTER)  # as the program has it
     flags = json.loads(sys.argv[1])
-    spark = SparkSettings(flags["master"])
+    spark = SparkSettings(flags["master"], tuple(spark_properties(flags["downstream_uri"]).items()))
     session = start_session(spark)
     loader = WarmLoader(spark)
-    settings = load(flags, {}, None).settings
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        settings = load({**flags, **json.loads(line)}, {}, None).settings
         result = app.once(settings, Recorder(), loader)
         print(result.exit_code, [table.error for table in result.tables.values() if table.error] or "", flush=True)
     session.close()

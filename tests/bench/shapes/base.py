@@ -14,6 +14,7 @@ from consumer.config.load import load
 from consumer.spark.load import SparkLoader
 from tests.bench import generate
 from tests.bench.rows import SYSBENCH, Kind, Row
+from tests.bench.warm import WarmProcess
 from tests.servers import SqlServer
 from tests.support.observers import Recorder
 
@@ -31,11 +32,15 @@ class Shape(ABC):
     most_seconds: float | None = None
     encode: generate.Encode = staticmethod(generate.canal_line)
     final: int | None = None
+    round_pid: int | None = None
+    limit_pid: int | None = None
+    """Of the processes that do it, where that is not this one."""
 
     def __init__(self, work: Path, server: SqlServer, loader: SparkLoader, scale: float) -> None:
         self.work, self.server, self.loader = work, server, loader
         self.scale = scale
         self.storage = work / self.name
+        self.processes: list[WarmProcess] = []
 
     @property
     @abstractmethod
@@ -57,6 +62,11 @@ class Shape(ABC):
 
     def round(self) -> None:
         self.apply(self.storage)
+
+    def end(self) -> None:
+        """Behind the last round."""
+        for process in self.processes:
+            process.close()
 
     def there(self) -> int:
         """The rows of the table in the target."""

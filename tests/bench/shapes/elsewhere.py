@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import shutil
 from pathlib import Path
 
@@ -83,16 +84,18 @@ class OnCluster(Inserts):
         atexit.register(cluster.__exit__)
         size = super().build()
         flags = {"downstream_uri": self.downstream, "tz": "UTC", "upstream_uri": self.upstream(self.storage)}
-        self._there = WarmProcess(cluster.url, flags, self.work / "X.cluster.log")
-        self._here = WarmProcess("local[2]", flags, self.work / "X.local.log")
+        self._there, self._here = (
+            WarmProcess("warm", json.dumps({**flags, "master": master}), self.work / f"X.{name}.log")
+            for name, master in (("cluster", cluster.url), ("local", "local[2]"))
+        )
         for process in (self._there, self._here):
             atexit.register(process.close)
             self.before_round()
-            process.apply()
+            process.ask()
         return size
 
     def round(self) -> None:
-        self._there.apply()
+        self._there.ask()
 
     def limit(self) -> None:
-        self._here.apply()
+        self._here.ask()
