@@ -148,8 +148,10 @@ class ParquetSession:
         columns["row"] = pa.chunked_array([identities(changes, target.key)])
         return self._save(target, pa.table(columns))
 
-    def _save(self, target: LoadTarget, table: pa.Table) -> str:
-        statistics = [f"c{n}" for n in target.key] or False  # a target can tell by them what it need not read
+    def _save(self, target: LoadTarget, table: pa.Table, statistics: Sequence[str] = ()) -> str:
+        """`statistics`: the columns whose bounds the file has."""
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="snappy", use_dictionary=False, write_statistics=statistics)
+        pq.write_table(
+            table, sink, compression="snappy", use_dictionary=False, write_statistics=list(statistics) or False
+        )
         return save(self._folder, target.table, sink.getvalue(), ".parquet", SHARED)

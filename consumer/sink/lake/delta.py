@@ -24,9 +24,11 @@ from consumer.sink.lake.formats import (
     as_parquet,
     busy,
     check_properties,
+    has_iceberg,
     laid_out,
     moved,
     of_parquet,
+    outrun,
     segment,
 )
 from consumer.sink.lake.settings import LakeSettings
@@ -101,7 +103,7 @@ class Delta:
         return self._files.exists(place)
 
     def foreign(self, place: str) -> bool:
-        return any(name.endswith(".metadata.json") for name in self._files.names(f"{place}/metadata"))
+        return has_iceberg(self._files, place)
 
     def check(self, layout: Layout) -> None:
         if made := next((part for part in layout.partition_by if part.transform != "identity"), None):
@@ -305,19 +307,23 @@ class Delta:
             for name, value in said.items():
                 spark.conf.set(name, value)
             try:
-                yield _Change(self, spark, place, commit)
-            except Exception as error:
-                if _CONFLICT not in (_error_class(error) or ""):
-                    raise
-                newest = self.latest(place)
-                if newest is None or newest.generation < commit.generation:
-                    raise busy(place) from error
-                raise moved(place) from error
+                with self._told(place, commit.generation):
+                    yield _Change(self, spark, place, commit)
             finally:
                 for name in said:
                     spark.conf.unset(name)
             if self.latest(place) != commit:
                 raise moved(place)
+
+    @contextmanager
+    def _told(self, place: str, generation: int = 0) -> Iterator[None]:
+        """Around a commit, or one of ours with that number."""
+        try:
+            yield
+        except Exception as error:
+            if _CONFLICT not in _error_class(error):
+                raise
+            raise outrun(place, self.latest(place), generation) from error
 
     @contextmanager
     def _alone(self, place: str) -> Iterator[None]:
@@ -334,13 +340,8 @@ class Delta:
             lock.release()
 
     def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
-        with self._alone(place):
-            try:
-                done = spark.sql(f"OPTIMIZE {self.sql(place)}").collect()[0]["metrics"]
-            except Exception as error:
-                if _CONFLICT in (_error_class(error) or ""):
-                    raise busy(place) from error
-                raise
+        with self._alone(place), self._told(place):
+            done = spark.sql(f"OPTIMIZE {self.sql(place)}").collect()[0]["metrics"]
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
     def expire(self, spark: SparkSession, place: str, hours: int) -> None:
@@ -415,7 +416,7 @@ def _closeable(kernel: Any, items: Any) -> Any:
     return kernel.internal.util.Utils.toCloseableIterator(items)
 
 
-def _error_class(error: Exception) -> str | None:
+def _error_class(error: Exception) -> str:
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from consumer.errors import BadConfig, ProgressMoved, TargetBusy
+from consumer.errors import BadConfig, ConsumerError, ProgressMoved, TargetBusy
 from consumer.model.layout import Layout, Part
 from consumer.model.names import TableName
 from consumer.sink.lake.types import literal, quoted
-from consumer.target import ArrowTable
+from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,6 +190,11 @@ def new_place(tables: TableFormat, name: TableName) -> str:
     return place
 
 
+def has_iceberg(files: SparkSource, folder: str) -> bool:
+    """Whether the folder is that of an Iceberg table."""
+    return any(name.endswith(".metadata.json") for name in files.names(f"{folder}/metadata"))
+
+
 def laid_out(layout: Layout) -> str:
     """What follows the columns of a CREATE TABLE; "" for nothing."""
     parts = (_part(part) for part in layout.partition_by)
@@ -250,6 +255,12 @@ def of_parquet(contents: Iterable[bytes]) -> ArrowTable | None:
 
 def busy(place: str) -> TargetBusy:
     return TargetBusy(f"another program is writing to {place}", hint="it is tried again")
+
+
+def outrun(place: str, newest: Commit | None, generation: int) -> ConsumerError:
+    """What is raised where another commit came before ours of that number: one of ours too, or that of somebody who
+    keeps the table small. 0: ours has no number."""
+    return moved(place) if generation and newest is not None and newest.generation >= generation else busy(place)
 
 
 def moved(place: str) -> ProgressMoved:

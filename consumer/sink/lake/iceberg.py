@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import BadConfig
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.lake.failures import is_of_spark, text_of
@@ -25,12 +25,14 @@ from consumer.sink.lake.formats import (
     Change,
     Commit,
     as_parquet,
-    busy,
     check_properties,
+    has_iceberg,
     moved,
     of_parquet,
+    outrun,
     segment,
 )
+from consumer.sink.lake.progress import PLACE
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import literal, quoted
 from consumer.sink.progress_layout import SCHEMA
@@ -77,7 +79,8 @@ class Iceberg:
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._name, self._properties, self._files = settings.catalog_name, settings.catalog, files
-        self._root, self.one_writer = settings.root, settings.catalog["type"] == "hadoop"
+        self._root = settings.root if settings.is_folder else ""
+        self.one_writer = settings.catalog["type"] == "hadoop"
         self._opened: tuple[Any, Any] | None = None
 
     def prepare(self, spark: SparkSession) -> None:
@@ -105,11 +108,10 @@ class Iceberg:
 
     def foreign(self, place: str) -> bool:
         """Who removes files that no snapshot has would remove those of the other table, too."""
-        if not self._root.startswith("/"):
+        if not self._root:
             return False
         folder = "/".join((self._root, *place.split(".")))
-        metadata = self._files.names(f"{folder}/metadata")
-        return self._files.exists(f"{folder}/_delta_log") or any(name.endswith(".metadata.json") for name in metadata)
+        return self._files.exists(f"{folder}/_delta_log") or has_iceberg(self._files, folder)
 
     def check(self, layout: Layout) -> None:
         check_properties(layout, _NOT_TO_SET)
@@ -180,7 +182,7 @@ class Iceberg:
             file = file.withFileSizeInBytes(len(content)).withMetrics(metrics).build()
             transaction = table.newTransaction()
             writing.transacted(transaction, transaction.newFastAppend().appendFile(file))
-        if place == self.place(TableName(SCHEMA, "progress")) and writing.base.snapshots().size() > _KEPT:
+        if place == self.place(PLACE) and writing.base.snapshots().size() > _KEPT:
             table.refresh()
             table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
         return True
@@ -249,7 +251,7 @@ class Iceberg:
         except Exception as error:
             if not any(name in str(error) for name in _CONFLICTS):
                 raise
-            raise _outrun(place, self.latest(place), generation) from error
+            raise outrun(place, self.latest(place), generation) from error
 
     def schema(self, columns: str) -> Any:
         """Iceberg's, of columns as in a CREATE TABLE."""
@@ -352,7 +354,7 @@ class _Writing:
         numbers = range(snapshots.size() - 1, -1, -1)
         found = next(one for one in map(snapshots.get, numbers) if one.summary().get("wap.id") == stage)
         if found.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
-            raise _outrun(self.place, _newest(now), self.commit.generation)
+            raise outrun(self.place, _newest(now), self.commit.generation)
         number = found.snapshotId()
         self._publish(now, self.ice.TableMetadata.buildFrom(now).setBranchSnapshot(number, _MAIN), number)
 
@@ -426,12 +428,6 @@ def _newest(metadata: Any) -> Commit | None:
         parent = snapshot.parentId()
         snapshot = metadata.snapshot(parent) if parent is not None else None
     return None
-
-
-def _outrun(place: str, newest: Commit | None, generation: int) -> ConsumerError:
-    """What is raised where another commit came before ours of that number: one of ours too, or that of somebody who
-    keeps the table small."""
-    return moved(place) if generation and newest is not None and newest.generation >= generation else busy(place)
 
 
 def _rebound(parser: Any, laid_out: Any, old: Any, new: Any, kept: Mapping[str, str]) -> Any:

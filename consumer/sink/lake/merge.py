@@ -41,33 +41,34 @@ class Merging:
         """Make `commit` of it. Raises CannotBeExact where a row to remove from a table with no key is not there,
         ProgressMoved."""
         few = sum(map(os.path.getsize, self.paths)) <= _FEW
-        if few and (rows := self._appended()) is not None and self.tables.add(self.table.place, rows, commit):
+        keyed = bool(self.target.key)
+        new = keyed and self.target.ending is None and self.tables.is_empty(self.spark, self.table.place)
+        rows = self._appended() if few and (new or not keyed) else None
+        if rows is not None and self.tables.add(self.table.place, rows, commit):
             return
         self.spark.conf.set("spark.sql.adaptive.enabled", "false" if few else "true")
         self.spark.conf.set("spark.sql.shuffle.partitions", "2" if few else "8")
         staged = self._staged()
         staged.createOrReplaceTempView(_STAGED)
-        if self.target.key:
-            self._keyed(staged, commit)
+        if keyed:
+            self._keyed(staged, commit, new)
         else:
             self._multiset(staged, commit)
 
     def _appended(self) -> ArrowTable | None:
-        """The rows where the load only adds some, None where it does more; they are few."""
+        """The rows of a new table, or of one with no key where the load only adds some; None where it does more. They
+        are few."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         keyed = bool(self.target.key)
-        if keyed and (self.target.ending is not None or not self.tables.is_empty(self.spark, self.table.place)):
-            return None
         staged = pa.concat_tables(pq.read_table(path) for path in self.paths)
         if not keyed and ("copies" in staged.column_names or (pc.min(staged["n"]).as_py() or 0) < 0):
             return None
         if self.left_out:
-            left_out = np.array(self.left_out, np.uint64).view(np.int64)
-            staged = staged.filter(pc.invert(pc.is_in(staged["row"], pa.array(left_out))))
+            staged = staged.filter(pc.invert(pc.is_in(staged["row"], pa.array(self._left_out(), pa.int64()))))
         if keyed:
             staged = staged.filter(staged["put"])
         else:
@@ -93,12 +94,16 @@ class Merging:
         found = self.tables.guarded(self.spark, self.table.place, found, names)
         if not self.left_out:
             return found
-        rows = ", ".join(str(row - (1 << 64) if row >> 63 else row) for row in self.left_out)
-        return found.where(f"row NOT IN ({rows})")
+        return found.where(f"row NOT IN ({', '.join(map(str, self._left_out()))})")
 
-    def _keyed(self, staged: DataFrame, commit: Commit) -> None:
+    def _left_out(self) -> list[int]:
+        """As the staged rows have them, which have signs."""
+        return [row - (1 << 64) if row >> 63 else row for row in self.left_out]
+
+    def _keyed(self, staged: DataFrame, commit: Commit, new: bool) -> None:
+        """`new`: no row in the table can be one of these."""
         tables, place = self.tables, self.table.place
-        if self.target.ending is None and tables.is_empty(self.spark, place):
+        if new:
             columns = [f"c{n} AS {quoted(name)}" for n, name in enumerate(self.target.names)]
             with tables.committing(self.spark, place, commit) as change:
                 change.append(staged.where("put").selectExpr(*columns))

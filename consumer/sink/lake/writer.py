@@ -46,4 +46,5 @@ class LakeSession(ParquetSession):
                 raise refused_changes(convert, values, target, changes) from error
             lost += missing
         columns["row"] = pa.chunked_array([identities(changes, target.key).view(np.int64)])
-        return self._save(target, pa.table(columns).replace_schema_metadata({LOST: str(lost)}))
+        table = pa.table(columns).replace_schema_metadata({LOST: str(lost)})
+        return self._save(target, table, [f"c{n}" for n in target.key])  # a MERGE reads no files beyond these
