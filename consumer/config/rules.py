@@ -32,7 +32,7 @@ from consumer.config.sentences import check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
-from consumer.model.layout import Layout, Part
+from consumer.model.layout import TRANSFORMS, Layout, Part
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 from consumer.model.naming import Naming, Route, naming_of
 from consumer.model.rules import NOW, Mask, MaskKind, NamedTable, Starts
@@ -312,8 +312,8 @@ def _assigned_mode(entry: str) -> Mapping[str, object]:
 
 # Tables of a lake: [[consumer.lake-tables]]
 
-_TRANSFORMS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
-"""As Spark writes them, and their names in Iceberg's specification."""
+_KNOWN = {name: name for name in ("identity", *TRANSFORMS)} | {called: name for name, called in TRANSFORMS.items()}
+"""Both spellings of a transform, and its name in Iceberg's specification."""
 _PART = re.compile(
     r"(?:(?P<transform>[a-z]+)\(\s*(?:(?P<width>[1-9]\d{0,8})\s*,\s*)?)?(?P<column>`[^`]+`|[^`(),]+?)\s*\)?"
 )
@@ -332,10 +332,9 @@ def _part(text: str) -> Part:
     transform, column = found["transform"] or "identity", found["column"].strip("`")
     if (transform in ("bucket", "truncate")) is not (found["width"] is not None):
         raise ValueError(f"{text!r}: only bucket and truncate have a number, and both need one, as bucket(16, id)")
-    known = {**_TRANSFORMS, **{name: name for name in ("identity", "bucket", "truncate", *_TRANSFORMS.values())}}
-    if transform not in known:
-        raise ValueError(f"{text!r}: {transform} is none of {', '.join(sorted((*_TRANSFORMS, 'bucket', 'truncate')))}")
-    return Part(column, known[transform], int(found["width"] or 0))
+    if transform not in _KNOWN:
+        raise ValueError(f"{text!r}: {transform} is none of {', '.join(sorted(TRANSFORMS.values()))}")
+    return Part(column, _KNOWN[transform], int(found["width"] or 0))
 
 
 class LakeTableRule(Rule):

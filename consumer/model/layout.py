@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 
 from consumer.model.names import TableName
 
+TRANSFORMS = {
+    "year": "years",
+    "month": "months",
+    "day": "days",
+    "hour": "hours",
+    "bucket": "bucket",
+    "truncate": "truncate",
+}
+"""By their names in Iceberg's specification, what Spark calls them in a statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the rows of a partition have in common: the value of a column, or what `transform` makes of it, which has
-    the name of Iceberg's specification. `width` is that of a bucket or truncate."""
+    """What the rows of a partition have in common: the value of a column, or what `transform` makes of it: one of
+    `TRANSFORMS`, or identity. `width` is that of a bucket or truncate."""
 
     column: str
     transform: str = "identity"

@@ -154,4 +154,8 @@ def test_the_progress_is_written_anew_now_and_then(
     if lake == "delta":  # a start would read every commit there ever was
         log = tmp_path / "lake/storage_consumer/progress/_delta_log"
         assert json.loads((log / "_last_checkpoint").read_text())["version"] >= 10
+    else:  # a commit would write down every one there ever was
+        metadata = (tmp_path / "lake/storage_consumer/progress/metadata").glob("*.metadata.json")
+        newest = max(map(json.loads, (path.read_text() for path in metadata)), key=lambda said: said["last-updated-ms"])
+        assert 2 <= len(newest["snapshots"]) < 15 < newest["last-sequence-number"]
     assert lake_sink(uri, lake_spark).progress().applied_ts == 52

@@ -347,6 +347,9 @@ class Delta:
     def expire(self, spark: SparkSession, place: str, hours: int) -> None:
         spark.sql(f"VACUUM {self.sql(place)} RETAIN {hours} HOURS").collect()
 
+    def forget(self, place: str) -> None:
+        """Delta does, where it writes a checkpoint."""
+
     def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
         found = []
         for database in self._files.names(self._root):

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from consumer.errors import BadConfig, ConsumerError, ProgressMoved, TargetBusy
-from consumer.model.layout import Layout, Part
+from consumer.model.layout import TRANSFORMS, Layout, Part
 from consumer.model.names import TableName
 from consumer.sink.lake.types import literal, quoted
 from consumer.target import ArrowTable, SparkSource
@@ -177,6 +177,9 @@ class TableFormat(Protocol):
     def expire(self, spark: SparkSession, place: str, hours: int) -> None:
         """Remove files that no version of the last `hours` has. Others may read and write meanwhile."""
 
+    def forget(self, place: str) -> None:
+        """Remove old versions of a small table of our own, where the format keeps them until somebody does."""
+
     def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> Collection[str]:
         """The places of tables that this program has made, but for those that are `known`, which nobody has written to
         since `before`."""
@@ -210,9 +213,8 @@ def laid_out(layout: Layout) -> str:
 def _part(part: Part) -> str:
     if part.transform == "identity":
         return quoted(part.column)
-    of_time = part.transform in ("year", "month", "day", "hour")
     width = f"{part.width}, " if part.width else ""
-    return f"{part.transform}{'s' if of_time else ''}({width}{quoted(part.column)})"
+    return f"{TRANSFORMS[part.transform]}({width}{quoted(part.column)})"
 
 
 def check_properties(layout: Layout, own: Sequence[str]) -> None:

@@ -32,7 +32,6 @@ from consumer.sink.lake.formats import (
     outrun,
     segment,
 )
-from consumer.sink.lake.progress import PLACE
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import literal, quoted
 from consumer.sink.progress_layout import SCHEMA
@@ -68,8 +67,6 @@ _CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsExce
 """What is raised where another commit came first."""
 _YOUNG = 24 * 3600
 """Seconds. Files that no snapshot has can be those of a commit that is going on until then."""
-_KEPT = 100
-"""So many snapshots the progress has before the old ones go: each commit writes down all that there are."""
 
 
 class Iceberg:
@@ -182,9 +179,6 @@ class Iceberg:
             file = file.withFileSizeInBytes(len(content)).withMetrics(metrics).build()
             transaction = table.newTransaction()
             writing.transacted(transaction, transaction.newFastAppend().appendFile(file))
-        if place == self.place(PLACE) and writing.base.snapshots().size() > _KEPT:
-            table.refresh()
-            table.expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
         return True
 
     def _content(self, file: Any) -> bytes:
@@ -226,6 +220,10 @@ class Iceberg:
         with self._told(place):
             self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
             self._call(spark, "remove_orphan_files", place, young)
+
+    def forget(self, place: str) -> None:
+        """Each commit writes down all snapshots that there are."""
+        self._load(place).expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
 
     def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
         catalog, found = self._catalog(), []

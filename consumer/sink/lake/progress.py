@@ -215,6 +215,7 @@ class LakeProgress:
         try:
             with told():
                 if anew:
+                    self._tables.forget(self._place)
                     spark, commit = self._spark(), Commit(generation, epoch=epoch)
                     with self._tables.committing(spark, self._place, commit) as change:
                         change.replace(spark.createDataFrame(records).coalesce(1), {})

@@ -63,6 +63,8 @@ class Log:
     def version(self, place: str) -> str:
         return str(self.number)
 
+    def forget(self, place: str) -> None: ...
+
     def few(self, place: str) -> tuple[pa.Table | None, int]:
         return (pa.concat_tables(self.commits) if self.commits else None), self.number
 
