@@ -75,6 +75,11 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
     if "No suitable driver" in whole:
         hint = "fetch it by `python -m consumer.sink.lake.fetch GROUP:NAME:RELEASE`, as Maven names it"
         return BadConfig("no jar has the driver of the database that is the lake's catalog", hint=hint)
+    if "Unable to load region" in whole:
+        return BadConfig("no region of S3 is given", hint="add client.region=.. to the URI, or set AWS_REGION")
+    if "Unable to load credentials" in whole:
+        hint = "add s3.access-key-id=.. and s3.secret-access-key=.. to the URI; docs/lakes.md has other places"
+        return TargetUnavailable("no credentials of S3 are given, nor found where AWS's tools look", hint=hint)
     if table is None:
         return TargetUnavailable(f"the lake cannot be reached: {text}", hint="try again; nothing is lost")
     if staged and staged in whole and "FileNotFound" in whole:

@@ -26,6 +26,8 @@ class OfADeadMachine(Py4JError):
         (Py4JNetworkError("Answer from Java side is empty"), JobBroken),
         (ConnectionRefusedError(111, "Connection refused"), JobBroken),
         (Py4JError("java.io.IOException: disk"), TargetUnavailable),
+        (Py4JError(": SdkClientException: Unable to load region from any of the providers in the chain X"), BadConfig),
+        (Py4JError(": SdkClientException: Unable to load credentials from any of the providers"), TargetUnavailable),
         (Py4JError(": UncheckedSQLException: no\nCaused by: No suitable driver found for jdbc:x"), BadConfig),
         (TargetBusy("another program is writing to d.t"), TargetBusy),
     ],
