@@ -1,5 +1,5 @@
 """What a lake cannot hold as upstream has it is not guessed, and is told by name: a day that no calendar has, which is
-NULL there, and a column whose name the format keeps."""
+NULL there, a value that has no form in a column's new type, and a column whose name the format keeps."""
 
 from __future__ import annotations
 
@@ -77,3 +77,29 @@ def test_a_column_whose_name_the_format_keeps_is_told(lake: str, lake_spark: Spa
     feed.checkpoint(20)
     result = app.once(Replica(feed, lake_uri(lake, tmp_path)).settings(), Recorder(), lake_spark)
     assert "keeps the name of the column _Metadata" in result.tables[TableName("d", "t")].error
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_value_that_a_statement_cannot_convert_stops_its_table_alone(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    """28 digits and 30 more behind the point are more than those with which statements count."""
+    feed, number = Feed(tmp_path / "storage"), "1234567890123456789012345678.5"
+    before, after = Column("c", "DECIMAL", length=38, scale=1), Column("c", "DECIMAL", length=65, scale=30)
+    feed.database("d", 1)
+    for table, value in (("much", number), ("few", "1.5")):
+        create = f"CREATE TABLE `{table}` (`id` INT PRIMARY KEY,`c` DECIMAL(38,1))"
+        feed.statement(f"d.{table}", 10, Action.CREATE_TABLE, create, (ID, before))
+        feed.file(f"d.{table}", 10, typed_line((ID, before), 11, {"id": "1", "c": value}, table=table))
+        modify = f"ALTER TABLE `{table}` MODIFY COLUMN `c` DECIMAL(65,30)"
+        feed.statement(f"d.{table}", 20, Action.MODIFY_COLUMN, modify, (ID, after))
+    feed.checkpoint(30)
+    uri = lake_uri(lake, tmp_path)
+    tables = app.once(Replica(feed, uri).settings(), Recorder(), lake_spark).tables
+    assert {str(name): table.state for name, table in tables.items()} == {"d.much": "stopped", "d.few": "ok"}
+    assert f'Conversion Error: Casting value "{number}"' in tables[TableName("d", "much")].error
+    assert "skip-ddl --table d.much --version 20" in tables[TableName("d", "much")].hint
+    found = {name.table: table.column("c").to_pylist() for name, table in lake_tables(uri, lake_spark).items()}
+    assert {name: list(map(str, values)) for name, values in found.items()} == {
+        "much": [number], "few": [f"1.5{'0' * 29}"]
+    }  # fmt: skip

@@ -96,9 +96,9 @@ def a_late_record(uri: str, loader: SparkLoader) -> None:
     tables = lake_sink(uri, loader)._tables
     place = tables.place(TableName("storage_consumer", "progress"))
     one, other = (pa.table({"generation": [1], "record": [text]}) for text in ("one", "other"))
-    tables.add(place, one, Commit(1))
+    tables.add(place, one, Commit(1), first=True)
     with pytest.raises(ProgressMoved):
-        tables.add(place, other, Commit(1))
+        tables.add(place, other, Commit(1), first=True)
     tables.add(place, other, Commit(2))
     found, generation = tables.few(place)
     assert found is not None

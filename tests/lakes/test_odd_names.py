@@ -1,4 +1,4 @@
-"""Columns with letters in their names that Spark reads otherwise."""
+"""Names with letters that Spark reads otherwise, and such that no folder can have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.spark.load import SparkLoader
 from tests.lakes.test_deaths import rows_of, settings_of
-from tests.support.build import ID
+from tests.support.build import ID, VALUE
 from tests.support.feed import Feed
 from tests.support.lakes import FORMATS, lake_uri
 from tests.support.observers import Recorder
@@ -37,10 +37,26 @@ def test_rows_that_are_written_anew(lake: str, lake_spark: SparkLoader, tmp_path
     assert rows_of(uri, lake_spark) == {TableName("d", "t"): [(1, 2, 3, 5), (2, 7, 8, 9)]}
 
 
-def line(ts: int, columns: tuple[Column, ...], *values: int) -> bytes:
+LONG = "𝄞" * 64
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_tables_whose_names_are_too_long_for_a_folder(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """They begin alike."""
+    feed, uri, columns = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path), (ID, VALUE)
+    feed.database("d", 1)
+    for number in (1, 2):
+        feed.create(f"d.{LONG[1:]}{number}", 10)
+        feed.file(f"d.{LONG[1:]}{number}", 10, line(11, columns, number, 7, table=f"{LONG[1:]}{number}"))
+    feed.checkpoint(20)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    assert rows_of(uri, lake_spark) == {TableName("d", f"{LONG[1:]}{n}"): [(n, 7)] for n in (1, 2)}
+
+
+def line(ts: int, columns: tuple[Column, ...], *values: int, table: str = "t") -> bytes:
     row = {column.name: str(value) for column, value in zip(columns, values, strict=True)}
     message = {
-        "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
+        "id": 0, "database": "d", "table": table, "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
         "sql": "", "sqlType": dict.fromkeys(row, 4), "mysqlType": dict.fromkeys(row, "int"), "old": None,
         "data": [row], "_tidb": {"commitTs": ts},
     }  # fmt: skip

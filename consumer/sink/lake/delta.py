@@ -70,7 +70,7 @@ _HOOKS = ("CHECKPOINT", "CHECKSUM_SIMPLE")
 _LIBRARY = re.compile(r"^Kernel-[^/]*/")
 """In front of what Delta's library is told of who commits."""
 _PHYSICAL, _FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
-_CONFLICT = "CONCURRENT"
+_CONFLICT = re.compile(r"DELTA_CONCURRENT|CONCURRENT\w*EXCEPTION")
 """In the class of an error that says that another commit came first."""
 
 
@@ -187,7 +187,7 @@ class Delta:
                 found.append(self._files.read(path.removeprefix("file:")))
         return of_parquet(found), int(number.get()) if number.isPresent() else 0
 
-    def add(self, place: str, rows: ArrowTable, commit: Commit) -> bool:
+    def add(self, place: str, rows: ArrowTable, commit: Commit, first: bool = False) -> bool:
         """By Delta's library without Spark, which takes no `userMetadata`: the name of who commits says it."""
         from py4j.protocol import Py4JJavaError
 
@@ -198,6 +198,8 @@ class Delta:
             if self._files.exists(f"{place}/_delta_log"):
                 table = kernel.Table.forPath(engine, place)
                 builder = table.createTransactionBuilder(engine, commit.text(), kernel.Operation.WRITE)
+            elif not first:
+                return False
             else:
                 builder = self._new(kernel, engine, place, _kernel_schema(kernel.types, rows.schema), _PROGRESS, commit)
             newest = self.latest(place)
@@ -209,6 +211,8 @@ class Delta:
                 if transaction.getPartitionColumns(engine).size():
                     return False
                 columns = {field.getName(): field.getMetadata() for field in transaction.getSchema(engine).fields()}
+                if not columns.keys() >= set(rows.column_names):  # somebody has changed it: Spark says how
+                    return False
                 named = [str(columns[name].getString(_PHYSICAL) or name) for name in rows.column_names]
                 numbers = [columns[name].getLong(_FIELD_ID) for name in rows.column_names]
                 content = as_parquet(rows.rename_columns(named), numbers)
@@ -321,7 +325,7 @@ class Delta:
         try:
             yield
         except Exception as error:
-            if _CONFLICT not in _error_class(error):
+            if _CONFLICT.search(_error_class(error)) is None:
                 raise
             raise outrun(place, self.latest(place), generation) from error
 
@@ -381,6 +385,7 @@ class _Change:
         self.spark.sql(statement).collect()
 
     def append(self, rows: DataFrame) -> None:
+        self.tables.frame(self.spark, self.place)  # a table that is gone would be made anew
         rows.write.format("delta").mode("append").save(self.place)
 
     def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:

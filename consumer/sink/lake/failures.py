@@ -22,6 +22,12 @@ from consumer.model.texts import cut
 
 _VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "USER_RAISED")
 """In what is said where a value does not fit its column."""
+_CHANGED = ("NoSuchTableException", "UNRESOLVED_EXPRESSION")
+"""In what is said where a table is gone or lacks a column, and Spark knows no class of the error."""
+_MADE = re.compile(
+    r"^(?:_?duckdb\.(?:\w+\.)?(?:Conversion|OutOfRange|InvalidInput)Exception|pyarrow\.lib\.ArrowInvalid): (.+)", re.M
+)
+"""In what an executor says of values of which a statement cannot make others."""
 _CAUSE = "Caused by: "
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 
@@ -53,6 +59,12 @@ def is_refusal(error: Exception) -> bool:
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     return isinstance(error, (AnalysisException, IllegalArgumentException))
+
+
+def not_made(error: Exception) -> str:
+    """Of which values a statement cannot make others; "" where it failed for another reason."""
+    found = _MADE.search(str(error)) if is_of_spark(error) else None
+    return cut(found[1].strip()) if found is not None else ""
 
 
 def text_of(error: Exception) -> str:
@@ -89,7 +101,7 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
     if found is not None and any(word in found[1] for word in _VALUES):
         hint = f"let the column take the value, or empty and reload the table: {resync_command(table)}"
         return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
-    if is_refusal(error):
+    if is_refusal(error) or any(word in whole for word in _CHANGED):
         hint = f"was it changed by hand? Empty and reload it: {resync_command(table)}"
         return SchemaDrift(f"the table is not as this program left it: {text}", hint=hint, table=str(table))
     return TargetUnavailable(f"the lake cannot be written: {text}", hint="try again; nothing is lost", table=str(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,10 @@ from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_LONGEST = 200
+"""Bytes of a name in a place: file systems take 255, and a number may come behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +154,10 @@ class TableFormat(Protocol):
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """All rows of a small table, and the number of its newest commit of ours; None where it is not there."""
 
-    def add(self, place: str, rows: ArrowTable, commit: Commit) -> bool:
-        """Append a few rows without Spark, in one commit. A table that is not there is made with their columns. False
-        where only Spark can write into the table: nothing was written. Raises ProgressMoved where the table's newest
-        commit of ours is not the one before it: then nothing was written either."""
+    def add(self, place: str, rows: ArrowTable, commit: Commit, first: bool = False) -> bool:
+        """Append a few rows without Spark, in one commit. `first`: a table that is not there is made with their
+        columns. False where at most Spark can write into the table: nothing was written. Raises ProgressMoved where the
+        table's newest commit of ours is not the one before it: then nothing was written either."""
 
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         """Its rows now."""
@@ -227,9 +232,12 @@ def check_properties(layout: Layout, own: Sequence[str]) -> None:
 
 
 def segment(name: str) -> str:
-    """A name as a part of a place: letters that a path or Spark would read otherwise are written as their numbers."""
-    kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name)
-    return kept or "%"
+    """A name as a part of a place: letters that a path or Spark would read otherwise are written as their numbers. One
+    that a folder cannot have is cut and ends with a checksum."""
+    kept = "".join(c if c.isalnum() or c in "_-$" else f"%{ord(c):02X}" for c in name).encode()
+    if len(kept) > _LONGEST:
+        kept = kept[:_LONGEST] + f"_{zlib.crc32(kept):08x}".encode()
+    return kept.decode(errors="ignore") or "%"
 
 
 def as_parquet(rows: ArrowTable, numbers: Sequence[int | None] = ()) -> bytes:

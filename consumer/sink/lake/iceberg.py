@@ -154,7 +154,7 @@ class Iceberg:
         newest = _newest(table.operations().current())
         return found, newest.generation if newest is not None else 0
 
-    def add(self, place: str, rows: ArrowTable, commit: Commit) -> bool:
+    def add(self, place: str, rows: ArrowTable, commit: Commit, first: bool = False) -> bool:
         """By Iceberg's library without Spark: no job runs for them."""
         import pyarrow as pa
 
@@ -163,12 +163,16 @@ class Iceberg:
         ice = self._java().org.apache.iceberg
         with self._told(place, commit.generation):
             if not self.exists(place):
+                if not first:
+                    return False
                 self._create(place, self.schema(", ".join(_columns(rows))), _TABLE)
             table = self._load(place)
             writing = _Writing(ice, place, table, commit)
             if table.spec().isPartitioned():
                 return False
             known = {str(field.name()): int(field.fieldId()) for field in _each(table.schema().columns())}
+            if not known.keys() >= set(rows.column_names):  # somebody has changed it: Spark says how
+                return False
             numbers = [known[name] for name in rows.column_names]
             path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(_widened(rows), numbers)
             _write(table.io().newOutputFile(path), content)

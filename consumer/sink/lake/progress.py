@@ -219,8 +219,8 @@ class LakeProgress:
                     spark, commit = self._spark(), Commit(generation, epoch=epoch)
                     with self._tables.committing(spark, self._place, commit) as change:
                         change.replace(spark.createDataFrame(records).coalesce(1), {})
-                elif not self._tables.add(self._place, records, Commit(generation, epoch=epoch)):
-                    raise damaged(f"{SCHEMA}.progress is such as only Spark can write")
+                elif not self._tables.add(self._place, records, Commit(generation, epoch=epoch), generation == 1):
+                    raise damaged(f"{SCHEMA}.progress is gone, or such as only Spark can write")
         except ProgressMoved as moved:
             self.forget()
             raise LeaseHeld(

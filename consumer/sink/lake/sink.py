@@ -15,7 +15,7 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableMissing, TargetBusy
+from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableError, TableMissing, TargetBusy
 from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.layout import Layout
 from consumer.model.load import LoadOutcome, LoadTarget
@@ -174,7 +174,8 @@ class LakeSink(stored.ProgressPorts):
         from consumer.sink.lake.compare import exported
 
         table = self._existing(target)
-        return exported(self._session(), self._tables, table, target, self._copies(), only)
+        with told(target.table):
+            return exported(self._session(), self._tables, table, target, self._copies(), only)
 
     def values(self, target: LoadTarget, position: int) -> Collection[str]:
         frame = self._tables.frame(self._session(), self._existing(target).place)
@@ -329,7 +330,8 @@ class LakeSink(stored.ProgressPorts):
         its newest commit, and a statement that it has ran."""
         found = {}
         for name, table in self._lake_tables().items():
-            with told(name):
+            newest = None
+            with suppress(TableError), told(name):  # of one that somebody removed its next load says so
                 newest = self._tables.latest(table.place)
             if newest is not None and newest.generation > table.newest.generation:
                 found[name] = replace(table, newest=newest, lost=True)  # what that commit lost is not known

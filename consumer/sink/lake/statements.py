@@ -24,7 +24,7 @@ from consumer.sink.columnar.statements import Operations, action_of, operations,
 from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.common import closing_statement
-from consumer.sink.lake.failures import is_refusal, text_of
+from consumer.sink.lake.failures import is_refusal, not_made, text_of
 from consumer.sink.lake.formats import Alteration, TableFormat, new_place
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import DAYS, as_duck, declared, from_duck, literal, nullable, quoted, spark_type
@@ -194,16 +194,32 @@ class Executing:
         same = alteration is not None and not alteration.clauses()
         if same and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
-        with self.tables.committing(self.spark, before.place, commit) as change:
-            if same:
-                change.clear()
-            elif alteration is not None and not done.emptied:
-                change.alter(alteration)
-            else:
-                rows = self.tables.frame(self.spark, before.place)
-                made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
-                change.replace(made, {change.old: change.name for change in changes if change.old is not None})
+        try:
+            with self.tables.committing(self.spark, before.place, commit) as change:
+                if same:
+                    change.clear()
+                elif alteration is not None and not done.emptied:
+                    change.alter(alteration)
+                else:
+                    rows = self.tables.frame(self.spark, before.place)
+                    self._check_columns(step, before, rows)
+                    made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
+                    change.replace(made, {change.old: change.name for change in changes if change.old is not None})
+        except Exception as error:
+            if why := not_made(error):
+                raise refused(step, why) from error
+            raise
         return replace(after, newest=commit)
+
+    def _check_columns(self, step: ApplyDdl, table: LakeTable, rows: DataFrame) -> None:
+        """Raises DdlRefused where `rows`, which are to be written anew, have columns that somebody else has made."""
+        own = {same_name(column.name) for column in table.columns}
+        if strange := [name for name in rows.columns if same_name(name) not in own]:
+            raise refused(
+                step,
+                f"it writes the table's rows anew, without the columns that somebody has added: {', '.join(strange)}",
+                "drop them, and add them again behind the statement",
+            )
 
     def _taken(self, step: ApplyDdl, table: LakeTable) -> str:
         """The condition, in DuckDB's SQL, for the rows of partitions that the statement takes away; "" for none. Raises

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from consumer.errors import BadConfig, ConsumerError, JobBroken, TargetBusy, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, JobBroken, SchemaDrift, TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
-from consumer.sink.lake.failures import told
+from consumer.sink.lake.failures import not_made, told
 
 TABLE = TableName("d", "t")
 
@@ -44,3 +44,28 @@ def test_what_is_told_is_the_cause() -> None:
     text = "An error occurred while calling o1.x.\n: RuntimeIOException: no\n\tat a.b\nCaused by: S3Exception: Denied"
     with pytest.raises(TargetUnavailable, match="reached: S3Exception: Denied"), told():
         raise Py4JError(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["NoSuchTableException: Table does not exist: d.t", "no error class 'DELTA_MERGE_UNRESOLVED_EXPRESSION'"]
+)
+def test_a_table_that_somebody_changed_is_not_tried_again(text: str) -> None:
+    with pytest.raises(SchemaDrift) as raised, told(TABLE):
+        raise Py4JError(f"An error occurred while calling o1.x.\n: {text}")
+    assert "resync" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        ("_duckdb.ConversionException: Conversion Error: Could not convert string", "Conversion Error: Could not"),
+        ("pyarrow.lib.ArrowInvalid: Integer value 300 not in range", "Integer value 300"),
+        ("MemoryError: no room", ""),
+        ("_duckdb.OutOfMemoryException: Out of Memory Error: x", ""),
+    ],
+)
+def test_values_of_which_a_statement_cannot_make_others(last: str, why: str) -> None:
+    text = f"An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File x\n{last}\n"
+    found = not_made(Py4JError(text))
+    assert found.startswith(why)
+    assert bool(found) == bool(why)

@@ -68,7 +68,7 @@ class Log:
     def few(self, place: str) -> tuple[pa.Table | None, int]:
         return (pa.concat_tables(self.commits) if self.commits else None), self.number
 
-    def add(self, place: str, rows: pa.Table, commit: Commit) -> bool:
+    def add(self, place: str, rows: pa.Table, commit: Commit, first: bool = False) -> bool:
         if commit.generation != self.number + 1:
             raise ProgressMoved("another one came before")
         self.commits.append(rows)

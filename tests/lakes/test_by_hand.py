@@ -1,0 +1,109 @@
+"""What somebody does to a lake's table by hand stops that table by name, or is kept; the other tables go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.config.settings import Settings
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.results import TableResult
+from consumer.spark.load import SparkLoader
+from tests.lakes.test_deaths import NO_KEY, line, rows_of
+from tests.support.build import ID, VALUE
+from tests.support.feed import Feed, Replica
+from tests.support.lakes import FORMATS, lake_sink, lake_uri
+from tests.support.observers import Recorder
+
+KEYED, COUNTED, OTHER = TableName("d", "k"), TableName("d", "n"), TableName("d", "o")
+MORE = Column("w", "INT", default="5")
+
+
+@dataclass
+class Lake:
+    """Tables with a row each: one with a key, one without, and one that nobody touches."""
+
+    feed: Feed
+    uri: str
+    settings: Settings
+    loader: SparkLoader
+
+    def once(self, checkpoint: int) -> dict[TableName, TableResult]:
+        self.feed.checkpoint(checkpoint)
+        found = app.once(self.settings, Recorder(), self.loader).tables
+        return {TableName(*str(name).split(".")): table for name, table in found.items()}
+
+    def by_hand(self, *statements: str) -> None:
+        """Of the first two tables, which each statement calls {}."""
+        sink = lake_sink(self.uri, self.loader)
+        for name in (KEYED, COUNTED):
+            place = sink._tables.sql(sink._progress.lake_tables[name].place)
+            for statement in statements:
+                sink._session().sql(statement.format(place)).collect()
+
+    def remove(self) -> None:
+        sink = lake_sink(self.uri, self.loader)
+        for name in (KEYED, COUNTED):
+            sink._tables.remove(sink._progress.lake_tables[name].place)
+
+    def add_rows(self, at: int, number: int) -> None:
+        for table in ("d.k", "d.o"):
+            self.feed.puts(table, 10, {at: (number, str(number))})
+        self.feed.file("d.n", 10, line(at, "INSERT", id=str(number), v=str(number)))
+
+
+@pytest.fixture(params=FORMATS)
+def lake(request: pytest.FixtureRequest, lake_spark: SparkLoader, tmp_path: Path) -> Lake:
+    feed, uri = Feed(tmp_path / "storage"), lake_uri(request.param, tmp_path)
+    feed.database("d", 1)
+    feed.create("d.k", 10)
+    feed.create("d.o", 10)
+    feed.statement("d.n", 10, Action.CREATE_TABLE, "CREATE TABLE `n` (`id` INT,`v` INT)", NO_KEY)
+    made = Lake(feed, uri, Replica(feed, uri).settings(), lake_spark)
+    made.add_rows(11, 1)
+    assert all(table.state == "ok" for table in made.once(15).values())
+    return made
+
+
+CHANGES: dict[str, Callable[[Lake], None]] = {
+    "a column is gone": lambda lake: lake.by_hand("ALTER TABLE {} DROP COLUMN v"),
+    "the table is gone": Lake.remove,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_table_that_is_not_as_it_was_stops_alone(change: str, lake: Lake) -> None:
+    CHANGES[change](lake)
+    lake.add_rows(21, 2)
+    found = lake.once(25)
+    assert {name: table.state for name, table in found.items()} == {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+    for name in (KEYED, COUNTED):
+        assert f"resync --table {name}" in str(found[name].hint)
+    checks = app.verify(lake.settings, Recorder(), loader=lake.loader).tables
+    assert {check.table: check.error is None for check in checks} == {KEYED: False, COUNTED: False, OTHER: True}
+    for name in (KEYED, COUNTED):
+        assert app.resync(lake.settings, Recorder(), name, lake.loader).tables[name].state == "ok"
+    assert rows_of(lake.uri, lake.loader) == {name: [(1, 1), (2, 2)] for name in (KEYED, COUNTED, OTHER)}
+
+
+def test_a_column_of_somebody_is_not_lost(lake: Lake) -> None:
+    """A statement that writes the rows anew would leave it out. Rows go on until then."""
+    lake.by_hand("ALTER TABLE {} ADD COLUMN own INT", "UPDATE {} SET own = 7")
+    lake.add_rows(21, 2)
+    assert {table.state for table in lake.once(25).values()} == {"ok"}
+    for table, columns in (("k", (ID, VALUE)), ("n", NO_KEY)):
+        added = f"ALTER TABLE `{table}` ADD COLUMN `w` INT DEFAULT 5"
+        lake.feed.statement(f"d.{table}", 30, Action.ADD_COLUMN, added, (*columns, MORE))
+    found = lake.once(35)
+    for name in (KEYED, COUNTED):
+        assert "somebody has added: own" in str(found[name].error)
+        assert rows_of(lake.uri, lake.loader)[name] == [(1, 1, 7), (2, 2, None)]
+    lake.by_hand("ALTER TABLE {} DROP COLUMN own")
+    assert {table.state for table in lake.once(36).values()} <= {"ok"}
+    assert rows_of(lake.uri, lake.loader)[KEYED] == [(1, 1, 5), (2, 2, 5)]
