@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,28 @@ def test_a_table_that_is_not_as_it_was_stops_alone(change: str, lake: Lake) -> N
     for name in (KEYED, COUNTED):
         assert app.resync(lake.settings, Recorder(), name, lake.loader).tables[name].state == "ok"
     assert rows_of(lake.uri, lake.loader) == {name: [(1, 1), (2, 2)] for name in (KEYED, COUNTED, OTHER)}
+
+
+def test_an_older_copy_that_was_put_back_is_not_written_to(lake: Lake, tmp_path: Path) -> None:
+    """A process that was killed does not take it for what the table has."""
+    folders = [tmp_path / "lake" / "d" / table for table in ("k", "n")]
+    for folder in folders:
+        shutil.copytree(folder, tmp_path / "copies" / folder.name)
+    lake.add_rows(16, 2)
+    assert {table.state for table in lake.once(17).values()} == {"ok"}
+    lake.remove()
+    for folder in folders:
+        shutil.copytree(tmp_path / "copies" / folder.name, folder, dirs_exist_ok=True)
+    sink = lake_sink(lake.uri, lake.loader)
+    sink.acquire(sink.progress().upstream)
+    sink.fence()
+    sink.close()
+    lake.add_rows(21, 3)
+    found = lake.once(25)
+    assert {name: table.state for name, table in found.items()} == {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+    for name in (KEYED, COUNTED):
+        assert "lacks this program's newest commit" in found[name].error
+        assert f"resync --table {name}" in str(found[name].hint)
 
 
 def test_a_column_of_somebody_is_not_lost(lake: Lake) -> None:

@@ -23,6 +23,7 @@ from consumer.sink.lake.formats import (
     Commit,
     as_parquet,
     busy,
+    check_newest,
     check_properties,
     has_iceberg,
     laid_out,
@@ -202,9 +203,7 @@ class Delta:
                 return False
             else:
                 builder = self._new(kernel, engine, place, _kernel_schema(kernel.types, rows.schema), _PROGRESS, commit)
-            newest = self.latest(place)
-            if newest is not None and newest.generation >= commit.generation:
-                raise moved(place)
+            self._check_newest(place, commit)
             path = f"{place}/{uuid4()}.parquet"
             try:
                 transaction = builder.withTransactionId(engine, _APP, commit.generation).build(engine)
@@ -305,6 +304,7 @@ class Delta:
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
         said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: commit.text()}
         with self._alone(place):
+            self._check_newest(place, commit)
             summed = self._summed(place)
             if summed is not None and summed["tableSizeBytes"] <= _REWRITTEN:
                 said[_MARKED] = "false"
@@ -318,6 +318,11 @@ class Delta:
                     spark.conf.unset(name)
             if self.latest(place) != commit:
                 raise moved(place)
+
+    def _check_newest(self, place: str, commit: Commit) -> None:
+        """The log may have none any more."""
+        if (newest := self.latest(place)) is not None:
+            check_newest(place, newest, commit.generation)
 
     @contextmanager
     def _told(self, place: str, generation: int = 0) -> Iterator[None]:
@@ -405,9 +410,7 @@ class _Change:
     def alter(self, alteration: Alteration) -> None:
         """Delta does not number an ALTER, so it is looked at just before that none has come between."""
         (clause,) = alteration.clauses()
-        newest = self.tables.latest(self.place)
-        if newest is not None and newest.generation >= self.commit.generation:
-            raise moved(self.place)
+        self.tables._check_newest(self.place, self.commit)
         self.run(f"ALTER TABLE {self.tables.sql(self.place)} {clause}")
 
 

@@ -39,6 +39,10 @@ def told(table: TableName | None = None, staged: str = "") -> Iterator[None]:
         yield
     except TargetBusy as busy:
         raise (busy if table is None else busy.about(str(table))) from busy
+    except SchemaDrift as drift:
+        if drift.table or table is None:
+            raise
+        raise SchemaDrift(drift.message, hint=_by_hand(table), table=str(table)) from drift
     except ConsumerError:
         raise
     except Exception as error:
@@ -102,6 +106,9 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
         hint = f"let the column take the value, or empty and reload the table: {resync_command(table)}"
         return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
     if is_refusal(error) or any(word in whole for word in _CHANGED):
-        hint = f"was it changed by hand? Empty and reload it: {resync_command(table)}"
-        return SchemaDrift(f"the table is not as this program left it: {text}", hint=hint, table=str(table))
+        return SchemaDrift(f"the table is not as this program left it: {text}", hint=_by_hand(table), table=str(table))
     return TargetUnavailable(f"the lake cannot be written: {text}", hint="try again; nothing is lost", table=str(table))
+
+
+def _by_hand(table: TableName) -> str:
+    return f"was it changed by hand? Empty and reload it: {resync_command(table)}"

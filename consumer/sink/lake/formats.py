@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from consumer.errors import BadConfig, ConsumerError, ProgressMoved, TargetBusy
+from consumer.errors import BadConfig, ConsumerError, ProgressMoved, SchemaDrift, TargetBusy
 from consumer.model.layout import TRANSFORMS, Layout, Part
 from consumer.model.names import TableName
 from consumer.sink.lake.types import literal, quoted
@@ -271,6 +271,15 @@ def outrun(place: str, newest: Commit | None, generation: int) -> ConsumerError:
     """What is raised where another commit came before ours of that number: one of ours too, or that of somebody who
     keeps the table small. 0: ours has no number."""
     return moved(place) if generation and newest is not None and newest.generation >= generation else busy(place)
+
+
+def check_newest(place: str, newest: Commit | None, generation: int) -> None:
+    """Raises ProgressMoved where the table has our commit of that number, SchemaDrift where it lacks the one before."""
+    found = newest.generation if newest is not None else 0
+    if found >= generation:
+        raise moved(place)
+    if found < generation - 1:
+        raise SchemaDrift(f"{place} lacks this program's newest commit, as where an older copy of it was put back")
 
 
 def moved(place: str) -> ProgressMoved:

@@ -25,9 +25,9 @@ from consumer.sink.lake.formats import (
     Change,
     Commit,
     as_parquet,
+    check_newest,
     check_properties,
     has_iceberg,
-    moved,
     of_parquet,
     outrun,
     segment,
@@ -330,9 +330,7 @@ class _Writing:
         self.ice, self.place, self.table, self.commit = ice, place, table, commit
         self.operations = table.operations()
         self.base = self.operations.current()
-        newest = _newest(self.base)
-        if (newest.generation if newest is not None else 0) != commit.generation - 1:
-            raise moved(place)
+        check_newest(place, _newest(self.base), commit.generation)
 
     def transacted(self, transaction: Any, operation: Any) -> None:
         """What the transaction has and `operation`, which makes its one snapshot."""

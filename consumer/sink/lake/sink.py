@@ -335,7 +335,7 @@ class LakeSink(stored.ProgressPorts):
                 newest = self._tables.latest(table.place)
             if newest is not None and newest.generation > table.newest.generation:
                 found[name] = replace(table, newest=newest, lost=True)  # what that commit lost is not known
-            elif newest is not None:
+            elif newest is not None and newest.generation == table.newest.generation:
                 self._progress.keep({name: replace(table, newest=newest)})
         if found:
             known = self.progress()
