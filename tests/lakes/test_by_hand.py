@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,18 +12,16 @@ import pytest
 from consumer import app
 from consumer.config.settings import Settings
 from consumer.model.actions import Action
-from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.results import TableResult
 from consumer.spark.load import SparkLoader
-from tests.lakes.test_deaths import NO_KEY, line, rows_of
+from tests.lakes.test_deaths import MORE, NO_KEY, line, rows_of
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, Replica
 from tests.support.lakes import FORMATS, lake_sink, lake_uri
 from tests.support.observers import Recorder
 
 KEYED, COUNTED, OTHER = TableName("d", "k"), TableName("d", "n"), TableName("d", "o")
-MORE = Column("w", "INT", default="5")
 
 
 @dataclass
@@ -35,10 +33,9 @@ class Lake:
     settings: Settings
     loader: SparkLoader
 
-    def once(self, checkpoint: int) -> dict[TableName, TableResult]:
+    def once(self, checkpoint: int) -> Mapping[TableName, TableResult]:
         self.feed.checkpoint(checkpoint)
-        found = app.once(self.settings, Recorder(), self.loader).tables
-        return {TableName(*str(name).split(".")): table for name, table in found.items()}
+        return app.once(self.settings, Recorder(), self.loader).tables
 
     def by_hand(self, *statements: str) -> None:
         """Of the first two tables, which each statement calls {}."""

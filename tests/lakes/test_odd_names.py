@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from consumer.model.names import TableName
 from consumer.spark.load import SparkLoader
 from tests.lakes.test_deaths import rows_of, settings_of
 from tests.support.build import ID, VALUE
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
 from tests.support.lakes import FORMATS, lake_uri
 from tests.support.observers import Recorder
@@ -54,10 +54,5 @@ def test_tables_whose_names_are_too_long_for_a_folder(lake: str, lake_spark: Spa
 
 
 def line(ts: int, columns: tuple[Column, ...], *values: int, table: str = "t") -> bytes:
-    row = {column.name: str(value) for column, value in zip(columns, values, strict=True)}
-    message = {
-        "id": 0, "database": "d", "table": table, "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
-        "sql": "", "sqlType": dict.fromkeys(row, 4), "mysqlType": dict.fromkeys(row, "int"), "old": None,
-        "data": [row], "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
+    row: dict[str, str | None] = {column.name: str(value) for column, value in zip(columns, values, strict=True)}
+    return typed_line(columns, ts, row, table=table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.spark.load import SparkLoader
+from tests.lakes.test_days import PLAIN
 from tests.support.build import ID
 from tests.support.canal_json import typed_line
 from tests.support.feed import Feed, Replica
@@ -22,7 +22,6 @@ WHOLE, TEXT, DAY, MOMENT = (
     Column("v", kind, **more)
     for kind, more in (("INT", {}), ("VARCHAR", {"length": 9}), ("DATE", {}), ("TIMESTAMP", {}))
 )
-PLAIN = replace(ID, is_pk=False, nullable=True)
 TENS = "RANGE (`v`) (PARTITION `p0` VALUES LESS THAN (10),PARTITION `p1` VALUES LESS THAN (20))"
 LISTED = "LIST (`v`) (PARTITION `p0` VALUES IN (1,NULL),PARTITION `p1` VALUES IN (2,3))"
 LETTERS = "RANGE COLUMNS (`v`) (PARTITION `p0` VALUES LESS THAN ('m'),PARTITION `p1` VALUES LESS THAN (MAXVALUE))"

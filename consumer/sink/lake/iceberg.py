@@ -222,12 +222,16 @@ class Iceberg:
         before = time.time() - hours * 3600
         young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))}), prefix_listing => true"
         with self._told(place):
-            self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(1).commit()
+            self._expire(place, before, 1)
             self._call(spark, "remove_orphan_files", place, young)
 
     def forget(self, place: str) -> None:
         """Each commit writes down all snapshots that there are."""
-        self._load(place).expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(10).commit()
+        self._expire(place, time.time(), 10)
+
+    def _expire(self, place: str, before: float, kept: int) -> None:
+        """Snapshots from `before`, in seconds since 1970, but for the newest that are to be `kept`."""
+        self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(kept).commit()
 
     def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
         catalog, found = self._catalog(), []
