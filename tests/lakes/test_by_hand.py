@@ -58,21 +58,36 @@ class Lake:
 
 @pytest.fixture(params=FORMATS)
 def lake(request: pytest.FixtureRequest, lake_spark: SparkLoader, tmp_path: Path) -> Lake:
-    feed, uri = Feed(tmp_path / "storage"), lake_uri(request.param, tmp_path)
+    return made(request.param, tmp_path, lake_spark)
+
+
+def made(lake: str, folder: Path, loader: SparkLoader) -> Lake:
+    feed, uri = Feed(folder / "storage"), lake_uri(lake, folder)
     feed.database("d", 1)
     feed.create("d.k", 10)
     feed.create("d.o", 10)
     feed.statement("d.n", 10, Action.CREATE_TABLE, "CREATE TABLE `n` (`id` INT,`v` INT)", NO_KEY)
-    made = Lake(feed, uri, Replica(feed, uri).settings(), lake_spark)
-    made.add_rows(11, 1)
-    assert all(table.state == "ok" for table in made.once(15).values())
-    return made
+    found = Lake(feed, uri, Replica(feed, uri).settings(), loader)
+    found.add_rows(11, 1)
+    assert all(table.state == "ok" for table in found.once(15).values())
+    return found
 
 
 CHANGES: dict[str, Callable[[Lake], None]] = {
     "a column is gone": lambda lake: lake.by_hand("ALTER TABLE {} DROP COLUMN v"),
     "the table is gone": Lake.remove,
 }
+
+
+def test_a_table_that_takes_appends_only_stops_alone(tmp_path: Path, lake_spark: SparkLoader) -> None:
+    """Delta says so of each MERGE: nothing is gained by a further try, and the others do not wait for it."""
+    lake = made("delta", tmp_path, lake_spark)
+    lake.by_hand("ALTER TABLE {} SET TBLPROPERTIES ('delta.appendOnly'='true')")
+    lake.add_rows(21, 1)  # the same key
+    found = lake.once(25)
+    assert {name: table.state for name, table in found.items()} == {KEYED: "stopped", COUNTED: "ok", OTHER: "ok"}
+    assert "only allow appends" in str(found[KEYED].error)
+    assert app.resync(lake.settings, Recorder(), KEYED, lake.loader).tables[KEYED].state == "ok"
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -59,10 +59,10 @@ def is_of_spark(error: Exception) -> bool:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether Spark does not take the statement itself, so it is of no use to execute it again."""
-    from pyspark.errors import AnalysisException, IllegalArgumentException
+    """Whether Spark or the table does not take the statement itself, so it is of no use to execute it again."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
 
-    return isinstance(error, (AnalysisException, IllegalArgumentException))
+    return isinstance(error, (AnalysisException, IllegalArgumentException, UnsupportedOperationException))
 
 
 def not_made(error: Exception) -> str:
