@@ -109,6 +109,29 @@ def test_a_death_between_a_commit_and_the_progress(
     assert sum(table.rows + table.ddl for table in again.tables.values()) == 0
 
 
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_checkpoint_that_goes_back_behind_a_death(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table stays as its commit left it. Rows from before that would make a mixture of two moments of it."""
+    feed, uri, publish = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path), Merging.publish
+    feed.database("d", 1)
+    feed.create("d.k", 10)
+    feed.puts("d.k", 10, {20: (1, "1")})
+    feed.checkpoint(25)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    feed.puts("d.k", 10, {30: (1, "2"), 40: (1, "4"), 41: (3, "3")})
+    feed.checkpoint(45)
+    monkeypatch.setattr(Merging, "publish", behind(Fuse(0), publish))
+    with pytest.raises(Crash):
+        app.once(settings_of(feed, uri), Recorder(), lake_spark)
+    monkeypatch.setattr(Merging, "publish", publish)
+    for checkpoint in (35, 50):
+        feed.checkpoint(checkpoint)
+        assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+        assert rows_of(uri, lake_spark) == {KEYED: [(1, 4), (3, 3)]}
+
+
 @pytest.mark.parametrize("lake", [*FORMATS, JDBC])
 def test_a_writer_that_was_taken_over_changes_nothing(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

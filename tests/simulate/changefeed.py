@@ -255,8 +255,9 @@ class Changefeed:
         return "json" if self.style.csv is None else "csv"
 
     def _tear(self, random: Random) -> None:
-        """The index file names a file that was never written, or the last file is not in it."""
-        folders = sorted(self.numbers)
+        """The index file names a file that was never written, or the last file is not in it: of a folder that no
+        clean-up took, as that one died before."""
+        folders = sorted(f for f, number in self.numbers.items() if self._path(f, number) in self.bucket.objects)
         if folders:
             folder = random.choice(folders)
             number = self.numbers[folder] + (1 if self.style.classic else -1)

@@ -211,7 +211,7 @@ class ServerSink(MemorySink):
             name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
             for commit in ahead.values()
             for name, end in commit.applied.items()
-            if commit.counted and known.table(name).applied_ts < end
+            if known.table(name).applied_ts < end
         }
         if ahead:
             self._save(ProgressChange(tables=places))
@@ -297,8 +297,8 @@ class ServerSink(MemorySink):
                 raise begins_too_early(target.table, window, applied)
             if applied >= window.end:
                 return {place: known.generation}
-        ends = {target.table: window.end} if window.end != MAX_TSO else {}
-        commit = known.following(applied={**known.applied, **ends}, load=load, counted=not target.key)
+        ends = {target.table: window.end} if window.end != MAX_TSO and not outcome.task.dialect.timeless else {}
+        commit = known.following(applied={**known.applied, **ends}, load=load)
         if not server.follows(place, commit):
             raise ProgressMoved("another writer has committed to the table meanwhile")
         self._publish(table, outcome)

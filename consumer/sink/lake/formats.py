@@ -24,13 +24,15 @@ _LONGEST = 200
 """Bytes of a name in a place: file systems take 255, and a number may come behind."""
 
 
+_SAID = ("generation", "consumer", "epoch", "load", "statement")
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """What a commit of ours says of itself, as a text in the table's own log. The newest of a table is the truth of it.
 
     `generation` numbers the commits of a table: each proves that the one before it is the newest. `applied` has, by
     upstream's tables, the commit-ts up to which the table has their rows; `load` and `statement` are what it came of.
-    `counted`: of rows of a table with no key, which count once.
     """
 
     generation: int = 0
@@ -39,17 +41,14 @@ class Commit:
     applied: Mapping[TableName, int] = field(default_factory=dict)
     load: str = ""
     statement: str = ""
-    counted: bool = False
 
     def following(self, **said: object) -> Commit:
         """The one behind this."""
-        return replace(self, generation=self.generation + 1, **{"load": "", "statement": "", "counted": False, **said})  # type: ignore[arg-type]
+        return replace(self, generation=self.generation + 1, **{"load": "", "statement": "", **said})  # type: ignore[arg-type]
 
     def text(self) -> str:
         applied = [[*table, ts] for table, ts in self.applied.items()]
-        named = {
-            name: getattr(self, name) for name in ("generation", "consumer", "epoch", "load", "statement", "counted")
-        }
+        named = {name: getattr(self, name) for name in _SAID}
         return json.dumps({"storage_consumer": {**named, "applied": applied}}, ensure_ascii=False)
 
     @classmethod
@@ -57,8 +56,8 @@ class Commit:
         """None for a commit that is not ours."""
         try:
             said = json.loads(text or "null")["storage_consumer"]
-            applied = {TableName(*place[:2]): int(place[2]) for place in said.pop("applied")}
-            return cls(**said, applied=applied)
+            applied = {TableName(*place[:2]): int(place[2]) for place in said["applied"]}
+            return cls(**{name: said[name] for name in _SAID}, applied=applied)
         except (TypeError, ValueError, KeyError):
             return None
 

@@ -326,8 +326,8 @@ class LakeSink(stored.ProgressPorts):
         return session
 
     def _repaired(self) -> Progress:
-        """What the tables' own commits say counts, where the progress did not follow: a table with no key is as far as
-        its newest commit, and a statement that it has ran."""
+        """What the tables' own commits say counts, where the progress did not follow: a table is as far as its newest
+        commit, and a statement that it has ran."""
         found = {}
         for name, table in self._lake_tables().items():
             newest = None
@@ -343,7 +343,7 @@ class LakeSink(stored.ProgressPorts):
                 name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
                 for table in found.values()
                 for name, end in table.newest.applied.items()
-                if table.newest.counted and known.table(name).applied_ts < end
+                if known.table(name).applied_ts < end
             }
             with self._write() as rows:
                 self._progress.remember(rows, found)
@@ -402,13 +402,14 @@ class LakeSink(stored.ProgressPorts):
                 raise begins_too_early(target.table, window, applied)
             if applied >= window.end:
                 return None
-        ends = {target.table: window.end} if window.end != MAX_TSO else {}
+        # Without times whole files are read, which may hold rows from behind the window.
+        told_when = window.end != MAX_TSO and not outcome.task.dialect.timeless
+        ends = {target.table: window.end} if told_when else {}
         commit = table.newest.following(
             consumer=self._name,
             epoch=self._held(),
             applied={**table.newest.applied, **ends},
             load=digest,
-            counted=not target.key,
         )
         return _Published(merging, window, replace(table, newest=commit))
 
