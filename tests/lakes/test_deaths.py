@@ -22,6 +22,7 @@ from consumer.model.progress import ProgressChange
 from consumer.sink.lake.merge import Merging
 from consumer.sink.lake.progress import PLACE, LakeProgress
 from consumer.sink.lake.statements import Executing
+from consumer.results import RunResult
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
@@ -130,6 +131,27 @@ def test_a_checkpoint_that_goes_back_behind_a_death(
         feed.checkpoint(checkpoint)
         assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
         assert rows_of(uri, lake_spark) == {KEYED: [(1, 4), (3, 3)]}
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_death_is_made_good_by_a_consumer_of_another_name(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both upstreams call their tables the same: what one has applied says nothing of the other's."""
+    feed, uri, publish = storage(tmp_path / "storage"), lake_uri(lake, tmp_path), Merging.publish
+
+    def once(name: str) -> RunResult:
+        settings = Replica(feed, uri).settings(name=name, routes=[f"d.* -> {name}.*"])
+        return app.once(settings, Recorder(), lake_spark)
+
+    monkeypatch.setattr(Merging, "publish", behind(Fuse(0), publish))
+    with pytest.raises(Crash):
+        once("a")
+    monkeypatch.setattr(Merging, "publish", publish)
+    for name in ("b", "a"):
+        assert once(name).exit_code == 0
+        found = rows_of(uri, lake_spark)
+        assert {of: found[TableName(name, of.table)] for of in WANTED} == WANTED
 
 
 @pytest.mark.parametrize("lake", [*FORMATS, JDBC])

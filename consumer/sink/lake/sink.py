@@ -338,16 +338,18 @@ class LakeSink(stored.ProgressPorts):
             elif newest is not None and newest.generation == table.newest.generation:
                 self._progress.keep({name: replace(table, newest=newest)})
         if found:
-            known = self.progress()
-            behind = {
-                name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
-                for table in found.values()
-                for name, end in table.newest.applied.items()
-                if known.table(name).applied_ts < end
-            }
             with self._write() as rows:
                 self._progress.remember(rows, found)
-                stored.store(rows, self._name, self._held(), ProgressChange(tables=behind))
+                # The one that died may have another name, and tables that upstream calls the same.
+                for consumer in stored.consumers(rows):
+                    known = stored.load(rows, consumer)
+                    behind = {
+                        name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
+                        for table in found.values()
+                        for name, end in table.newest.applied.items()
+                        if table.newest.consumer == consumer and known.table(name).applied_ts < end
+                    }
+                    stored.store(rows, consumer, self._held(), ProgressChange(tables=behind))
             self._progress.keep(found)
         return self.progress()
 
