@@ -19,10 +19,10 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
+from consumer.results import RunResult
 from consumer.sink.lake.merge import Merging
 from consumer.sink.lake.progress import PLACE, LakeProgress
 from consumer.sink.lake.statements import Executing
-from consumer.results import RunResult
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
