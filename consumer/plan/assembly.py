@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from operator import attrgetter
 from typing import NamedTuple
 
 from consumer.errors import CannotBeExact, ConsumerError, GapFound
@@ -364,8 +366,9 @@ class Assembly:
         """The last new beginning of the table up to `version`, 0 for none."""
         history = self.catalog.by_table.get(name, ())
         beginning = BEGINNING_ACTIONS - ({Action.TRUNCATE_TABLE} if self.naming.keeps_ended(name) else set())
-        begins = (f.version for f in history if f.version <= version and f.action in beginning)
-        return max(begins, default=0)
+        # Asked for each of them where many are pending, so it is looked for from its end.
+        places = range(bisect_right(history, version, key=attrgetter("version")) - 1, -1, -1)
+        return next((history[place].version for place in places if history[place].action in beginning), 0)
 
     def losses(self, progress: Progress, accept_gap: Accepts) -> Iterator[tuple[TableName, list[Loss]]]:
         """What the tables that `errors` lets begin go on without."""
@@ -400,10 +403,10 @@ class Assembly:
         if (gap := self.clean_up.gap(name, self._since(name, version), applied_ts)) is not None:
             yield gap
 
-    def _since(self, name: TableName, version: int) -> tuple[SchemaFile, ...]:
+    def _since(self, name: TableName, version: int) -> Sequence[SchemaFile]:
         """The statements of the table from its last new beginning up to `version` on."""
-        begun = self._begun(name, version)
-        return tuple(file for file in self.catalog.by_table.get(name, ()) if file.version >= begun)
+        history = self.catalog.by_table.get(name, ())
+        return history[bisect_left(history, self._begun(name, version), key=attrgetter("version")) :]
 
     def _numbered(
         self, name: TableName, progress: Progress, version: int

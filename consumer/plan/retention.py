@@ -111,8 +111,10 @@ class CleanUp:
     def gap(self, table: TableName, history: Collection[SchemaFile], applied_ts: int) -> GapFound | None:
         """Date folders that may be gone with rows of `table` above `applied_ts`. `history` are its schema files since
         its rows began."""
+        if not self.used or self.reached == MAX_TSO:
+            return None
         needed = max(applied_ts, min((file.version for file in history), default=0))
-        if not self.used or not needed or self.reached == MAX_TSO:
+        if not needed:
             return None
         limit = self._limit(history, needed)
         first = self.retention.date(needed)

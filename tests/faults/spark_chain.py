@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 import psutil
 import pymysql
+from pyspark.errors import PySparkException
 
 from tests.faults.chain import Outcome
 from tests.faults.points import OF_TASKS, Point
@@ -122,7 +123,7 @@ class SparkChain:
         try:
             with self.target.reading() as query:
                 return self.workload.differences(query)
-        except (duckdb.Error, pymysql.MySQLError) as error:  # the program has the file, or changes a table
+        except (duckdb.Error, pymysql.MySQLError, PySparkException) as error:  # it has the file, or changes a table
             return [str(error)]
 
     def _arm(self, point: Point, number: int) -> None:
