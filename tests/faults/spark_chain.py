@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 import psutil
 import pymysql
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tests.faults.chain import Outcome
@@ -123,7 +124,7 @@ class SparkChain:
         try:
             with self.target.reading() as query:
                 return self.workload.differences(query)
-        except (duckdb.Error, pymysql.MySQLError, PySparkException) as error:  # it has the file, or changes a table
+        except (duckdb.Error, pymysql.MySQLError, PySparkException, Py4JError) as error:  # it changes what is read
             return [str(error)]
 
     def _arm(self, point: Point, number: int) -> None:
