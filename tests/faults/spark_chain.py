@@ -124,8 +124,8 @@ class SparkChain:
         try:
             with self.target.reading() as query:
                 return self.workload.differences(query)
-        except (duckdb.Error, pymysql.MySQLError, PySparkException, Py4JError) as error:  # it changes what is read
-            return [str(error)]
+        except (duckdb.Error, pymysql.MySQLError, PySparkException, Py4JError) as error:
+            return [str(error)]  # the program has the file, or changes a table
 
     def _arm(self, point: Point, number: int) -> None:
         for left in [*self.folder.glob("armed-*"), *self.folder.glob("reached-*")]:

@@ -85,6 +85,14 @@ def behind(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def dies_behind_a_commit(monkeypatch: pytest.MonkeyPatch, run: Callable[[], object], number: int = 0) -> None:
+    """Behind that one of a table's rows; the first is 0."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Merging, "publish", behind(Fuse(number), Merging.publish))
+        with pytest.raises(Crash):
+            run()
+
+
 @pytest.mark.parametrize("lake", FORMATS)
 def test_a_death_between_a_commit_and_the_progress(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +123,7 @@ def test_a_checkpoint_that_goes_back_behind_a_death(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table stays as its commit left it. Rows from before that would make a mixture of two moments of it."""
-    feed, uri, publish = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path), Merging.publish
+    feed, uri = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path)
     feed.database("d", 1)
     feed.create("d.k", 10)
     feed.puts("d.k", 10, {20: (1, "1")})
@@ -123,10 +131,7 @@ def test_a_checkpoint_that_goes_back_behind_a_death(
     assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
     feed.puts("d.k", 10, {30: (1, "2"), 40: (1, "4"), 41: (3, "3")})
     feed.checkpoint(45)
-    monkeypatch.setattr(Merging, "publish", behind(Fuse(0), publish))
-    with pytest.raises(Crash):
-        app.once(settings_of(feed, uri), Recorder(), lake_spark)
-    monkeypatch.setattr(Merging, "publish", publish)
+    dies_behind_a_commit(monkeypatch, lambda: app.once(settings_of(feed, uri), Recorder(), lake_spark))
     for checkpoint in (35, 50):
         feed.checkpoint(checkpoint)
         assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
@@ -138,16 +143,13 @@ def test_a_death_is_made_good_by_a_consumer_of_another_name(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both upstreams call their tables the same: what one has applied says nothing of the other's."""
-    feed, uri, publish = storage(tmp_path / "storage"), lake_uri(lake, tmp_path), Merging.publish
+    feed, uri = storage(tmp_path / "storage"), lake_uri(lake, tmp_path)
 
     def once(name: str) -> RunResult:
         settings = Replica(feed, uri).settings(name=name, routes=[f"d.* -> {name}.*"])
         return app.once(settings, Recorder(), lake_spark)
 
-    monkeypatch.setattr(Merging, "publish", behind(Fuse(0), publish))
-    with pytest.raises(Crash):
-        once("a")
-    monkeypatch.setattr(Merging, "publish", publish)
+    dies_behind_a_commit(monkeypatch, lambda: once("a"))
     for name in ("b", "a"):
         assert once(name).exit_code == 0
         found = rows_of(uri, lake_spark)

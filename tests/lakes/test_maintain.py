@@ -14,10 +14,8 @@ from consumer.errors import BadConfig
 from consumer.model.layout import Layout
 from consumer.results import MaintainedTable
 from consumer.sink.lake.formats import new_place
-from consumer.sink.lake.merge import Merging
 from consumer.spark.load import SparkLoader
-from tests.lakes.test_deaths import COUNTED, KEYED, WANTED, behind, rows_of, storage
-from tests.support.crashes import Crash, Fuse
+from tests.lakes.test_deaths import COUNTED, KEYED, WANTED, dies_behind_a_commit, rows_of, storage
 from tests.support.feed import Feed, Replica
 from tests.support.lakes import lake_sink
 from tests.support.observers import Recorder
@@ -112,10 +110,7 @@ def test_a_table_that_a_dead_consumer_has_left_waits_for_the_next(
     feed, uri, settings = lake
     feed.puts("d.k", 10, {60: (9, "9")})
     feed.checkpoint(70)
-    with monkeypatch.context() as patched:
-        patched.setattr(Merging, "publish", behind(Fuse(0), Merging.publish))
-        with pytest.raises(Crash):
-            app.once(settings, Recorder(), lake_spark)
+    dies_behind_a_commit(monkeypatch, lambda: app.once(settings, Recorder(), lake_spark))
     assert "not in the progress" in maintained(lake, lake_spark, NOTHING)["d.k"].left
     assert app.once(settings, Recorder(), lake_spark).exit_code == 0
     assert not maintained(lake, lake_spark, NOTHING)["d.k"].left

@@ -11,12 +11,10 @@ import pytest
 
 from consumer import app
 from consumer.errors import TargetUnavailable
-from consumer.sink.lake.merge import Merging
 from consumer.spark.load import SparkLoader
-from tests.lakes.test_deaths import WANTED, behind, rows_of, settings_of, storage
+from tests.lakes.test_deaths import WANTED, dies_behind_a_commit, rows_of, settings_of, storage
 from tests.lakes.test_late_writer import KINDS, a_late_commit, a_late_record
 from tests.s3_server import WRITER, S3Server
-from tests.support.crashes import Crash, Fuse
 from tests.support.feed import Replica
 from tests.support.lakes import has_s3, lake_sink, s3_lake
 from tests.support.observers import Recorder
@@ -65,10 +63,7 @@ def test_a_death_between_a_commit_and_the_progress(
     lake: str, lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(storage(tmp_path / "storage"), lake)
-    with monkeypatch.context() as patched:
-        patched.setattr(Merging, "publish", behind(Fuse(2), Merging.publish))
-        with pytest.raises(Crash):
-            app.once(settings, Recorder(), lake_spark)
+    dies_behind_a_commit(monkeypatch, lambda: app.once(settings, Recorder(), lake_spark), 2)
     assert app.once(settings, Recorder(), lake_spark).exit_code == 0
     assert rows_of(lake, lake_spark) == WANTED
 

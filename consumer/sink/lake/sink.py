@@ -341,7 +341,7 @@ class LakeSink(stored.ProgressPorts):
             with self._write() as rows:
                 self._progress.remember(rows, found)
                 # The one that died may have another name, and tables that upstream calls the same.
-                for consumer in stored.consumers(rows):
+                for consumer in sorted(stored.consumers(rows).keys() & {t.newest.consumer for t in found.values()}):
                     known = stored.load(rows, consumer)
                     behind = {
                         name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
