@@ -127,6 +127,7 @@ GROUPS = {
         "every difference that `verify` must find, and make right: on servers, in every table mode, in a million rows",
         12,
         paths=(
+            "e2e/test_eras.py",
             "e2e/test_verify_forms.py",
             "e2e/test_verify_histories.py",
             "e2e/test_verify_lost_files.py",

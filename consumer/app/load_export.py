@@ -277,7 +277,7 @@ class _Work:
             change = given(assembly, ledger.progress, dict.fromkeys(self._tables, self._tso), policy_of)
             passed: dict[Folder, FolderProgress] = {}
             for name in self._tables:
-                passed |= passed_files(name, self._tso, assembly, ports.reader)
+                passed |= passed_files(name, self._tso, assembly, ledger.progress, ports.reader)
             own = replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses)
             ledger.record(own.merged(*other_rules(assembly, ledger.progress, rules)))
 

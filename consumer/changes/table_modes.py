@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from consumer.changes.identity import first_of_equal, key_codes, last_of, row_codes
 from consumer.changes.keyed import fold_keyed
 from consumer.codec import protocol_of
-from consumer.codec.change_table import Flags, Ints, change_schema
+from consumer.codec.change_table import UPDATE, Flags, Ints, change_schema
 from consumer.model.load import LoadTask, ModeLoad
 from consumer.model.table_modes import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, ModeKind, source_of
 from consumer.model.times import LOGICAL_BITS, MAX_TSO
@@ -32,8 +32,12 @@ def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = 
     """`fold` of rows with the values of upstream's key in the columns `key`. Raises CannotBeExact."""
     kind = None if task.mode_load is None else task.mode_load.mode.kind
     if kind in (ModeKind.APPEND, ModeKind.HISTORY):
-        of_all = _every_change if kind is ModeKind.APPEND else _last_of_moments
-        return of_all(changes, key) if final and changes.num_rows else changes
+        if not (final and changes.num_rows):
+            return changes
+        if kind is ModeKind.HISTORY:
+            return _last_of_moments(changes, key)
+        in_two_lines = not any(protocol_of(task.dialect).tells_updates(task.dialect))
+        return _every_change(changes, key, in_two_lines)
     return fold_keyed(changes, key, final, task.parts, protocol_of(task.dialect).commit_ts)
 
 
@@ -60,9 +64,11 @@ def added(changes: pa.Table, task: LoadTask) -> list[Values]:
     )
 
 
-def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
+def _every_change(changes: pa.Table, key: Sequence[int], in_two_lines: bool) -> pa.Table:
     """One row for each change of upstream, however often it was written. Of one key a transaction has at most one row
-    that is gone, and one that comes. The old row of an UPDATE remains only where it gave its key away."""
+    that is gone, and one that comes. The old row of an UPDATE remains only where it gave its key away. An UPDATE that
+    moved its row to another key is a DELETE and an INSERT: `in_two_lines`, the missing old row shows it, else the
+    decoder has seen it."""
     codes, count = key_codes([changes.column(f"c{position}") for position in key])
     moments, count = row_codes([pa.chunked_array([codes]), changes.column("ts")])
     kinds = _kinds(changes)
@@ -70,6 +76,11 @@ def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
     kept = np.zeros(changes.num_rows, np.bool_)
     kept[np.unique(slots, return_index=True)[1]] = True
     updated, gone = _has(moments, count, kinds == _UPDATE), _has(moments, count, kinds == _DELETE)
+    if in_two_lines:
+        moved = (kinds == _UPDATE) & ~_has(moments, count, kinds == _OLD)[moments]
+        updated &= ~_has(moments, count, moved)
+        update = pa.array(changes.column(UPDATE).to_numpy() & ~moved)
+        changes = changes.set_column(changes.column_names.index(UPDATE), UPDATE, update)
     kept &= ~((kinds == _OLD) & (updated | gone)[moments])
     kept &= ~((kinds == _INSERT) & updated[moments])  # some releases write an UPDATE as an INSERT
     return changes if kept.all() else changes.filter(pa.array(kept))

@@ -124,6 +124,14 @@ class Shape:
         ]
         return tuple(sorted(dict.fromkeys(found), key=len))
 
+    def handle_key(self, columns: Sequence[Column]) -> tuple[str, ...] | None:
+        """The columns that tell the rows of the table apart while it has `columns`: of the primary key, or else of a
+        NOT NULL unique key; () where it has neither. None where the statements do not tell whether it has one."""
+        primary = tuple(column.name for column in columns if column.is_pk)
+        unique = next(iter(self.unique_keys(columns)), ())
+        whole = self.indexes.whole and not any(i.doubtful for i in self.indexes.indexes if i.kind == "UNIQUE")
+        return primary or unique or (() if whole else None)
+
     @property
     def index_names(self) -> frozenset[str | frozenset[str]] | None:
         """Every index: its name, and of a unique one the set of its columns, all in lower case. None where the

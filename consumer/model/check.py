@@ -14,15 +14,19 @@ from consumer.model.table_modes import ModeKind
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """The rows of a table between two statements that changed its columns, its name or its partitions.
+    """The rows of a table between two statements that changed its columns, its key, its name or its partitions.
 
-    `task` decodes them as the columns were then. For each column of the target, `places` has its position among those
-    columns, -1 where it was not there, and `known` whether the storage says what the target must hold of a row that
-    has not changed since: the value of the row, or the one in `added` of a column that came later. `kept`: such a row
-    must be there; else a statement may have taken it away.
+    `task` decodes them as the columns were then, and folds them by the handle key of then. For each column of the
+    target, `places` has its position among those columns, -1 where it was not there, and `known` whether the storage
+    says what the target must hold of a row that has not changed since: the value of the row, or the one in `added` of a
+    column that came later. `kept`: such a row must be there; else a statement may have taken it away.
     """
 
     task: LoadTask
+    keys: tuple[tuple[int, ...], ...]
+    """The handle keys that the table has had from this era on, each as positions among the era's columns; () where it
+    had none. The first is the era's own, the last is the target's. Eras with the same number of keys have the same
+    key."""
     places: tuple[int, ...]
     known: tuple[bool, ...]
     added: Mapping[int, str | None] = field(default_factory=dict)
@@ -53,6 +57,11 @@ class CheckTask:
     show: int
     mending: bool = False
     modes: Modes | None = None
+
+    @property
+    def under_earlier_keys(self) -> tuple[Era, ...]:
+        """Those whose rows the table's key of now did not tell apart yet."""
+        return tuple(era for era in self.eras if len(era.keys) > 1)
 
     @property
     def upstream_key(self) -> tuple[int, ...]:

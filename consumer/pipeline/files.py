@@ -25,6 +25,7 @@ from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
+from consumer.pipeline.decoding import rows_were_read
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import place
 from consumer.plan.late import Ended
@@ -205,7 +206,8 @@ def look_at_ended(context: RoundContext) -> None:
         if context.consumers[name].state.error is None
     }
     looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint, progress)
-    for name, of in context.assembly.of_nobody(found, looked, progress).items():
+    were_read = partial(rows_were_read, context.ports.reader, context.assembly, context.options)
+    for name, of in context.assembly.of_nobody(found, looked, progress, were_read).items():
         consumer, there = context.consumers[name], progress.table(name)
         if of.due and not accepted(name):
             context.stop(name, next(iter(of.due.values())))

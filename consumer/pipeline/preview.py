@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from consumer.ddl.changes import changes_of
@@ -17,6 +18,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState, Progress, State
 from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
+from consumer.pipeline.decoding import rows_were_read
 from consumer.pipeline.files import bounds_of_ended, left_to_nobody
 from consumer.pipeline.gone import gone, not_begun
 from consumer.pipeline.ledger import spared
@@ -207,7 +209,8 @@ class _Preview:
         """Names with rows that no table takes."""
         ended = left_to_nobody(self.assembly, self._round, self.progress)
         bounds = bounds_of_ended(self._reader, ended, self._options, self.assembly.checkpoint, self.progress)
-        for name, of in self.assembly.of_nobody(ended, bounds, self.progress).items():
+        were_read = partial(rows_were_read, self._reader, self.assembly, self._options)
+        for name, of in self.assembly.of_nobody(ended, bounds, self.progress, were_read).items():
             if of.due and not self._accept_gap(name):
                 yield name, next(iter(of.due.values()))
 

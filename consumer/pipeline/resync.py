@@ -4,12 +4,11 @@ before anything is dropped."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
-from consumer.ddl.declared import Definition
 from consumer.errors import (
     BadConfig,
     CannotBeExact,
@@ -24,25 +23,23 @@ from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
 from consumer.model.hints import accept_option, resync_command
-from consumer.model.load import LoadTarget, LoadTask, TableLoad
 from consumer.model.losses import Loss
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName
 from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import Window, ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.context import Ports
+from consumer.pipeline.decoding import decoding_tasks
 from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.others import Others
 from consumer.pipeline.table_consumer import TableConsumer
-from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.gaps import find_gaps, gone_upto
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import Unread, folder_without
-from consumer.plan.windows import plan_load
+from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
 from consumer.results import TableResult
 from consumer.target import Sink
@@ -70,10 +67,10 @@ def start_over(
     """
     incarnation, birth = _made_anew(table, assembly.there(progress), assembly, progress, options, _referred(sink))
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
-    own = {folder: None for folder in read if folder.version >= birth.version}
+    own = {folder: None for folder in read if assembly.catalog.table_of(folder) is incarnation}
     change = ProgressChange(
         tables={table: TableProgress(birth.version - 1)},
-        folders={**own, **dict(_older(table, birth, assembly, progress, reader))},
+        folders={**own, **dict(_of_others(table, incarnation, birth.version, assembly, progress, reader))},
         forget_ddls=tuple(ddl for ddl in map(ddl_id, incarnation.statements) if ddl in progress.ddls),
         rewind=True,
     )
@@ -106,7 +103,7 @@ def check_readable(
     again = assembly_of(ports.reader, assembly.listing, progress, options)
     unread = TableConsumer(table, again, progress, options, TableResult()).state.unread
     window, later = Window(progress.table(table).applied_ts, again.checkpoint), set[str]()
-    while tasks := list(_tasks(table, window, [e for e in unread if e.file.path not in later], again, options)):
+    while tasks := list(decoding_tasks(table, window, [e for e in unread if e.file.path not in later], again, options)):
         try:
             for _ in ports.loader.read(Readable(tasks, ports.reader.range_reader())):
                 pass
@@ -129,30 +126,6 @@ def check_readable(
             return  # what the target makes of its columns and keys, the load alone can say
 
 
-def _tasks(
-    table: TableName, window: Window, unread: Sequence[Unread], assembly: Assembly, options: RoundOptions
-) -> Iterator[LoadTask]:
-    """One for the files of each schema file."""
-    dialect, catalog = options.files.dialect, assembly.catalog
-    load = plan_load(table, window, unread, {}, (), options.files)
-    schemas = {file.path: file for p in load.files if (file := catalog.schema(p.file.folder)) is not None}
-    for schema in schemas.values():
-        own = replace(load, files=tuple(p for p in load.files if catalog.schema(p.file.folder) == schema))
-        declared = catalog.declared(schema)
-        columns = tuple(
-            replace(column, elements=column.elements or known.elements)
-            for column in schema.columns
-            if not column.hidden and not (known := declared.get(same_name(column.name), Definition())).virtual
-        )
-        names = [column.name for column in columns]
-        primary = [column.name for column in columns if column.is_pk]
-        key = next(iter([primary] if primary else catalog.shape(schema).unique_keys(columns)), ())
-        virtual = tuple(sorted(name for name, known in declared.items() if known.virtual))
-        about = TableLoad(table, shaping=options.rules.shaping_of(table))
-        target = LoadTarget(about, columns, tuple(names), tuple(map(names.index, key)), virtual=virtual)
-        yield TableVersionConsumer(own, catalog, dialect, options.rules).task(0, target, None)
-
-
 def give_up(
     table: TableName, moment: int, assembly: Assembly, progress: Progress, options: RoundOptions, reader: StorageReader
 ) -> ProgressChange:
@@ -170,6 +143,12 @@ def give_up(
             f"{table} is another table now than at the moment of the export, or had another name then",
             hint="export it as it is now",
         )
+    if (renamed := incarnation.since[-1]) > moment:
+        raise CannotBeExact(
+            f"it has had other names since the export, up to version {renamed}, and rows of it are under these",
+            hint="export it as it is now",
+            table=str(table),
+        )
     for file in assembly.history.exchanges_of(incarnation, assembly.checkpoint):
         if file.version > moment:
             raise CannotBeExact(
@@ -177,7 +156,7 @@ def give_up(
                 hint="export both tables again, and load them under a new --name",
                 table=str(table),
             )
-    passed = passed_files(table, moment, assembly, reader)
+    passed = passed_files(table, moment, assembly, progress, reader)
     if (gap := next(find_gaps(table, assembly.files.get(table, ()), passed, moment), None)) is not None:
         raise GapFound(
             f"changes that are newer than the export are lost too: {gap.message}",
@@ -194,13 +173,18 @@ def give_up(
 
 
 def passed_files(
-    table: TableName, moment: int, assembly: Assembly, reader: StorageReader
+    table: TableName, moment: int, assembly: Assembly, progress: Progress, reader: StorageReader
 ) -> dict[Folder, FolderProgress]:
     """The folders of the table once it has all rows up to `moment`: the files before the first one that has more of
-    them need not be there. One that lacks its neighbour, and begins behind the moment, is looked for."""
-    files = assembly.files.get(table, ())
+    them need not be there. One that lacks its neighbour, and begins behind the moment, is looked for. What was read of
+    a folder of another table, which had the name before, stays; of its files only those with rows behind `moment` are
+    read again."""
+    incarnation = assembly.history.at(table, moment)
+    if incarnation is None:
+        return {}
+    files = [file for file in assembly.files.get(table, ()) if assembly.catalog.table_of(file.folder) is incarnation]
     bounds = reader.bounds(files)
-    found = {}
+    found = dict(_of_others(table, incarnation, moment, assembly, progress, reader))
     for folder, group in groupby(files, key=lambda file: file.folder):
         own = list(group)
         first = next((file for file in own if _is_above(bounds.get(file.path), moment, unknown=True)), None)
@@ -393,16 +377,23 @@ def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Pro
         )
 
 
-def _older(
-    table: TableName, birth: SchemaFile, assembly: Assembly, progress: Progress, reader: StorageReader
+def _of_others(
+    name: TableName,
+    table: Incarnation,
+    moment: int,
+    assembly: Assembly,
+    progress: Progress,
+    reader: StorageReader,
 ) -> Iterator[tuple[Folder, FolderProgress]]:
-    """Folders from before the birth hold the rows of other tables that had the name, and those that TiCDC put there for
-    the sake of their columns: of the files that were read, those whose last row is above the birth are unread again."""
+    """Folders of other tables that had the `name` before hold their rows, and those that TiCDC put there for the sake
+    of their columns: of the files that were read, those whose last row is above `moment` are unread again."""
     files = [
-        f for f in assembly.files.get(table, ()) if f.folder.version < birth.version and f.folder in progress.folders
+        file
+        for file in assembly.files.get(name, ())
+        if file.folder in progress.folders and assembly.catalog.table_of(file.folder) is not table
     ]
     bounds = reader.bounds(files)
-    again = [file for file in files if _is_above(bounds.get(file.path), birth.version)]
+    again = [file for file in files if _is_above(bounds.get(file.path), moment)]
     for folder in sorted({file.folder for file in again}):
         listed = [file for file in files if file.folder == folder]
         unread = {file.index for file in again if file.folder == folder}

@@ -186,9 +186,10 @@ class Assembly:
         ended: Mapping[TableName, Ended],
         bounds: Mapping[str, Bounds | ConsumerError] | None,
         progress: Progress,
+        were_read: Callable[[TableName, int], Callable[[DataFile, Stretches], bool]],
     ) -> dict[TableName, OfNobody]:
         """What the files of the names hold. `bounds` are those of the files with rows that can be due, None where rows
-        have no time."""
+        have no time. `were_read` makes, for a name and its end, what `rows_of_nobody` asks."""
         return {
             name: rows_of_nobody(
                 name,
@@ -198,6 +199,7 @@ class Assembly:
                 progress.folders,
                 progress.start_of(name),
                 self._seen_before(name, one, progress),
+                were_read(name, one.since),
             )
             for name, one in ended.items()
         }

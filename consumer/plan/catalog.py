@@ -11,6 +11,7 @@ from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
 from consumer.errors import SchemaMissing
 from consumer.history.history import History
+from consumer.history.incarnations import Incarnation
 from consumer.layout.paths import schema_path
 from consumer.layout.schema_file import is_table_id, root_of
 from consumer.model.files import DataFile, Folder, SchemaFile
@@ -111,6 +112,11 @@ class Catalog:
             return other.name
         database, _, table = folder.root.rpartition("/")
         return TableName(database, table)
+
+    def table_of(self, folder: Folder) -> Incarnation | None:
+        """The table that had the folder's name at the folder's version: what was read of the folder is that table's.
+        None where the storage tells of none."""
+        return self.history.at(self.owner(folder), folder.version)
 
     def gone(self, progress: Progress) -> dict[str, TableName]:
         """By root, tables of which rows were read, that were not dropped, and that have no schema file any more. TiCDC

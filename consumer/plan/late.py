@@ -10,7 +10,7 @@ to a row that was never read.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from consumer.errors import CameLate, ConsumerError, CorruptFile, DdlRefused, FileUnreadable
@@ -54,10 +54,12 @@ def rows_of_nobody(
     read: Mapping[Folder, FolderProgress],
     start: int,
     seen: Mapping[str, Stretches],
+    were_read: Callable[[DataFile, Stretches], bool],
 ) -> OfNobody:
     """`bounds` None: rows have no time, and a file can be of another table if it lies in a folder of the end, or is a
     new one beside those that were `read` until then. `start`: the target was given what is older. `seen`: as of
-    `seen_rows`, where the table lives on under another name with the rows that it had; else empty."""
+    `seen_rows`, where the table lives on under another name with the rows that it had; else empty. `were_read` tells
+    whether all rows of a file lie in such stretches, where its two ends do not show it."""
     since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
     due: dict[DataFile, ConsumerError] = {}
     left: set[DataFile] = set()
@@ -83,7 +85,8 @@ def rows_of_nobody(
             left |= {file} if last > checkpoint else set()
         elif bounds is not None and last <= since:
             read_then = seen.get(file.folder.partition, ())
-            if read_then and found.exact and not _within(read_then, first, last):
+            doubtful = read_then and found.exact and not _within(read_then, first, last)
+            if doubtful and not were_read(file, read_then):
                 due[file] = _of_moved(name, file, ended.since, last)
             else:
                 over.append(file)

@@ -4,7 +4,7 @@ masks must not show a value either, or divide rows by it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from consumer.ddl.changes import changes_of, written_tables
 from consumer.ddl.definitions import ParsedStatement, statement_of
@@ -76,31 +76,51 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
     """Why `statement` is not to run: rows that are there would no longer be the ones that the rules choose."""
     if shaping_of is unshaped or not statement.executed:
         return None
-    file = statement.file
-    if statement.action in _ROW_ACTIONS:
-        tables = dict.fromkeys(
-            (file.name, *statement.tables, *filter(None, (statement.old_name,)), *written_tables(file))
-        )
+    file, old = statement.file, statement.old_name
+    names = (*statement.tables, *((old,) if old is not None else ()))
+    why = broken_rules(file, names, statement.known.columns, shaping_of, statement.creates is not None)
+    if not why:
+        return None
+    return statement_refused(
+        file,
+        f"{why}; the statement: {file.query}",
+        hint="fill the target again under another --name, with the same filters for all of these tables and on columns"
+        " that stay, or leave the table out with --tables",
+    )
+
+
+def broken_rules(
+    file: SchemaFile,
+    others: Iterable[TableName],
+    before: Sequence[Column] | None,
+    shaping_of: ShapingOf,
+    creates: bool = False,
+) -> str:
+    """Why rows do not keep the rules of their table past the statement of `file`, whoever executes or reads it; ""
+    where they do. `others` are the names of tables that it touches, too, that of its own table before it among them.
+    `before` are the columns of its table before it, None where these are not known. `creates`: it gave the table its
+    name."""
+    if file.action in _ROW_ACTIONS:
+        tables = dict.fromkeys((file.name, *others, *written_tables(file)))
         rules = {name: shaping_of(name) for name in tables if name.table}
         if len({one.record if one else "" for one in rules.values()}) > 1:
-            other = ", ".join(map(str, rules))
-            return _refused(statement, f"it moves rows between tables with different filters ({other})")
-        return None
+            return f"it moves rows between tables with different filters ({', '.join(map(str, rules))})"
+        return ""
     own = shaping_of(file.name)
     if own is not None and own.masks and (why := unmasked(own, file) or masked_misfit(own, file)):
-        return _refused(statement, why)
+        return why
     columns = named(own.where) if own is not None and own.where else frozenset()
-    if not columns or statement.creates is not None or not file.columns:
-        return None
+    if not columns or creates or not file.columns:
+        return ""
     said = changes_of(file).columns
     after = by_name(file.columns)
     # Of a column that is new no row was judged before: a load without it stops.
-    before = by_name(statement.known.columns or file.columns)
-    for name in sorted(columns & before.keys()):
-        told = name in said.columns if statement.known.columns is None else name in said.renamed
-        if told or name not in after or not _same_values(before[name], after[name]):
-            return _refused(statement, f"it changes column {name}, by which the row filter has chosen rows")
-    return None
+    known = by_name(before or file.columns)
+    for name in sorted(columns & known.keys()):
+        told = name in said.columns if before is None else name in said.renamed
+        if told or name not in after or not _same_values(known[name], after[name]):
+            return f"it changes column {name}, by which the row filter has chosen rows"
+    return ""
 
 
 def named(where: str) -> frozenset[str]:
@@ -115,15 +135,6 @@ def _same_values(old: Column, new: Column) -> bool:
     if (old.family, old.unsigned, old.scale) != (new.family, new.unsigned, new.scale):
         return False
     return old.family not in (Family.TEXT, Family.BINARY) or old.type == new.type
-
-
-def _refused(statement: Statement, why: str) -> DdlRefused:
-    return statement_refused(
-        statement.file,
-        f"{why}; the statement: {statement.file.query}",
-        hint="fill the target again under another --name, with the same filters for all of these tables and on columns"
-        " that stay, or leave the table out with --tables",
-    )
 
 
 def unmasked(shaping: Shaping, file: SchemaFile) -> str:

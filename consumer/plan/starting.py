@@ -175,10 +175,9 @@ class _Starting:
         return bool(there) or any(any(self._read(own, table)) for own in table.names)
 
     def _read(self, name: TableName, table: Incarnation) -> Iterator[Folder]:
-        """The folders of the table that were read."""
-        since = 0 if table.birth is None else table.birth.version
-        folders = (folder for folder in self._progress.folders if folder.version >= since)
-        return (folder for folder in folders if self._assembly.catalog.owner(folder) == name)
+        """The folders of the table, under that name, that were read."""
+        catalog = self._assembly.catalog
+        return (f for f in self._progress.folders if catalog.owner(f) == name and catalog.table_of(f) is table)
 
     def change(self, begins: Mapping[TableName, int], policy_of: PolicyOf) -> ProgressChange:
         """What `begins` records."""

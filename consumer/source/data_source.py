@@ -3,10 +3,10 @@ it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from consumer.errors import ConsumerError
 
@@ -72,11 +72,12 @@ class Piece(InputPartition):  # type: ignore[misc]
 
 
 class TicdcReader(DataSourceReader):  # type: ignore[misc]
+    """It takes no filters from Spark: Spark 4.1 keeps those of one query for other queries of the same DataFrame, which
+    would lack the files that they leave out. `from-ts` and `to-ts` leave files out."""
+
     def __init__(self, plan: Plan) -> None:
         self._files = plan.reader
         self._plan: Plan | None = plan
-        self.filters: tuple[Filter, ...] = ()
-        self.pushFilters = PushFilters(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need."""
@@ -86,28 +87,13 @@ class TicdcReader(DataSourceReader):  # type: ignore[misc]
         from consumer.source.output import packed, shares
 
         assert self._plan is not None
-        found = shares(self._plan, self.filters)
+        found = shares(self._plan)
         return [Piece(some) for some in packed(found, self._plan.asked.partition_bytes)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         from consumer.source.reading import batches
 
         return iter(()) if partition is None else batches(partition.value, self._files)
-
-
-class PushFilters:
-    """`DataSourceReader.pushFilters` of a reader that takes filters where Spark gives some. Spark refuses a reader that
-    overrides the method while `spark.sql.python.filterPushdown.enabled` is false, as it is by default; a filter that it
-    does not give is not lost, because it looks at every row itself in any case."""
-
-    def __init__(self, reader: TicdcReader) -> None:
-        self._reader = reader
-        self.__func__ = DataSourceReader.pushFilters
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """All of them stay Spark's: files are left out by them, not rows."""
-        self._reader.filters = tuple(filters)
-        return filters
 
 
 class TicdcStream(DataSourceStreamReader):  # type: ignore[misc]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pyspark.sql.datasource import LessThanOrEqual
-
 from consumer.app.parts import checkpoint_of, listed, reader_of
 from consumer.errors import ConsumerError, SchemaDrift, TableMissing
 from consumer.history.incarnations import Incarnation
@@ -14,7 +12,6 @@ from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
-from consumer.source.columns import COMMIT_TS
 from consumer.source.output import shares
 from consumer.source.planning import Plan, options_of, planned
 from consumer.source.reading import Share
@@ -30,6 +27,9 @@ class Follower:
         self._plan, self._reader = plan, reader_of(plan.asked.settings)
         self._listing: Listing | None = None
         self._last, self._position = 0, -1
+        self._seen = 0
+        """The last offset that the query has recorded, in this process or in one before: Spark asks for the shares from
+        that offset to itself when a query is started again. `metadata` can have gone back since."""
         self._end: tuple[int, ConsumerError] | None = None
 
     def latest(self) -> int:
@@ -45,12 +45,12 @@ class Follower:
             raise self._end[1]
         if self._plan.asked.last is not None:
             end = min(end, self._plan.asked.last)
-        self._last = max(self._bounded(end), self._last)
+        self._last = max(self._bounded(end), self._last, self._seen)
         return self._last
 
     def shares(self, after: int, end: int) -> list[Share]:
         """Those of the changes with `after` < commit-ts <= `end`."""
-        self._position = end
+        self._position, self._seen = end, max(after, end, self._seen)
         return [] if end <= after else list(self._shares(after, end))
 
     def read(self, end: int) -> None:
@@ -68,7 +68,7 @@ class Follower:
         (table,) = found.tables
         if table.target.columns != self._table.target.columns:
             raise _drift("its columns are others than when the query was started", str(table.target.table))
-        return shares(replace(found, fields=self._plan.fields), [LessThanOrEqual((COMMIT_TS,), end)])
+        return shares(replace(found, fields=self._plan.fields), end)
 
     def _bounded(self, end: int) -> int:
         """`end`, or where the changes behind the last batch have the bytes of one."""

@@ -1,31 +1,19 @@
-"""A plan -> its schema, and the shares of its tasks. Filters leave files out; rows are Spark's."""
+"""A plan -> its schema, and the shares of its tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from consumer.errors import BadConfig
 from consumer.model.check import Era
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.steps import Window
-from consumer.model.times import MAX_TSO, ms_to_tso
-from consumer.source.columns import BEFORE, TABLE
+from consumer.source.columns import BEFORE
 from consumer.source.cutting import cut
 from consumer.source.options import Mode
 from consumer.source.planning import Plan, TablePlan
@@ -66,12 +54,11 @@ def narrowed(plan: Plan, schema: StructType) -> Plan:
     return replace(plan, fields=tuple(schema.names))
 
 
-def shares(plan: Plan, filters: Sequence[Filter]) -> Iterator[Share]:
-    """Those of each task."""
-    window = Window(0, plan.end) if plan.asked.mode is Mode.STATE else asked_window(filters, plan.end)
+def shares(plan: Plan, last: int | None = None) -> Iterator[Share]:
+    """Those of each task; `last`: of changes up to that commit-ts only."""
+    window = Window(0, plan.end if last is None else last)
     for table in plan.tables:
-        if plan.asked.table or _may_be(str(table.target.table), filters):
-            yield from _of_table(plan, table, window)
+        yield from _of_table(plan, table, window)
 
 
 def packed(found: Iterable[Share], size: int) -> Iterator[tuple[Share, ...]]:
@@ -105,7 +92,7 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
         return
     for era in eras:
         # Of a table with no key a row that was written again shows by the rows before it.
-        known, asked_of = (table.bounds, window) if target.key else ({}, Window(0, window.end))
+        known, asked_of = (table.bounds, window) if era.keys[0] else ({}, Window(0, window.end))
         parts = list(cut(era, known, asked_of, asked.partition_bytes))
         whole = len(eras) == len(parts) == 1 and parts[0].task.window == era.task.window
         for part in parts:
@@ -128,7 +115,8 @@ def _pruned(table: TablePlan, wanted: Sequence[int]) -> tuple[LoadTarget, tuple[
     apart, and rules can be about any."""
     target = table.target
     kept = sorted({*wanted, *target.key})
-    if not target.key or target.load.shaping is not None or len(kept) == len(target.columns):
+    by_all_values = any(not key for era in table.eras for key in era.keys)
+    if by_all_values or target.load.shaping is not None or len(kept) == len(target.columns):
         return target, table.eras
     return _some_columns(target, kept), tuple(_of_some(era, kept) for era in table.eras)
 
@@ -143,12 +131,14 @@ def _some_columns(target: LoadTarget, kept: Sequence[int]) -> LoadTarget:
 def _of_some(era: Era, kept: Sequence[int]) -> Era:
     """`kept` are columns of the table as it is at the end."""
     task = era.task
-    own = sorted({*(era.places[at] for at in kept if era.places[at] >= 0), *task.source.key})
+    of_keys = (at for key in era.keys for at in key)
+    own = sorted({*(era.places[at] for at in kept if era.places[at] >= 0), *(at for at in of_keys if at >= 0)})
     source = _some_columns(task.source, own)
     places = {at: n for n, at in enumerate(own)}
     mode_load = None if task.mode_load is None else replace(task.mode_load, source=source)
     return Era(
         replace(task, target=source, mode_load=mode_load),
+        tuple(tuple(places.get(at, -1) for at in key) for key in era.keys),
         tuple(places.get(era.places[at], -1) for at in kept),
         tuple(era.known[at] for at in kept),
         {n: era.added[at] for n, at in enumerate(kept) if at in era.added},
@@ -161,44 +151,3 @@ def _with_befores(era: Era) -> Era:
     assert task.mode_load is not None
     source = replace(task.source, befores=True)
     return replace(era, task=replace(task, target=source, mode_load=replace(task.mode_load, source=source)))
-
-
-def asked_window(filters: Sequence[Filter], end: int) -> Window:
-    """The commit-ts that all of the filters let through, at least."""
-    first, last = 1, end
-    for one in filters:
-        low, high = _range(one)
-        first, last = max(first, low), min(last, high)
-    return Window(first - 1, last)
-
-
-def _may_be(table: str, filters: Sequence[Filter]) -> bool:
-    """Whether the filters let rows of the table through, as far as they tell."""
-    named = [one for one in filters if isinstance(one, (EqualTo, EqualNullSafe, In)) and one.attribute == (TABLE,)]
-    return all(table in (one.value if isinstance(one, In) else (one.value,)) for one in named)
-
-
-def _range(one: Filter) -> tuple[int, int]:
-    column, value = getattr(one, "attribute", ()), getattr(one, "value", None)
-    given = one.value if isinstance(one, In) else (value,)
-    ranges = [_commit_ts(column, found) for found in given] or [(0, MAX_TSO)]
-    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-    match one:
-        case EqualTo() | EqualNullSafe() | In():
-            return low, high
-        case GreaterThan() | GreaterThanOrEqual():
-            return low, MAX_TSO
-        case LessThan() | LessThanOrEqual():
-            return 0, high
-    return 0, MAX_TSO
-
-
-def _commit_ts(column: Sequence[str], value: object) -> tuple[int, int]:
-    """Those that changes have with this value in the column, at least."""
-    match column, value:
-        case ("_commit_ts",), int():
-            return value, value
-        case ("_commit_time",), datetime() if value.tzinfo is not None:
-            milliseconds = int(value.timestamp() * 1000)
-            return ms_to_tso(milliseconds - 1), ms_to_tso(milliseconds + 2)
-    return 0, MAX_TSO

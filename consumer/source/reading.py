@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from consumer.changes.conditions import compiled
-from consumer.changes.folding import decode_files, decode_folded, decoded, decoder_for, each_change, net_changes
+from consumer.changes.folding import decode_files, decoded, decoder_for, each_change
 from consumer.changes.identity import row_codes
-from consumer.changes.keyed import fold_keyed
 from consumer.changes.table_modes import added, folded
-from consumer.codec.change_table import AT, META, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
+from consumer.codec.change_table import AT, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
 from consumer.model.check import Era
@@ -28,12 +28,11 @@ from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
 from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
-from consumer.verify.comparison import as_now
+from consumer.verify.era_rows import ERA, as_now, rows_left
 
 log = logging.getLogger(__name__)
 
 _BATCH_ROWS = 16_384
-_ERA = "era"
 
 
 @dataclass(frozen=True)
@@ -123,13 +122,14 @@ def _changes(share: Share, reader: RangeReader) -> pa.Table:
 
 def _every(share: Share, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]:
     """All that the files say, and what reading each slice found."""
-    return (_every_keyed if share.target.key else _every_keyless)(share, share.eras[0], reader)
+    (era,) = share.eras
+    return (_every_keyed if era.keys[0] else _every_keyless)(share, era, reader)
 
 
 def _each(every: pa.Table, share: Share) -> pa.Table:
     """Each change once."""
-    era = share.eras[0]
-    rows = folded(every, era.task, era.task.source.key) if share.target.key else every
+    (era,) = share.eras
+    rows = folded(every, era.task, era.keys[0]) if era.keys[0] else every
     if rows.num_rows:
         _check_known([era], share)
     return rows
@@ -145,7 +145,7 @@ def _head(rows: pa.Table, share: Share) -> list[pa.Array | pa.ChunkedArray]:
 
 def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:
     (era,), target = share.eras, share.target
-    found = _before(every, rows, era.task.source.key)
+    found = _before(every, rows, era.keys[0])
     now, then = as_now(rows, era, target), as_now(every, era, target)
     chosen = np.ones(rows.num_rows, np.bool_)
     if share.where:
@@ -280,66 +280,29 @@ def _check_known(eras: Sequence[Era], share: Share) -> None:
 
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
-    rows = (_keyed if share.target.key else _keyless)(share, reader)
+    rows = rows_left(share.eras, share.target, reader, True, partial(_check_era, share))
+    there = set(np.unique(rows.column(ERA).to_numpy()).tolist())
+    for era in share.eras:
+        if era.task.number in there:
+            _check_era(share, era, by_all_values=not share.target.key)
+    for position, column in enumerate(share.target.columns):
+        if not column.nullable and rows.column(f"c{position}").null_count:
+            raise CannotBeExact(f"column {column.name} is NOT NULL, and an older row has NULL there")
     return _given(rows, share)
 
 
-def _keyed(share: Share, reader: RangeReader) -> pa.Table:
-    """The rows that the last changes of all keys leave: those of a later era decide."""
-    target, parts = share.target, list[pa.Table]()
-    for number, era in enumerate(share.eras):
-        _, rows = decode_folded(era.task.slices, era.task, reader, final=True)
-        same = pa.array(np.full(rows.num_rows, number, np.int64))
-        none = np.zeros(rows.num_rows, np.int64)
-        meta = [same, rows.column(PUT), pa.array(none.astype(np.int32)), pa.array(none)]
-        found = pa.table([*meta, *as_now(rows, era, target).columns], schema=change_schema(target))
-        parts.append(found.append_column(_ERA, same))
-    last = fold_keyed(pa.concat_tables(parts), target.key, final=True)
-    rows = last.filter(last.column(PUT))
-    _check_there(np.unique(rows.column(_ERA).to_numpy()).tolist(), share)
-    for column, values in zip(target.columns, rows.columns[META:], strict=False):
-        if not column.nullable and values.null_count:
-            raise CannotBeExact(f"column {column.name} is NOT NULL, and an older row has NULL there")
-    return rows
-
-
-def _keyless(share: Share, reader: RangeReader) -> pa.Table:
-    """As many copies of each row as all eras together leave."""
-    parts = list[pa.Table]()
-    with_rows = list[int]()
-    for number, era in enumerate(share.eras):
-        files, _ = decode_files(era.task, reader)
-        net = net_changes(files, era.task)
-        if net.num_rows:
-            with_rows.append(number)
-        parts.append(as_now(net, era, share.target).add_column(0, "n", net.column("n")))
-    _check_there(with_rows, share, every=True)
-    rows = pa.concat_tables(parts)
-    if not rows.num_rows:
-        return rows
-    codes, count = row_codes(rows.columns[1:])
-    copies = np.zeros(count, np.int64)
-    np.add.at(copies, codes, rows.column("n").to_numpy())
-    if np.any(copies < 0):
-        raise CannotBeExact("more copies of a row were deleted than the storage has")
-    _, first = np.unique(codes, return_index=True)
-    return rows.take(pa.array(np.repeat(first, copies)))
-
-
-def _check_there(numbers: Collection[int], share: Share, every: bool = False) -> None:
-    """Raises CannotBeExact where rows of these eras are not as the files have them. Of a table with no key `every`
-    column tells rows apart."""
-    eras = [share.eras[number] for number in numbers]
-    for era in eras:
-        if not era.kept:
-            raise CannotBeExact(
-                f"a statement behind version {era.task.window.end - 1} takes rows away by partitions, and the files do"
-                " not tell which",
-                hint="read the state before it (to-ts), or its changes (mode changes)",
-            )
-    if every:
+def _check_era(share: Share, era: Era, by_all_values: bool) -> None:
+    """Raises CannotBeExact where the rows of the era are not as the files have them. `by_all_values`: every column
+    tells its rows apart."""
+    if not era.kept:
+        raise CannotBeExact(
+            f"a statement behind version {era.task.window.end - 1} takes rows away by partitions, and the files do"
+            " not tell which",
+            hint="read the state before it (to-ts), or its changes (mode changes)",
+        )
+    if by_all_values:
         share = replace(share, columns=tuple(range(len(share.target.columns))))
-    _check_known(eras, share)
+    _check_known([era], share)
 
 
 def _given(rows: pa.Table, share: Share, head: Sequence[pa.Array | pa.ChunkedArray] = ()) -> pa.Table:

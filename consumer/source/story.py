@@ -60,7 +60,7 @@ def planned(
 
 
 def _in_order(found: Plan) -> Iterator[pa.Table]:
-    for share in shares(found, ()):
+    for share in shares(found):
         rows = pa.Table.from_batches(list(batches([share], found.reader)), schema_of(found))
         if rows.num_rows:
             yield rows.sort_by([(COMMIT_TS, "ascending"), (OP, "ascending")])

@@ -38,7 +38,7 @@ from consumer.verify.sources import takes_rows_away
 
 _REASONS = (
     "it was changed again after the range",
-    "a later statement changed the table's columns or rows",
+    "a later statement changed the table's columns, key or rows",
     "the files do not have its old values",
     "another row, which stays, has a unique value that it had",
 )
@@ -188,7 +188,7 @@ class _Rows:
         left = [TS, PUT, *key, *_held(uniques)]
         inside, later = [schema.empty_table()], [schema.empty_table().select(left)]
         same = _alike(table.eras)
-        for share in shares(plan, ()):
+        for share in shares(plan):
             rows = _found(changes_of(share, plan.reader), table, share.eras[0].task.number >= same, taken)
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).select(schema.names).cast(schema))
@@ -226,11 +226,11 @@ class _Rows:
 
 
 def _alike(eras: Sequence[Era]) -> int:
-    """The number of the first era since which each has the columns of the last: what cuts these changed a name, or
-    partitions."""
+    """The number of the first era since which each has the columns and the key of the last: what cuts these changed a
+    name, or partitions."""
     last, number = eras[-1].task, eras[-1].task.number
     for era in reversed(eras):
-        if era.task.source.columns != last.source.columns:
+        if era.task.source.columns != last.source.columns or era.keys != eras[-1].keys:
             break
         number = era.task.number
     return number

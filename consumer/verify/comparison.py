@@ -14,6 +14,7 @@ from consumer.changes.identity import identities, key_codes
 from consumer.changes.keyed import cut
 from consumer.changes.table_modes import added, folded, next_changes, times, versions
 from consumer.codec.change_table import META, Ints, change_schema
+from consumer.errors import CannotBeExact
 from consumer.model.check import CheckTask, Counted, Era, Modes
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
@@ -22,12 +23,14 @@ from consumer.model.times import MAX_TSO
 from consumer.ports import Moved, RangeReader
 from consumer.target import Comparer
 from consumer.verify.compare import Compared, compare_keyed, compare_multisets
+from consumer.verify.era_rows import ERA, as_now, rows_left
 
 HELD = -1
 """Instead of the number of an era: rows of the target."""
 _ERA = b"era"
 
 Group = Sequence[FileSlice]
+Piece = range | tuple[int, Group] | None
 Added = Sequence["pa.Array | pa.ChunkedArray"]
 """The values of the columns that a mode adds, in its order, as change tables have them."""
 
@@ -35,7 +38,8 @@ Added = Sequence["pa.Array | pa.ChunkedArray"]
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One table's `verify`, as `ports.Work`. A piece is some of the ranges of the target's rows, of which `at_a_time`
-    are read at the same time; or an era, and slices of it. A table of rows says in its schema of which era they are."""
+    are read at the same time; an era, and slices of it; or None: all eras with earlier keys, which are read together. A
+    table of rows says in its schema of which era they are."""
 
     task: CheckTask
     comparer: Comparer
@@ -58,21 +62,21 @@ class Comparison:
     def is_large(self) -> bool:
         return self.task.mending
 
-    def pieces(self, groups: Callable[[LoadTask], Sequence[Group]]) -> list[range | tuple[int, Group]]:
+    def pieces(self, groups: Callable[[LoadTask], Sequence[Group]]) -> list[Piece]:
         """Of a table with no key an era's slices are read together."""
         readers = max(1, min(self.at_a_time, self.ranges))
         held = [range(number, self.ranges, readers) for number in range(readers)]
-        keyed = bool(self.task.target.key)
-        eras = ((n, groups(task) if keyed else [task.slices]) for n, task in enumerate(self.tasks))
-        return [*held, *((number, group) for number, of_era in eras for group in of_era)]
+        keyed, earlier = bool(self.task.target.key), len(self.task.under_earlier_keys)
+        eras = ((n, groups(task) if keyed else [task.slices]) for n, task in enumerate(self.tasks) if n >= earlier)
+        return [*held, *([None] if earlier else ()), *((number, group) for number, of_era in eras for group in of_era)]
 
-    def rows(
-        self, piece: range | tuple[int, Group], buckets: int, moved: Moved
-    ) -> Iterator[tuple[int | None, pa.Table | Compared]]:
+    def rows(self, piece: Piece, buckets: int, moved: Moved) -> Iterator[tuple[int | None, pa.Table | Compared]]:
         if isinstance(piece, range):
             for number in piece:
                 for rows in self.comparer.held(number):
                     yield from self._cut(rows, HELD, buckets)
+        elif piece is None:
+            yield from self._left_to_the_key_of_now(buckets, moved)
         else:
             yield from self._expected(*piece, buckets, moved)
 
@@ -100,15 +104,33 @@ class Comparison:
             rows = net_changes(files, era.task)
         if era.task.target.load.quarantine is not None:
             yield None, (_quarantined(stats, last=number == len(task.eras) - 1), None)
-        now = as_now(rows, era, task.target)
-        expected = self.comparer.expected(now)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
-        meta = [name for name in rows.column_names if not _is_value(name)]
-        for position, name in enumerate(meta):
-            expected = expected.add_column(position, name, rows.column(name))
-        for position in range(len(now.columns)) if task.mending else ():
+        meta = rows.select([name for name in rows.column_names if not _is_value(name)])
+        yield from self._cut(self._normal(meta, as_now(rows, era, task.target)), number, buckets)
+
+    def _left_to_the_key_of_now(self, buckets: int, moved: Moved) -> Iterator[tuple[int | None, pa.Table | Compared]]:
+        """The rows that were there when the table got its key of now: each as a put of the era that left it."""
+        task, eras, stats = self.task, self.task.under_earlier_keys, list[FileStat]()
+        left = rows_left(eras, task.target, self.reader, task.whole, _check_known, stats)
+        moved(LoadPart(sum(era.task.bytes for era in eras) // 2, changes=left.num_rows))
+        if any(era.task.target.load.quarantine is not None for era in eras):
+            yield None, (_quarantined(stats, last=False), None)
+        number = left.column(ERA).to_numpy()
+        for era in eras:
+            now = left.filter(pa.array(number == era.task.number)).drop_columns([ERA])
+            ones = pa.array(np.ones(now.num_rows, np.int64))
+            meta = pa.table({"n": ones}) if not task.target.key else _puts(now.num_rows, era, task.target)
+            yield from self._cut(self._normal(meta, now), era.task.number, buckets)
+
+    def _normal(self, meta: pa.Table, now: pa.Table) -> pa.Table:
+        """Rows of the storage with their values in the target's normal form, behind the columns of `meta`; those to be
+        written, too, where rows are made right."""
+        expected = self.comparer.expected(now)
+        for position, name in enumerate(meta.column_names):
+            expected = expected.add_column(position, name, meta.column(name))
+        for position in range(len(now.columns)) if self.task.mending else ():
             expected = expected.append_column(f"r{position}", now.column(position))
-        yield from self._cut(expected, number, buckets)
+        return expected
 
     def _cut(self, rows: pa.Table, era: int, buckets: int) -> Iterator[tuple[int, pa.Table]]:
         """`rows` by the hash of upstream's key, of a table with no key of all values that are compared."""
@@ -139,19 +161,21 @@ def _quarantined(stats: Sequence[FileStat], last: bool) -> Counted:
     return Counted(quarantined=tuple(row for stat in stats for row in stat.quarantined), later=later)
 
 
-def as_now(rows: pa.Table, era: Era, target: LoadTarget) -> pa.Table:
-    """The values of an era's rows under the columns that the target has now; null where they are not known."""
+def _check_known(era: Era, by_all_values: bool) -> None:
+    """Raises CannotBeExact where rows are told apart by values that are not known."""
+    if by_all_values and not (era.kept and all(era.known)):
+        raise CannotBeExact(
+            "it had no key before a statement gave it one, and others changed its rows or columns in a way that the"
+            " storage does not show"
+        )
+
+
+def _puts(count: int, era: Era, target: LoadTarget) -> pa.Table:
+    """The columns in front of the values, of so many puts at the end of the era."""
     schema = change_schema(target)
-    columns: dict[str, pa.ChunkedArray] = {}
-    for position, place in enumerate(era.places):
-        kind = schema.field(META + position).type
-        if position in era.added:
-            columns[f"c{position}"] = pa.chunked_array([pa.repeat(pa.scalar(era.added[position], kind), rows.num_rows)])
-        elif place >= 0 and era.known[position]:
-            columns[f"c{position}"] = rows.column(f"c{place}")
-        else:
-            columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
-    return pa.table(columns)
+    values = (era.task.window.end, True, 0, 0)
+    columns = [pa.repeat(pa.scalar(value, kind), count) for value, kind in zip(values, schema.types, strict=False)]
+    return pa.table(columns, schema=pa.schema(list(schema)[:META]))
 
 
 def _is_value(name: str) -> bool:

@@ -1,5 +1,5 @@
 """A table's rows as `verify` reads them: from its beginning to its watermark, cut where a statement changed its
-columns, its name or which rows it has."""
+columns, its handle key, its name or which rows it has."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from consumer.model.files import Bounds, SchemaFile
 from consumer.model.load import LoadTarget, ModeLoad, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
+from consumer.model.rules import unshaped
 from consumer.model.steps import LoadRows, Window
 from consumer.model.table_modes import TableMode
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
+from consumer.plan.shaping import broken_rules
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 from consumer.verify.known import IN_A_TARGET, Followed, Known, added_places, known_now, modes_of, upstream_key
 from consumer.verify.sources import TableFiles, TableStatements, takes_rows_away
-
-"""More bytes than a table has: an era is read in one load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,9 @@ class _Span:
     opening: SchemaFile | None
     known: Known
     kept: bool
+    keys: tuple[Known, ...]
+    """What the columns of each handle key were called then, from the key of this span to the last before the
+    target's; none where that is the key already."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class TableHistory:
     followed: Followed = IN_A_TARGET
     applied: bool = True
     """Whether a target has it, and only the rows that were written there; else all of the storage are meant."""
+    together: bool = True
+    """Whether rows of one era meet those of another; else each change is read by itself."""
 
     @property
     def mode(self) -> TableMode | None:
@@ -123,7 +128,8 @@ class TableHistory:
 
     def eras(self, target: LoadTarget, absent: Mapping[int, tuple[str, ...]]) -> tuple[Era, ...]:
         """The eras in their order; `absent` are columns, by era, that its rows were found to lack. Raises CannotBeExact
-        where the key of older rows is not known."""
+        where the key of older rows is not known, or a statement parted rows from the rules of their table."""
+        self._check_rules()
         spans = list(self._spans(target))[::-1]
         bounds = self.files.bounds(span.name for span in spans) if len(spans) > 1 or spans[0].after else {}
         numbers = count()
@@ -141,23 +147,55 @@ class TableHistory:
         after = self.files.after
         columns = self.statements.columns(self.statements.before(self.end + 1))
         known = known_now(self.mode, target, columns, self.statements.stayed)
-        end, kept = self.end, True
+        end, kept, keys = self.end, True, tuple[Known, ...]()
         cuts = [file for file in self.statements.cuts if file.version > after]
         for file in reversed(cuts):
             own = self.statements.is_own(file)
             opening = file if own else self.statements.before(file.version)
             if file.version < end or end == self.end:
-                yield self._span(file.version, end, opening, known, kept)
+                yield self._span(file.version, end, opening, known, kept, keys)
                 end = file.version
             if own:
-                known = known.before(file, self.statements.columns(self.statements.before(file.version)), self.followed)
+                before = self.statements.columns(self.statements.before(file.version))
+                known = known.before(file, before, self.followed)
+                keys = tuple(key.before(file, before, IN_A_TARGET) for key in keys)
+                if self.statements.moves_key(file):
+                    keys = (Known.now(self._key_before(file)), *keys)
             kept = kept and not takes_rows_away(file)
         first = cuts[0].version if cuts else self.end + 1
-        yield self._span(after, end, self.statements.before(first), known, kept)
+        yield self._span(after, end, self.statements.before(first), known, kept, keys)
 
-    def _span(self, after: int, end: int, opening: SchemaFile | None, known: Known, kept: bool) -> _Span:
+    def _check_rules(self) -> None:
+        """Raises CannotBeExact for what `once` refuses: rows would be chosen, or masked, by rules not of their own."""
+        shaping_of, statements = self.options.rules.shaping_of, self.statements
+        ran = [file for file in (*statements.all, *statements.moves) if not statements.is_ignored(file)]
+        for file in ran if shaping_of is not unshaped else ():
+            then, earlier = self.table.name_at(file.version - 1), statements.before(file.version)
+            columns = None if earlier is None or earlier is file else earlier.columns
+            if why := broken_rules(file, (then,), columns, shaping_of, creates=file is self.table.birth):
+                raise CannotBeExact(
+                    f"{why}; the statement of version {file.version}: {file.query}",
+                    hint="give the same filters and masks to all names that the table and its columns have had",
+                    table=str(self.name),
+                )
+
+    def _key_before(self, file: SchemaFile) -> Sequence[Column]:
+        """Raises CannotBeExact where rows of both sides of the statement do not meet by keys that are known."""
+        key, moved = self.statements.key_before(file), f"the statement of version {file.version} changed its key"
+        if key is None:
+            raise CannotBeExact(f"{moved}, and the storage does not tell what it was before", table=str(self.name))
+        if self.mode is not None and self.together:
+            raise CannotBeExact(
+                f"{moved}, and in the table mode {self.mode} its rows before and behind that cannot be compared",
+                table=str(self.name),
+            )
+        return key
+
+    def _span(
+        self, after: int, end: int, opening: SchemaFile | None, known: Known, kept: bool, keys: tuple[Known, ...]
+    ) -> _Span:
         name, columns = self.table.name_at(after), self.statements.columns(opening)
-        return _Span(name, after, end, columns, opening, known, kept)
+        return _Span(name, after, end, columns, opening, known, kept, keys)
 
     def _era(
         self,
@@ -183,13 +221,7 @@ class TableHistory:
             is_known and (at >= 0 or n in span.known.added or n in own_added)
             for n, (is_known, at) in enumerate(zip(span.known.known, places, strict=True))
         )
-        upstream = upstream_key(self.mode, target)
-        for position in upstream:
-            if places[position] < 0 or not known[position]:
-                raise CannotBeExact(
-                    f"its key was changed at {span.end}: older rows do not show which of the target's rows they are"
-                )
-        key = tuple(places[position] for position in upstream)
+        keys = self._keys(span, place, upstream_key(self.mode, target), places, known)
         stored = tuple(
             replace(column, elements=_labels(column, target, places, n)) if column.labelled else column
             for n, column in enumerate(stored)
@@ -208,7 +240,7 @@ class TableHistory:
             ),
             stored,
             names,
-            key,
+            keys[0],
             computed=target.computed if last and self.mode is None else (),
             virtual=hidden,
             events=self.mode is not None and self.mode.keeps_ended,
@@ -218,7 +250,29 @@ class TableHistory:
         version.check_rules(own)
         version.check_schemas()
         mode_load = None if self.mode is None else ModeLoad(own, places, version.versions)
-        return Era(version.task(number, own, mode_load), places, known, span.known.added, span.kept)
+        return Era(version.task(number, own, mode_load), keys, places, known, span.known.added, span.kept)
+
+    def _keys(
+        self,
+        span: _Span,
+        place: Mapping[str, int],
+        upstream: Sequence[int],
+        places: Sequence[int],
+        known: Sequence[bool],
+    ) -> tuple[tuple[int, ...], ...]:
+        """See `Era.keys`. `place` has the positions of the era's columns by name, `places` and `known` those of the
+        target's columns, of which those at `upstream` are its key. Raises CannotBeExact."""
+        keys = [
+            [(place.get(same_name(name), -1), is_known) for name, is_known in zip(key.names, key.known, strict=True)]
+            for key in span.keys
+        ]
+        keys.append([(places[position], known[position]) for position in upstream])
+        needed = keys if self.together else keys[:1]
+        if any(at < 0 or not is_known for key in needed for at, is_known in key):
+            raise CannotBeExact(
+                f"its key was changed at {span.end}: older rows do not show which of the target's rows they are"
+            )
+        return tuple(tuple(at for at, _ in key) for key in keys)
 
     @property
     def _quarantined(self) -> Quarantine | None:

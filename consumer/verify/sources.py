@@ -45,13 +45,13 @@ class TableStatements:
         return [
             file
             for file in self.table.statements
-            if file.version <= self.end and not (file.action in _EMPTYING and self._is_ignored(file))
+            if file.version <= self.end and not (file.action in _EMPTYING and self.is_ignored(file))
         ]
 
     @cached_property
     def stayed(self) -> frozenset[str]:
         """The columns, in lower case, that the target has as a policy has ignored the statement that dropped them."""
-        ignored = (file for file in self.table.statements if file.version <= self.end and self._is_ignored(file))
+        ignored = (file for file in self.table.statements if file.version <= self.end and self.is_ignored(file))
         return frozenset(name for file in ignored for name in changes_of(file).columns.dropped)
 
     @cached_property
@@ -79,11 +79,32 @@ class TableStatements:
         last: SchemaFile | None = None
         for file in self.all:
             earlier = last or self.before(file.version)
-            changed = earlier is None or self.columns(earlier) != self.columns(file) or earlier.name != file.name
-            if changed or takes_rows_away(file) or changes_of(file).columns.columns:
+            changed = earlier is None or self.columns(earlier) != self.columns(file) or self._is_named_anew(file)
+            if changed or self.moves_key(file) or takes_rows_away(file) or changes_of(file).columns.columns:
                 found[file.path] = file
             last = file
         return sorted(found.values(), key=lambda file: (file.version, file.path))
+
+    def key_before(self, file: SchemaFile) -> tuple[Column, ...] | None:
+        """The columns of the handle key that the table had before the statement of `file`; () for none, None where the
+        storage does not tell."""
+        columns = self.columns(self.before(file.version))
+        names = self.assembly.history.shapes(file)[0].handle_key(columns)
+        return None if names is None else tuple(column for column in columns if column.name in names)
+
+    def moves_key(self, file: SchemaFile) -> bool:
+        """Whether the statement gave the table another handle key, took it away, or gave it its first one."""
+        if not self.is_own(file) or file is self.table.birth:
+            return False
+        before, after = self.key_before(file), self.assembly.history.shape(file).handle_key(self.columns(file))
+        if before is None or after is None:
+            return (before is None) != (after is None)
+        old_name = changes_of(file).columns.old_name
+        return {same_name(column.name) for column in before} != {old_name(name) for name in after}
+
+    def _is_named_anew(self, file: SchemaFile) -> bool:
+        """Whether the statement gave the table another name: its first file can be that of a RENAME."""
+        return self.table.name_at(file.version - 1) != self.table.name_at(file.version)
 
     @property
     def left_out(self) -> SchemaFile | None:
@@ -134,7 +155,8 @@ class TableStatements:
     def _paths(self) -> frozenset[str]:
         return frozenset(file.path for file in self.table.files)
 
-    def _is_ignored(self, file: SchemaFile) -> bool:
+    def is_ignored(self, file: SchemaFile) -> bool:
+        """Whether a policy kept it from being executed."""
         return self.progress.was_ignored(ddl_id(file), file.action)
 
 

@@ -511,6 +511,27 @@ def test_a_file_of_a_renamed_tables_former_name(checkpoint: int | None, feed: Fe
     assert replica.tables == {"d.u": {1: "1", 2: "2", 3: "3"}}
 
 
+@pytest.mark.parametrize("between", ["date", "index"])
+def test_rows_that_are_sent_again_in_one_file_are_known_one_by_one(
+    between: str, feed: Feed, replica: MemoryReplica
+) -> None:
+    """They were read from two folders, so no stretch of what was read has both ends of the file."""
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "1")})
+    if between == "index":
+        feed.statement("d.t", 12, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
+    folder, date = (12, "") if between == "index" else (2, "2026-11-22")
+    feed.puts("d.t", folder, {14: (2, "2")}, date=date)
+    feed.rename("d.t", "d.u", 20)
+    assert replica.once(30).exit_code == 0
+    feed.puts("d.t", folder, {10: (1, "1"), 14: (2, "2")}, date=date)
+    assert replica.once(40).exit_code == 0
+    feed.puts("d.t", folder, {10: (1, "1"), 12: (4, "4"), 14: (2, "2")}, date=date)
+    left = replica.once(50)
+    assert (left.exit_code, states(left)["d.t"]) == (3, "stopped")
+    assert replica.tables == {"d.u": {1: "1", 2: "2"}}
+
+
 @pytest.mark.parametrize("end", ["drop", "drop database"])
 def test_a_file_of_a_table_that_was_renamed_and_dropped(end: str, feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 2)

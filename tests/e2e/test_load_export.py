@@ -331,6 +331,48 @@ def test_it_can_be_loaded_again_from_the_same_export(duck: Scene) -> None:
         assert duck.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
 
 
+def test_what_was_read_of_a_table_that_had_the_name_before_stays(duck: Scene) -> None:
+    """Its files lie in folders of the name, and tell what its rows must be: `verify` reads them."""
+    feed = duck.feed
+    feed.database("d", at(2))
+    feed.create("d.c", at(3))
+    feed.puts("d.c", at(3), {at(4): (1, "1"), at(5): (2, "2")})
+    feed.puts("d.c", at(3), {at(6): (3, "3")})
+    feed.rename("d.c", "d.t1", at(7))
+    feed.puts("d.t1", at(7), {at(8): (4, "4")})
+    feed.create("d.c", at(9))
+    feed.puts("d.c", at(9), {at(12): (9, "9")})
+    done(duck.once(20))
+    duck.older("d.c")
+    done(duck.load("d.c"))
+    for second in (20, 30):
+        done(duck.once(second))
+        assert (duck.rows("d.t1"), duck.rows("d.c")) == ([(1, 1), (2, 2), (3, 3), (4, 4)], [(9, 9)])
+        checked = app.verify(duck.settings(), Recorder(), loader=InlineLoader())
+        assert {str(table.table): table.state for table in checked.tables}["d.t1"] == "equal"
+
+
+@pytest.mark.parametrize("newcomer", [False, True])
+def test_a_table_that_had_another_name_since_the_export_is_not_set_back(newcomer: bool, duck: Scene) -> None:
+    """Its rows are under two names, and the RENAMEs name tables that are not set back."""
+    feed = duck.feed
+    feed.database("d", at(2))
+    feed.create("d.t", at(3))
+    feed.puts("d.t", at(3), {at(4): (1, "1")})
+    feed.rename("d.t", "d.a", at(12))
+    feed.puts("d.a", at(12), {at(13): (2, "2")})
+    feed.rename("d.a", "d.t", at(14))
+    feed.puts("d.t", at(14), {at(15): (3, "3")})
+    if newcomer:
+        feed.create("d.a", at(16))
+    done(duck.once(20))
+    duck.older("d.t", (1, 1))
+    with pytest.raises(CannotBeExact, match="it has had other names since the export"):
+        duck.load("d.t")
+    done(duck.once(20))
+    assert duck.rows("d.t") == [(1, 1), (2, 2), (3, 3)]
+
+
 def killed_while_a_table_comes_back(scene: Scene, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     running(scene)
     uri = str(scene.export.finish())

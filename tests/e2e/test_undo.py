@@ -188,12 +188,12 @@ def test_what_cannot_be_taken_back_is_left_out_by_name(tmp_path: Path) -> None:
     found = upstream.undo(good, end, "id <> 4")
     assert (found.rows, found.left_out) == (
         1,
-        {"it was changed again after the range": 1, "a later statement changed the table's columns or rows": 1},
+        {"it was changed again after the range": 1, "a later statement changed the table's columns, key or rows": 1},
     )
     assert [values[:2] for values in place.rows()] == [(1, 1), (2, 1), (3, 0), (4, 1), (5, 0)]
     script = (tmp_path / "undo.sql").read_text()
     assert '-- left out, as it was changed again after the range: {"id": "2"}' in script
-    assert '-- left out, as a later statement changed the table\'s columns or rows: {"id": "1"}' in script
+    assert '-- left out, as a later statement changed the table\'s columns, key or rows: {"id": "1"}' in script
 
 
 def test_statements_that_leave_columns_and_rows_are_passed_over(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_statements_that_leave_columns_and_rows_are_passed_over(tmp_path: Path) 
     upstream.feed.statement("d.t", added, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `v` INT", upstream.columns)
     upstream.ts = added
     upstream.apply()
-    left_out = {"a later statement changed the table's columns or rows": 3}
+    left_out = {"a later statement changed the table's columns, key or rows": 3}
     assert upstream.undo(good, end).left_out == left_out
 
 
@@ -256,7 +256,7 @@ def test_rows_that_a_statement_took_are_no_changes(action: Action, query: str, t
     assert upstream.apply() == [(60, 0, "b")]
     with pytest.raises(CannotBeExact, match=f"the statement of version {before + 1} took rows away"):
         upstream.undo(good)
-    assert upstream.undo(good, before).left_out == {"a later statement changed the table's columns or rows": 1}
+    assert upstream.undo(good, before).left_out == {"a later statement changed the table's columns, key or rows": 1}
     assert place.rows() == [(60, 0, "b")]
     assert upstream.undo(before + 1).rows == 1
     assert place.rows() == []

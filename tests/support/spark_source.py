@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
 from pyspark.cloudpickle import dumps
-from pyspark.sql.datasource import DataSourceReader, Filter
 from pyspark.sql.types import StructType
 
 from consumer.source.data_source import TicdcSource
 
 
-def planned(
-    uri: str, filters: Collection[Filter] = (), schema: StructType | None = None, **options: str
-) -> tuple[Any, list[Any]]:
+def planned(uri: str, schema: StructType | None = None, **options: str) -> tuple[Any, list[Any]]:
     """A reader, and the partitions of a read; options are written with ``_`` for ``-``."""
     given = {name.replace("_", "-"): text for name, text in options.items()}
     source = TicdcSource({"path": uri, "tz": "UTC", **given})
     schema = schema or source.schema()
     source = pickle.loads(dumps(source))
     reader = source.reader(schema)
-    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters, "or Spark refuses it by default"
-    if filters:
-        assert list(reader.pushFilters(list(filters))) == list(filters)
     carried = dumps((source, reader))
     return pickle.loads(carried)[1], [pickle.loads(dumps(one)) for one in reader.partitions()]
 
 
-def read(uri: str, filters: Collection[Filter] = (), schema: StructType | None = None, **options: str) -> pa.Table:
+def read(uri: str, schema: StructType | None = None, **options: str) -> pa.Table:
     """All rows, before Spark looks at them."""
-    reader, partitions = planned(uri, filters, schema, **options)
+    reader, partitions = planned(uri, schema, **options)
     batches = [batch for partition in partitions for batch in reader.read(partition)]
     return pa.Table.from_batches(batches) if batches else pa.table({})

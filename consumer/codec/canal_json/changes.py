@@ -50,16 +50,21 @@ class ChangeBuilder:
         self._check_labels(rows, kept, lines)
         if self._target.key:
             self._check_keys(columns, rows, kept, lines)
-            at, old = self._old_keys(columns, rows, inside, kept, lines)
+            at, old, moved = self._old_keys(columns, rows, inside, kept, lines)
         else:
             at, old = self._old_rows(columns, rows, kept, lines)
+            moved = at[:0]
         must = self._required if self._every and at.size else {}
         if (found := first_null(old, must, np.full(len(at), True))) is not None:
             raise self._place.null(found[0], lines.number(int(kept[at[found[1]]])))
         meta = _meta(rows, kept, origin, at)
         if at.size:
             columns = _interleaved(columns, at, old)
-        events = [pa.array(np.insert(rows.update[kept], at, True))] if self._target.events else []
+        events = []
+        if self._target.events:
+            update = rows.update[kept]
+            update[moved] = False  # TiCDC splits most of them into a DELETE and an INSERT: that is what they are
+            events.append(pa.array(np.insert(update, at, update[at])))
         places = origin.columns(np.insert(kept, at, kept[at])) if self._target.befores else []
         return pa.Table.from_arrays([*meta, *columns, *events, *places], schema=self._schema)
 
@@ -171,12 +176,12 @@ class ChangeBuilder:
 
     def _old_keys(
         self, columns: Sequence[pa.Array], rows: CanalRows, inside: Flags, kept: Ints, lines: RowLines
-    ) -> tuple[Ints, list[pa.Array | None]]:
-        """Which of the rows `kept` have an old key of their own, and columns with those keys. All else that they had
-        is told only where no commit-ts tells what came first."""
+    ) -> tuple[Ints, list[pa.Array | None], Ints]:
+        """Which of the rows `kept` have an old row of their own, and columns with these; and which moved to another
+        key. All else that they had than their key is told only where no commit-ts tells what came first."""
         wanted = np.flatnonzero((inside & rows.update)[rows.old_rows])
         if not wanted.size:
-            return wanted, []
+            return wanted, [], wanted
         origin = rows.old_rows[wanted]
         at = np.searchsorted(kept, origin)
         changed = np.zeros(len(at), np.bool_)
@@ -189,7 +194,7 @@ class ChangeBuilder:
             keys.append(old)
         where = np.arange(len(at)) if self._target.befores else np.flatnonzero(changed)
         if self._target.events:
-            return at[where], [*self._olds(columns, at[where], kept, lines)]
+            return at[where], [*self._olds(columns, at[where], kept, lines)], at[changed]
         old_columns: list[pa.Array | None] = [None] * len(columns)
         timeless = ~rows.exact[kept[at[where]]]
         if np.any(timeless):
@@ -197,7 +202,7 @@ class ChangeBuilder:
             old_columns = [pc.if_else(pa.array(timeless), old, pa.nulls(1, old.type)[0]) for old in olds]
         for position, key in zip(self._target.key, keys, strict=True):
             old_columns[position] = _taken(key, where)
-        return at[where], old_columns
+        return at[where], old_columns, at[changed]
 
     def _old_rows(
         self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines

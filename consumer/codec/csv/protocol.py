@@ -40,9 +40,9 @@ def csv_layouts(
 
     If the statements in storage do not say which columns are virtual, the target does. If neither does, a column counts
     as one that rows have: the number of cells, or the header, shows if that is wrong. Raises CannotBeExact if the
-    labels of a column are unknown, and for a table with no key whose updates do not say what the row was.
+    labels of a column are unknown, and for rows of a table with no key whose updates do not say what the row was.
     """
-    if not target.key and not csv_of(dialect).output_old_value:
+    if schemas and not target.key and not csv_of(dialect).output_old_value:
         raise CannotBeExact(
             "the rows of a table with no key do not say what an updated row was, and some releases write updates as"
             " inserts",

@@ -30,7 +30,10 @@ class Query:
         source = TicdcSource(self._options)
         schema = source.schema()
         self.reader = pickle.loads(dumps(source)).streamReader(schema)
-        self.at = self.at or self.reader.initialOffset()
+        if self.at is None:
+            self.at = self.reader.initialOffset()
+        else:
+            assert self.reader.partitions(self.at, self.at) == []  # Spark tells the offset that it has recorded
 
     def batch(self, committed: bool = True) -> list[tuple[Any, ...]]:
         end = self.reader.latestOffset()
@@ -64,6 +67,21 @@ def test_each_change_is_in_one_batch(tmp_path: Path) -> None:
     query.at = end
     feed.checkpoint(20)
     assert query.batch() == []
+
+
+def test_no_change_comes_twice_where_the_checkpoint_went_back_before_a_new_start(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(30)
+    query = Query(feed)
+    assert query.batch() == [(11, 1, 1), (12, 2, 2)]
+    for checkpoint in (11, 25):
+        feed.checkpoint(checkpoint)
+        query.start()
+        assert query.batch() == []
+        assert query.at == {"commit-ts": 30}
+    feed.puts("d.t", 10, {40: (4, "4")})
+    feed.checkpoint(50)
+    assert query.batch() == [(40, 4, 4)]
 
 
 def test_a_stream_begins_and_ends_where_it_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Files of a table decoded by their own schema files: no target is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from consumer.ddl.declared import Definition
+from consumer.errors import TableError
+from consumer.model.files import DataFile
+from consumer.model.load import FileStat, LoadTarget, LoadTask, TableLoad
+from consumer.model.names import TableName, same_name
+from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.plan.assembly import Assembly
+from consumer.plan.late import Stretches
+from consumer.plan.options import RoundOptions
+from consumer.plan.unread import Unread
+from consumer.plan.windows import plan_load
+from consumer.ports import StorageReader
+
+
+def rows_were_read(
+    reader: StorageReader, assembly: Assembly, options: RoundOptions, table: TableName, since: int
+) -> Callable[[DataFile, Stretches], bool]:
+    """What tells of a file, whose two ends do not tell it, whether all its rows up to `since` have a commit-ts in some
+    stretches: it reads the file. False where it cannot be decoded."""
+
+    def tell(file: DataFile, seen: Stretches) -> bool:
+        from consumer.changes.folding import decoded  # Arrow is loaded only where it is needed
+
+        window, entry = Window(since, MAX_TSO), Unread(file, 0, MAX_TSO)
+        stats: list[FileStat] = []
+        try:
+            for task in decoding_tasks(table, window, [entry], assembly, options, {file.folder.partition: seen}):
+                for _ in decoded(reader.range_reader(), task.slices, task, stats):
+                    pass
+        except TableError:
+            return False
+        return not any(stat.unseen_ts for stat in stats)
+
+    return tell
+
+
+def decoding_tasks(
+    table: TableName,
+    window: Window,
+    unread: Sequence[Unread],
+    assembly: Assembly,
+    options: RoundOptions,
+    seen: Mapping[str, Stretches] | None = None,
+) -> Iterator[LoadTask]:
+    """Tasks that decode files by their own schema files, one for each of these; no target is asked. `seen`: as of
+    `TableVersionConsumer`."""
+    dialect, catalog = options.files.dialect, assembly.catalog
+    load = plan_load(table, window, unread, {}, (), options.files)
+    schemas = {file.path: file for p in load.files if (file := catalog.schema(p.file.folder)) is not None}
+    for schema in schemas.values():
+        own = replace(load, files=tuple(p for p in load.files if catalog.schema(p.file.folder) == schema))
+        declared = catalog.declared(schema)
+        columns = tuple(
+            replace(column, elements=column.elements or known.elements)
+            for column in schema.columns
+            if not column.hidden and not (known := declared.get(same_name(column.name), Definition())).virtual
+        )
+        names = [column.name for column in columns]
+        primary = [column.name for column in columns if column.is_pk]
+        key = next(iter([primary] if primary else catalog.shape(schema).unique_keys(columns)), ())
+        virtual = tuple(sorted(name for name, known in declared.items() if known.virtual))
+        about = TableLoad(table, shaping=options.rules.shaping_of(table))
+        target = LoadTarget(about, columns, tuple(names), tuple(map(names.index, key)), virtual=virtual)
+        yield TableVersionConsumer(own, catalog, dialect, options.rules, seen or {}).task(0, target, None)

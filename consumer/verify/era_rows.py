@@ -1,0 +1,134 @@
+"""The rows that a table's eras leave. Each era is folded by its own handle key; where a statement moved the key, the
+rows that were there go on under the next one. Executor side.
+
+Rows of eras come as tables with the columns
+
+era     the number of the era whose change left the row
+n       how many copies of it are there: 1, or 0 for a key that was deleted; of a table with no key the net copies
+k1..    the columns of the keys that the table has had from that era on (``_key_name``)
+c0..    the values in the columns that the target has now, as change tables have them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.changes.folding import decode_files, decode_folded, net_changes
+from consumer.changes.identity import key_codes, row_codes
+from consumer.codec.change_table import META, PUT, Ints, change_schema
+from consumer.errors import CannotBeExact
+from consumer.model.check import Era
+from consumer.model.load import FileStat, LoadTarget
+from consumer.ports import RangeReader
+
+ERA, COPIES = "era", "n"
+Check = Callable[[Era, bool], None]
+"""Is told each era that has rows, and whether they are told apart by all their values: raises CannotBeExact where these
+are not known."""
+
+
+def as_now(rows: pa.Table, era: Era, target: LoadTarget) -> pa.Table:
+    """The values of an era's rows under the columns that the target has now; null where they are not known."""
+    schema = change_schema(target)
+    columns: dict[str, pa.ChunkedArray] = {}
+    for position, place in enumerate(era.places):
+        kind = schema.field(META + position).type
+        if position in era.added:
+            columns[f"c{position}"] = pa.chunked_array([pa.repeat(pa.scalar(era.added[position], kind), rows.num_rows)])
+        elif place >= 0 and era.known[position]:
+            columns[f"c{position}"] = rows.column(f"c{place}")
+        else:
+            columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+    return pa.table(columns)
+
+
+def rows_left(
+    eras: Sequence[Era],
+    target: LoadTarget,
+    reader: RangeReader,
+    whole: bool,
+    check: Check,
+    stats: list[FileStat] | None = None,
+) -> pa.Table:
+    """The rows that are there behind the last of `eras`, which are in their order: ``era`` and the columns ``c0 ..``, a
+    row for each copy. `whole`: every row of the table is in the eras; else the table can have others, too. What reading
+    the files found goes to `stats`. Raises CannotBeExact."""
+    held: pa.Table | None = None
+    for number, group in groupby(eras, key=lambda era: len(era.keys)):
+        parts = [] if held is None else [held]
+        of_key = list(group)
+        for era in of_key:
+            found, rows = _rows(era, target, reader)
+            parts.append(rows)
+            if stats is not None:
+                stats += found
+        key = of_key[0].keys[0]
+        rows = pa.concat_tables(parts)
+        rows = _last(rows, number, len(key)) if key else _net(rows, of_key, whole, check)
+        held = rows.select([name for name in rows.column_names if not name.startswith(f"k{number}_")])
+    assert held is not None
+    return held.select([ERA, *(f"c{position}" for position in range(len(target.columns)))])
+
+
+def _rows(era: Era, target: LoadTarget, reader: RangeReader) -> tuple[Sequence[FileStat], pa.Table]:
+    task = era.task
+    if era.keys[0]:
+        stats, rows = decode_folded(task.slices, task, reader, final=True)
+        copies = rows.column(PUT).to_numpy().astype(np.int64)
+    else:
+        files, stats = decode_files(task, reader)
+        rows = net_changes(files, task)
+        copies = rows.column(COPIES).to_numpy()
+    columns = {ERA: pa.array(np.full(rows.num_rows, task.number, np.int64)), COPIES: pa.array(copies)}
+    for name, at in _key_columns(era):
+        columns[name] = rows.column(f"c{at}")
+    now = as_now(rows, era, target)
+    return stats, pa.table({**columns, **dict(zip(now.column_names, now.columns, strict=True))})
+
+
+def _key_columns(era: Era) -> Iterator[tuple[str, int]]:
+    """The names of the columns of its keys, each with the column's position in the era."""
+    for left, key in zip(range(len(era.keys), 0, -1), era.keys, strict=True):
+        for n, at in enumerate(key):
+            yield _key_name(left, n), at
+
+
+def _key_name(left: int, number: int) -> str:
+    """Of the key that is one of the last `left` keys."""
+    return f"k{left}_{number}"
+
+
+def _last(rows: pa.Table, left: int, width: int) -> pa.Table:
+    """The rows that the last changes of all keys leave. `rows` are in the order of their eras."""
+    if not rows.num_rows:
+        return rows
+    codes, count = key_codes([rows.column(_key_name(left, n)) for n in range(width)])
+    last: Ints = np.zeros(count, np.int64)
+    last[codes] = np.arange(rows.num_rows)
+    last = np.sort(last)
+    return rows.take(pa.array(last[rows.column(COPIES).to_numpy()[last] > 0]))
+
+
+def _net(rows: pa.Table, eras: Sequence[Era], whole: bool, check: Check) -> pa.Table:
+    """As many copies of each row as all changes together leave."""
+    if not rows.num_rows:
+        return rows
+    there = set(np.unique(rows.column(ERA).to_numpy()).tolist())
+    for era in eras:
+        if era.task.number in there:
+            check(era, True)
+    codes, count = row_codes([rows.column(name) for name in rows.column_names if name not in (ERA, COPIES)])
+    copies = np.zeros(count, np.int64)
+    np.add.at(copies, codes, rows.column(COPIES).to_numpy())
+    if whole and np.any(copies < 0):
+        raise CannotBeExact("more copies of a row were deleted than the storage has")
+    if len(eras[0].keys) > 1 and np.any(copies > 1):
+        raise CannotBeExact("several copies of a row are there, and a later statement gave the table a key")
+    last: Ints = np.zeros(count, np.int64)
+    last[codes] = np.arange(rows.num_rows)
+    found = rows.take(pa.array(np.repeat(last, np.maximum(copies, 0))))
+    return found.set_column(1, COPIES, pa.array(np.ones(found.num_rows, np.int64)))
