@@ -27,9 +27,10 @@ class Follower:
         self._plan, self._reader = plan, reader_of(plan.asked.settings)
         self._listing: Listing | None = None
         self._last, self._position = 0, -1
-        self._seen = 0
+        self._seen = self._floor = 0
         """The last offset that the query has recorded, in this process or in one before: Spark asks for the shares from
-        that offset to itself when a query is started again. `metadata` can have gone back since."""
+        that offset to itself when a query is started again. `metadata` can have gone back since. All up to `floor` was
+        read before an offset that is lower, which a Spark that does not ask so has recorded."""
         self._end: tuple[int, ConsumerError] | None = None
 
     def latest(self) -> int:
@@ -51,6 +52,8 @@ class Follower:
     def shares(self, after: int, end: int) -> list[Share]:
         """Those of the changes with `after` < commit-ts <= `end`."""
         self._position, self._seen = end, max(after, end, self._seen)
+        self._floor = after if end < after else self._floor
+        after = max(after, self._floor)
         return [] if end <= after else list(self._shares(after, end))
 
     def read(self, end: int) -> None:
