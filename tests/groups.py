@@ -277,8 +277,9 @@ GROUPS = {
         tools=("mysql",),
     ),
     "simulate": Group(
-        "random histories against the driver in a simulated world, from new seeds; each mend undone is seen",
-        15,
+        "random histories against the driver and all readers in a simulated world, from new seeds; each mend undone is"
+        " seen",
+        20,
         paths=(
             "simulate/test_simulate.py::test_it_is_the_same_in_processes_side_by_side",
             "simulate/test_simulate.py::test_more_histories_end_in_the_state_of_upstream",
@@ -289,6 +290,7 @@ GROUPS = {
             ("tests.simulate", "--minutes", "2", "--consistency", "table"),
             ("tests.simulate", "--minutes", "2", "--consistency", "snapshot"),
             ("tests.simulate", "--minutes", "2", "--lake"),
+            ("tests.simulate", "--minutes", "5", "--readers"),
             ("tests.simulate.mutants",),
         ),
     ),

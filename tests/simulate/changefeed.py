@@ -14,7 +14,7 @@ from consumer.model.files import Folder
 from consumer.model.times import tso_to_time
 from tests.simulate.bucket import Bucket
 from tests.simulate.original import DATABASE, Original
-from tests.simulate.rows import canal_json, csv
+from tests.simulate.rows import canal_json, csv, keys_of
 from tests.simulate.style import Style, date_of, touches
 from tests.support.upstream import NAMES, Change, Statement
 from tests.support.written_files import column_members, render_checkpoint, render_index_file, render_schema_file
@@ -166,7 +166,7 @@ class Changefeed:
             for place, rows in self._places(table, folder_version, group):
                 while rows:
                     count = random.randint(1, len(rows))
-                    keyed = any(column.is_pk for column in rows[0].columns)
+                    keyed = bool(keys_of(rows[0].columns, rows[0].uniques))
                     whole = not (self.style.commit_ts and keyed) or self.style.timeless
                     while whole and count < len(rows) and rows[count].ts == rows[count - 1].ts:
                         count += 1

@@ -11,6 +11,7 @@ from consumer.model.progress import DdlState, State
 from consumer.results import RunResult
 from tests.simulate.machine import Failure
 from tests.simulate.original import DATABASE
+from tests.simulate.rows import image
 from tests.simulate.style import touches
 from tests.simulate.world import MORE_FILES, World
 from tests.support.observers import Recorder
@@ -152,9 +153,9 @@ def _compare(world: World, name: TableName) -> None:
         raise Failure(f"at {at} {name} is {'not ' * (truth is None)}upstream, and {'not ' * (table is None)}there")
     if truth is None or table is None:
         return
-    keyed = any(column.is_pk for column in table.columns)
-    wanted = Counter(_row({"id": str(key), **row} if keyed else row) for key, row in truth.items())
-    known = next((set(row) for row in truth.values()), set()) | {"id"}
+    columns = world.original.shape(world.original.lives_at(at)[name.table], at).columns
+    wanted = Counter(_row(image(columns, side)) for side in truth.items())
+    known = {column.name for column in columns}
     found = Counter(_row({n: value for n, value in row.items() if n in known}) for row in table.rows)
     if wanted != found:
         missing, extra = (sorted(map(dict, (one - other).elements()), key=str) for one, other in

@@ -55,6 +55,8 @@ class Setup:
     """Whether a listing goes by names, as in object stores and not in file systems."""
     hurried: bool = False
     """Whether each round of `run` makes way for the next one as soon as it can."""
+    more: str = ""
+    """Which statements of Mover upstream makes, too."""
     consistency: str = "row"
     publish_bytes: int = 4000
 

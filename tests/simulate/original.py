@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.times import ms_to_tso
+from tests.simulate.rows import keys_of
 from tests.support.build import VALUE
 from tests.support.upstream import DATABASE, State, Table, Upstream
 
 BEGINNING = ms_to_tso(1_767_225_600_000)
 """2026-01-01 00:00 UTC"""
 DAY = ms_to_tso(86_400_000)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of a table from `ts` on, and those of its keys, first of the one that tells rows apart. `numbers`
+    tell columns apart whatever their names are: one that is dropped and comes again is another one."""
+
+    ts: int
+    columns: tuple[Column, ...]
+    keys: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...]
 
 
 @dataclass
@@ -32,6 +45,14 @@ class Original(Upstream):
     took_columns: bool = False
     filtered: list[tuple[int, str]] = field(default_factory=list)
     """Statements that the changefeed's filter took out: nothing of them is written."""
+    shapes: dict[int, list[Shape]] = field(default_factory=dict)
+    """By the life of a table."""
+    made: list[str | None] = field(default_factory=list)
+    """By the number of a column, what rows have there that are older than it."""
+    former: dict[str, str] = field(default_factory=dict)
+    """The name before of a column that the statement of this moment has renamed."""
+    lives: list[dict[str, int]] = field(default_factory=list)
+    """For each of `states`, the tables that have the names."""
     _rows: int = 0
 
     def act(self, random: Random, steps: int, statements: float) -> None:
@@ -47,8 +68,8 @@ class Original(Upstream):
 
     def detour(self, random: Random) -> str | None:
         """Rows come to lie in folders that are older than a TRUNCATE."""
-        keyed = sorted(set(self.tables) - self.without_key - set(self.left_over))
-        name = next((name for name in keyed if len(self.tables[name].columns) == 2), None)
+        tables = sorted((name, table) for name, table in self.tables.items() if name not in self.left_over)
+        name = next((name for name, table in tables if not table.numbered and len(table.columns) == 2), None)
         if name is None:
             return None
         self.random = random
@@ -120,8 +141,38 @@ class Original(Upstream):
             self.without_key = (self.without_key - {name}) | {new}
 
     def at(self, ts: int) -> State:
-        place = bisect_right(self.states, ts, key=lambda state: state[0])
+        place = self._place(ts)
         return self.states[place - 1][1] if place else {}
+
+    def lives_at(self, ts: int) -> dict[str, int]:
+        """The tables that have the names then."""
+        place = self._place(ts)
+        return self.lives[place - 1] if place else {}
+
+    def shape(self, life: int, ts: int) -> Shape:
+        shapes = self.shapes[life]
+        return shapes[bisect_right(shapes, ts, key=lambda shape: shape.ts) - 1]
+
+    def _place(self, ts: int) -> int:
+        return bisect_right(self.states, ts, key=lambda state: state[0])
+
+    def _keep_state(self) -> None:
+        super()._keep_state()
+        self.lives.append({name: table.life for name, table in self.tables.items()})
+        for table in self.tables.values():
+            shapes, keys = self.shapes.setdefault(table.life, []), keys_of(table.columns, table.uniques)
+            if not shapes or (shapes[-1].columns, shapes[-1].keys) != (table.columns, keys):
+                known = dict(zip(map(_name, shapes[-1].columns), shapes[-1].numbers, strict=True)) if shapes else {}
+                numbers = tuple(map(partial(self._number, known), table.columns))
+                shapes.append(Shape(self.now, table.columns, keys, numbers))
+        self.former.clear()
+
+    def _number(self, known: dict[str, int], column: Column) -> int:
+        name = self.former.get(column.name, column.name)
+        if name in known:
+            return known[name]
+        self.made.append(column.default)
+        return len(self.made) - 1
 
     def _go_on(self) -> None:
         self.now += (5 << 18) + self.random.randrange(9) if self.whole_milliseconds else self.random.choice(self.steps)
@@ -144,7 +195,7 @@ class Original(Upstream):
             super()._create()
             return
         name = self.random.choice(free)
-        self.tables[name] = Table((VALUE,))
+        self._begun(name, Table((VALUE,), numbered=True))
         self.without_key.add(name)
         self._add(name, Action.CREATE_TABLE, f"CREATE TABLE `{name}` (`v` INT)")
 
@@ -171,8 +222,8 @@ class Original(Upstream):
             super()._drop_column(name)
 
     def _transaction(self) -> None:
-        keyed = [name for name in self.tables if name not in self.without_key]
-        bare = sorted(self.without_key & self.tables.keys())
+        keyed = [name for name, table in self.tables.items() if not table.numbered]
+        bare = sorted(self.tables.keys() - set(keyed))
         if bare and (not keyed or self.random.random() < 0.5):
             self._bare_rows(self.random.choice(bare))
         elif keyed:
@@ -201,4 +252,8 @@ class Original(Upstream):
         return {column.name: str(self.random.randrange(3)) for column in self.tables[name].columns}
 
 
-__all__ = ["DATABASE", "DAY", "Original"]
+def _name(column: Column) -> str:
+    return column.name
+
+
+__all__ = ["DATABASE", "DAY", "Original", "Shape"]

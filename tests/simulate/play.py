@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -23,8 +22,6 @@ import consumer.codec.lines
 import consumer.storage.reader
 import consumer.storage.remote
 from consumer import app
-from consumer.config.load import load
-from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model import times
 from consumer.model.events import RoundStarted
@@ -35,10 +32,12 @@ from consumer.results import RunResult
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from tests.simulate.checks import behind, check_end, check_run, check_target, check_waiting
-from tests.simulate.events import Event, History, Setup
+from tests.simulate.config import settings
+from tests.simulate.events import Event, History
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import Beside, Crash, Failure, Happening, VirtualTime
-from tests.simulate.world import BASE, Random, World
+from tests.simulate.readers import look, look_in_the_end
+from tests.simulate.world import Random, World
 from tests.support.observers import Recorder
 
 pa.set_cpu_count(1)  # threads of its own would only cost
@@ -57,7 +56,8 @@ class Played:
     happened: Counter[str]
 
 
-def play(history: History) -> Played:
+def play(history: History, readers: bool = False) -> Played:
+    """`readers`: what they give is looked at, too."""
     world = World(history)
     world.consume = lambda event: _consume(world, event)
     if history.setup.consistency == "snapshot":
@@ -69,7 +69,11 @@ def play(history: History) -> Played:
         try:
             for event in history.events:
                 world.do(event)
+                if readers and event.seed % 61 == 0:
+                    look(world, Random(event.seed))
             _end(world)
+            if readers:
+                look_in_the_end(world)
         except Failure as failure:
             problem = str(failure)
         except Exception as error:
@@ -108,9 +112,9 @@ def _consume(world: World, event: Event) -> RunResult | None:
                 frame.idle = lambda: _idle(world, observer)
             if event.kind == "run":
                 stop: Any = Rounds(world, random.randint(1, 3))
-                result = app.run(_settings(world.history.setup), observer, stop, world.loader)
+                result = app.run(settings(world.history.setup), observer, stop, world.loader)
             else:
-                result = app.once(_settings(world.history.setup), observer, world.loader)
+                result = app.once(settings(world.history.setup), observer, world.loader)
         told = f"exit {result.exit_code} at {result.checkpoint_ts}"
         error: ConsumerError | None = None
         for name, table in result.tables.items():
@@ -179,26 +183,6 @@ class Rounds:
         self._world.machine.moment("between rounds")
 
 
-@lru_cache(maxsize=64)
-def _settings(setup: Setup) -> Settings:
-    csv = setup.style.csv
-    flags: dict[str, object] = {
-        "upstream_uri": f"gcs://{BASE}?protocol={'csv' if csv else 'canal-json'}",
-        "downstream_uri": "memory://simulated",
-        "round_bytes": str(setup.round_bytes),
-        "tz": "UTC",
-    }
-    if setup.consistency != "row":
-        flags |= {"consistency": setup.consistency, "publish_bytes": str(setup.publish_bytes)}
-    if csv is not None:
-        flags |= {f"csv_{name}": value for name, value in asdict(csv).items()}
-    if setup.expiration_days is not None:
-        flags["file_expiration_days"] = str(setup.expiration_days)
-    if setup.never_split:
-        flags["never_split"] = ("d.*",)
-    return load(flags, {}).settings
-
-
 class _AtOnce:
     """A pool of threads with none."""
 
@@ -224,8 +208,8 @@ class _AtOnce:
 @contextmanager
 def _installed(world: World) -> Iterator[None]:
     machine = world.machine
-    settings = StorageSettings.from_uri(_settings(world.history.setup).upstream_uri)
-    filesystems = {(os.getpid(), settings): world.bucket}
+    storage = StorageSettings.from_uri(settings(world.history.setup).upstream_uri)
+    filesystems = {(os.getpid(), storage): world.bucket}
     schemas: dict[StoredFile, SchemaFile] = {}  # that no history finds those of another
     # Hundreds of RENAMEs, one a round, would be thousands of listings.
     hurried = world.history.setup.hurried and all(event.kind != "rotate" for event in world.history.events)

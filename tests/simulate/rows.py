@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from consumer.codec.csv.options import CsvFormat
+from consumer.model.columns import Column
 from tests.support.csv_rows import header, record
 from tests.support.upstream import DATABASE, Change, Row
 
@@ -31,19 +33,29 @@ def _sorted(changes: Sequence[Change]) -> Iterator[Change]:
         yield from sorted(pieces, key=lambda piece: ORDER.index(piece.kind))
 
 
+def image(columns: Sequence[Column], side: tuple[int, Row]) -> Row:
+    """All values of a row: its number is its id where it has one beside its values."""
+    number, row = side
+    return row if "id" in row or all(column.name != "id" for column in columns) else {"id": str(number), **row}
+
+
+def keys_of(columns: Sequence[Column], uniques: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """The columns of each key, first of the one that tells rows apart."""
+    primary = tuple(column.name for column in columns if column.is_pk)
+    return (primary, *uniques) if primary else uniques
+
+
+def changes_a_key(change: Change) -> bool:
+    if change.old is None or change.new is None:
+        return False
+    old, new = image(change.columns, change.old), image(change.columns, change.new)
+    return any(old[name] != new[name] for names in keys_of(change.columns, change.uniques) for name in names)
+
+
 def _split(change: Change) -> list[Change]:
-    if change.kind != "UPDATE" or (change.old and change.new and change.old[0] == change.new[0]):
+    if not changes_a_key(change):
         return [change]
-    place = (change.partition, change.columns)
-    return [
-        Change(change.ts, change.table, "DELETE", change.old, None, *place),
-        Change(change.ts, change.table, "INSERT", None, change.new, *place),
-    ]
-
-
-def _image(change: Change, side: tuple[int, Row]) -> Row:
-    keyed = any(column.is_pk for column in change.columns)
-    return {"id": str(side[0]), **side[1]} if keyed else side[1]
+    return [replace(change, kind="DELETE", new=None), replace(change, kind="INSERT", old=None)]
 
 
 def _line(change: Change, commit_ts: bool) -> bytes:
@@ -53,8 +65,8 @@ def _line(change: Change, commit_ts: bool) -> bytes:
         "pkNames": [column.name for column in change.columns if column.is_pk], "isDdl": False,
         "type": change.kind, "es": change.ts >> 18, "ts": 0, "sql": "", "sqlType": dict.fromkeys(names, 4),
         "mysqlType": dict.fromkeys(names, "int"),
-        "old": [_image(change, change.old)] if change.kind == "UPDATE" and change.old else None,
-        "data": [_image(change, side)] if (side := change.new or change.old) else None,
+        "old": [image(change.columns, change.old)] if change.kind == "UPDATE" and change.old else None,
+        "data": [image(change.columns, side)] if (side := change.new or change.old) else None,
     }  # fmt: skip
     if commit_ts:
         message["_tidb"] = {"commitTs": change.ts}
@@ -71,6 +83,6 @@ def _records(change: Change, form: CsvFormat) -> Iterator[bytes]:
 
 def _record(operation: str, change: Change, side: tuple[int, Row] | None, form: CsvFormat, is_update: bool) -> bytes:
     assert side is not None
-    row = _image(change, side)
+    row = image(change.columns, side)
     values = [row[column.name] for column in change.columns]
     return record(operation, values, change.columns, form, change.ts, is_update, f"{DATABASE}.{change.table}")

@@ -30,8 +30,11 @@ class Batch:
     cpu: float = 0.0
 
 
-def batches(first: int, most: int, seconds: float, level: str, jobs: int) -> Iterator[Batch]:
-    """The batches of seeds from `first` on, in their order: of `most` seeds, or of so many `seconds` if that is 0."""
+def batches(
+    first: int, most: int, seconds: float, level: str, jobs: int, theme: str = "", readers: bool = False
+) -> Iterator[Batch]:
+    """The batches of seeds from `first` on, in their order: of `most` seeds, or of so many `seconds` if that is 0.
+    `theme`: of all of them, "" for whichever a seed draws; `readers`: see `play`."""
     until = time.monotonic() + seconds
     starts = iter(range(first, first + most, _SEEDS) if most else count(first, _SEEDS))
     with ProcessPoolExecutor(jobs) as pool:
@@ -42,7 +45,7 @@ def batches(first: int, most: int, seconds: float, level: str, jobs: int) -> Ite
                     if (start := next(starts, None)) is None:
                         break
                     end = min(start + _SEEDS, first + most) if most else start + _SEEDS
-                    under_way.append(pool.submit(_played, range(start, end), level))
+                    under_way.append(pool.submit(_played, range(start, end), level, theme, readers))
                 if not under_way:
                     return
                 yield under_way.popleft().result()
@@ -50,13 +53,14 @@ def batches(first: int, most: int, seconds: float, level: str, jobs: int) -> Ite
             pool.shutdown(cancel_futures=True)
 
 
-def _played(seeds: range, level: str) -> Batch:
+def _played(seeds: range, level: str, theme: str, readers: bool) -> Batch:
     found, began = Batch(), time.process_time()
     for seed in seeds:
-        if (drawn := in_a_lake(history(seed)) if level == LAKE else published(history(seed), level)) is None:
+        one = history(seed, theme)
+        if (drawn := in_a_lake(one) if level == LAKE else published(one, level)) is None:
             continue
         found.played += 1
-        played = play(drawn)
+        played = play(drawn, readers)
         found.stories[seed] = played.story
         found.happened += played.happened
         if played.problem:

@@ -3,8 +3,8 @@ statements are refused and commit by themselves, a fail-over takes the last seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -196,7 +196,7 @@ class ServerSink(MemorySink):
 
     def acquire(self, upstream: str) -> Progress:
         server = self._server
-        if server.holder not in (None, self) and server.machine.now < server.renewed + LEASE_SECONDS:
+        if self._is_held():
             raise LeaseHeld("another consumer is running on this target")
         self._store.held = False
         server.holder = self
@@ -248,6 +248,17 @@ class ServerSink(MemorySink):
     def close(self) -> None:
         if self._server.holder is self:
             self._server.holder = None
+
+    @contextmanager
+    def still(self) -> Iterator[Progress]:
+        if self._is_held():
+            raise LeaseHeld("another consumer is running on this target")
+        yield self.progress()
+
+    def _is_held(self) -> bool:
+        """By another one, as far as it can be known."""
+        server = self._server
+        return server.holder not in (None, self) and server.machine.now < server.renewed + LEASE_SECONDS
 
     def writer(self) -> Writer:
         if not self._server.direct:

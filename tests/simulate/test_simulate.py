@@ -12,7 +12,9 @@ from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREA
 from tests.simulate.machine import BEHIND
 from tests.simulate.mutants import MUTANTS
 from tests.simulate.play import play
+from tests.simulate.readers.asking import READ, REFUSED
 from tests.simulate.seeds import batches
+from tests.simulate.themes import THEMES
 
 CHUNK = 40
 
@@ -52,6 +54,18 @@ def test_histories_of_rows_that_are_seen_together(level: str) -> None:
         found = play(one)
         assert not found.problem, "\n".join([f"seed {one.seed}: {found.problem}", *found.story])
     assert len(drawn) > 20
+
+
+def test_readers_give_what_upstream_had_and_mostly_do_not_refuse() -> None:
+    happened = Counter[str]()
+    for theme in THEMES:
+        for seed in range(2):
+            found = play(history(seed, theme), readers=True)
+            assert not found.problem, "\n".join([f"seed {seed} of {theme}: {found.problem}", *found.story])
+            happened += found.happened
+    for reader in ("the state", "changes", "verify", "repair"):
+        asked, refused = happened[f"{reader} {READ}"], happened[f"{reader} {REFUSED}"]
+        assert refused * 3 <= asked > 5, (reader, asked, refused)
 
 
 def test_a_table_that_stays_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,4 +85,8 @@ THEMES: dict[str, Theme] = {
         style=_TIMED | {"classic": False, "dispatchers": 1}, setup={"keyless": True, "never_split": True},
         between=("restart", "set back", "flush", "once"),
     ),
+    "moved keys": Theme(
+        setup={"keyless": True, "more": "keys", "statements": 0.3, "own_tables": False},
+        between=("change", "change", "catch up", "commit"),
+    ),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from tests.simulate.changefeed import Changefeed
 from tests.simulate.events import Event, History
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import BEHIND, Crash, Machine
+from tests.simulate.movers import Mover
 from tests.simulate.original import DATABASE, DAY, Original
 from tests.simulate.server import Server
 from tests.support.upstream import Change
@@ -31,11 +32,12 @@ class World:
         self.history, self.machine = played, Machine(Random(played.seed))
         self.bucket = Bucket(BASE, self._at_the_storage, setup.page, setup.in_order)
         self.storage_until = 0.0
-        self.original = Original(
+        self.original: Original = Mover(
             Random(0),
             keyless=setup.keyless,
             whole_milliseconds=not setup.style.commit_ts,
             own_tables=setup.own_tables,
+            more=setup.more,
         )
         self.changefeed = Changefeed(self.original, self.bucket, setup.style, self.read_up_to)
         self.changefeed.index_fails = setup.index_fails

@@ -30,11 +30,16 @@ CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY,`v` INT)"
 
 @dataclass
 class Table:
-    """`partitions` are the physical ids of a table that is partitioned by its key."""
+    """`partitions` are the physical ids of a table that is partitioned by its key. `life` is which table it is, from
+    its CREATE to its DROP, whatever its name. `uniques` are the columns of its unique keys beside a primary one. Rows of one that is
+    `numbered` have numbers that nobody sees, and no ids but among their values."""
 
     columns: tuple[Column, ...] = (ID, VALUE)
     partitions: tuple[int, ...] = ()
     rows: dict[int, Row] = field(default_factory=dict)
+    life: int = 0
+    uniques: tuple[tuple[str, ...], ...] = ()
+    numbered: bool = False
 
     def partition(self, key: int) -> str:
         return str(self.partitions[key % PARTITIONS]) if self.partitions else ""
@@ -42,7 +47,8 @@ class Table:
 
 @dataclass
 class Change:
-    """One row change of table `table` at `ts`: INSERT, UPDATE or DELETE; `old` and `new` are (id, row) or None."""
+    """One row change of table `table` at `ts`: INSERT, UPDATE or DELETE; `old` and `new` are (id, row) or None. `life`
+    and `uniques` are those of the table."""
 
     ts: int
     table: str
@@ -51,6 +57,8 @@ class Change:
     new: tuple[int, Row] | None
     partition: str
     columns: tuple[Column, ...]
+    life: int = 0
+    uniques: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass
@@ -78,6 +86,7 @@ class Upstream:
     states: list[tuple[int, State]] = field(default_factory=list)
     database: str = DATABASE
     _ids: int = 100
+    _lives: int = 0
 
     def step(self) -> None:
         self._go_on()
@@ -120,12 +129,17 @@ class Upstream:
         free = self._free()
         if free:
             name = self.random.choice(free)
-            self.tables[name] = table = Table()
+            table = self._begun(name, Table())
             suffix = ""
             if self.random.random() < 0.4:
                 table.partitions = self._partition_ids()
                 suffix = f" PARTITION BY HASH (`id`) PARTITIONS {PARTITIONS}"
             self._add(name, Action.CREATE_TABLE, CREATE.format(name) + suffix)
+
+    def _begun(self, name: str, table: Table) -> Table:
+        self._lives += 1
+        self.tables[name], table.life = table, self._lives
+        return table
 
     def _truncate(self, name: str) -> None:
         table = self.tables[name]
@@ -230,8 +244,8 @@ class Upstream:
         table, image = self.tables[name], new or old
         assert image is not None
         copies = [None if side is None else (side[0], dict(side[1])) for side in (old, new)]
-        partition = table.partition(image[0])
-        self.changes.append(Change(self.now, name, kind, copies[0], copies[1], partition, table.columns))
+        own = (table.partition(image[0]), table.columns, table.life, table.uniques)
+        self.changes.append(Change(self.now, name, kind, copies[0], copies[1], *own))
 
 
 class Storage:

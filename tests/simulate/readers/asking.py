@@ -1,0 +1,33 @@
+"""A reader is asked, and answers or refuses by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from consumer.errors import BadConfig, ConsumerError, NeedsPerson, TableError
+from tests.simulate.machine import Failure
+from tests.simulate.world import World
+
+_Answer = TypeVar("_Answer")
+READ, REFUSED = "is read", "refuses"
+
+
+def asked(world: World, reader: str, what: str, call: Callable[[], _Answer]) -> _Answer | None:
+    """The answer of `reader`, None where it refuses: both are counted. Raises Failure for an error that says nothing of
+    a table, or of what was asked for."""
+    happened = world.machine.happened
+    happened[f"{reader} {READ}"] += 1
+    try:
+        return call()
+    except (TableError, NeedsPerson, BadConfig) as error:
+        if not error.message:
+            raise Failure(f"{reader} of {what} refuses and says nothing") from error
+        happened[f"{reader} {REFUSED}"] += 1
+        happened[f"{reader} {REFUSED}: {type(error).__name__}"] += 1
+        world.machine.tell(f"{reader} of {what} refuses: {error.message}")
+        return None
+    except ConsumerError as error:
+        raise Failure(
+            f"{reader} of {what}, which nothing disturbs, ends with {type(error).__name__}: {error}"
+        ) from error

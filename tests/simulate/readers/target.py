@@ -1,0 +1,136 @@
+"""`verify` of the target: it finds nothing where the target is right, and what was damaged by hand; the repair makes
+that right, and touches no right row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from consumer import app
+from consumer.model.check import Counted, Repairing, TableCheck
+from consumer.model.names import TableName
+from consumer.spark.in_process import InProcessLoader
+from tests.simulate.config import settings
+from tests.simulate.machine import Failure
+from tests.simulate.readers.asking import READ, REFUSED
+from tests.simulate.world import World
+from tests.support.inline_loader import InlineLoader
+from tests.support.memory.store import Tables, copied
+from tests.support.observers import Recorder
+
+SHOWN = 1000
+STRANGE = "987654"
+"""A value that upstream never has."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What was done to one row of `table` by hand. `counted`: how many rows are missing, too many, and differ then, as a
+    reader may see it. `column` is the one that was changed, "" for a row that came or went."""
+
+    table: TableName
+    text: str
+    counted: tuple[tuple[int, int, int], ...]
+    column: str = ""
+
+    def is_found(self, check: TableCheck, counted: tuple[int, int, int]) -> bool:
+        """Whether it was found, or is in what was not compared."""
+        partly = bool(check.notes) and (0, 1, 0) in self.counted  # a row that came can be one of which nobody knows
+        partly = partly or self.column in check.counted.unknown
+        partly = partly or bool(check.counted.unsure or check.counted.unknown_rows or check.gone)
+        return counted in self.counted or (partly and counted == (0, 0, 0))
+
+
+def check_target(world: World, random: Random) -> None:
+    """Raises Failure unless `verify` finds nothing in a right target, or exactly what was damaged, and makes that
+    right."""
+    tables = world.server.store.tables
+    right = copied(tables)
+    damage = _damage(random, tables) if random.random() < 0.7 and any(t.rows for t in tables.values()) else None
+    if damage is None:
+        for check in _verified(world, random, Repairing()):
+            _check_found(world, check, None)
+        return
+    world.machine.tell(f"by hand: {damage.text}")
+    wrong, there = copied(tables), False
+    for check in _verified(world, random, Repairing(write=True)):
+        own = damage if check.table == damage.table else None
+        _check_found(world, check, own)
+        there = there or (own is not None and _is_repaired(world, check))
+    _check_tables(world, right if there else wrong, f"differ behind the repair, where {damage.text}")
+    world.server.store.tables = right
+
+
+def _verified(world: World, random: Random, repairing: Repairing) -> tuple[TableCheck, ...]:
+    given = settings(world.history.setup)
+    world.machine.now += 60.0  # a consumer that has died holds the target for a while
+    loader = InlineLoader(3) if random.random() < 0.05 else InProcessLoader()
+    return app.verify(given, Recorder(), show=SHOWN, loader=loader, repairing=repairing).tables
+
+
+def _check_found(world: World, check: TableCheck, damage: Damage | None) -> None:
+    """What was found before anything was made right, and nothing behind that."""
+    happened, where = world.machine.happened, "" if damage is None else f", where {damage.text}"
+    happened[f"verify {READ}"] += 1
+    if check.error is not None:
+        happened[f"verify {REFUSED}"] += 1
+        happened[f"verify {REFUSED}: {type(check.error).__name__}"] += 1
+        world.machine.tell(f"verify does not compare {check.table}: {check.error.message}")
+        return
+    first = check.repaired or check.counted
+    counted = (first.missing, first.extra, first.differing)
+    if not damage.is_found(check, counted) if damage is not None else counted != (0, 0, 0):
+        raise Failure(f"verify finds {counted} in {check.table}{where}: {_shown(first)}")
+    if check.repaired is not None and check.counted.differences:
+        raise Failure(f"{check.table} still differs behind the repair{where}: {_shown(check.counted)}")
+
+
+def _is_repaired(world: World, check: TableCheck) -> bool:
+    """Whether the damaged row was found and made right. Raises Failure where it was left and nobody says why."""
+    happened = world.machine.happened
+    if check.error is not None or not (check.repaired or check.counted).differences:
+        return False
+    happened[f"repair {READ}"] += 1
+    if check.repaired is None:
+        notes = [note for note in check.notes if note.startswith("not made right")]
+        if not notes:
+            raise Failure(f"{check.table} is not made right, and nobody says why")
+        world.machine.tell(f"{check.table} is {notes[0]}")
+        happened[f"repair {REFUSED}"] += 1
+    return check.repaired is not None
+
+
+def _check_tables(world: World, wanted: Tables, how: str) -> None:
+    held = world.server.store.tables
+    for name in wanted.keys() | held.keys():
+        rows, found = (Counter(map(_sorted, tables[name].rows)) for tables in (wanted, held))
+        if rows != found:
+            lost, more = (list((one - other).elements()) for one, other in ((rows, found), (found, rows)))
+            raise Failure(f"rows of {name} {how}: missing {lost}, too many {more}")
+
+
+def _sorted(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(row.items()))
+
+
+def _damage(random: Random, tables: Tables) -> Damage:
+    name = random.choice([name for name, table in sorted(tables.items()) if table.rows])
+    table, kind = tables[name], random.choice(("change", "remove", "add"))
+    place = random.randrange(len(table.rows))
+    row = table.rows[place]
+    if kind == "remove":
+        del table.rows[place]
+        return Damage(name, f"{row} of {name} is removed", ((1, 0, 0),))
+    if kind == "add":
+        new = {column.name: STRANGE if column.name in ("id", "v") else row[column.name] for column in table.columns}
+        table.rows.append(new)
+        return Damage(name, f"{new} comes into {name}", ((0, 1, 0),))
+    column = random.choice([column.name for column in table.columns if not column.is_pk] or [table.columns[0].name])
+    table.rows[place] = new = row | {column: STRANGE}
+    return Damage(name, f"{row} of {name} becomes {new}", ((0, 0, 1), (1, 1, 0)), column)
+
+
+def _shown(counted: Counted) -> str:
+    return "; ".join(map(str, counted.shown)) or str(counted)

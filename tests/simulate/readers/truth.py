@@ -1,0 +1,145 @@
+"""What readers must give: rows and changes of a table by upstream's own past, in each form in which a reader may tell
+them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+from consumer.model.times import LOGICAL_BITS
+from tests.simulate.machine import Failure
+from tests.simulate.original import Original
+from tests.simulate.rows import changes_a_key, image, keys_of
+from tests.simulate.style import Style
+from tests.support.upstream import Change, Row
+
+Values = tuple[str | None, ...]
+"""Of a row, in the order of the table's columns."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A change as a reader gives it: what it was (I, U or D), its commit-ts, and its values. `before`: what it found,
+    None where it found nothing, or nobody is told."""
+
+    op: str
+    ts: int
+    values: Values
+    before: Values | None = None
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.values}{f' from {self.before}' if self.before else ''} at {self.ts}"
+
+
+Forms = list[list[Told]]
+"""In which something may be told: one of them is."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Of the table with a `life`, which is called `name` at the moment `end`."""
+
+    original: Original
+    style: Style
+    life: int
+    name: str
+    end: int
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.original.shape(self.life, self.end).columns)
+
+    @property
+    def rows(self) -> Counter[Values]:
+        """At the end."""
+        columns = self.original.shape(self.life, self.end).columns
+        full = (image(columns, side) for side in self.original.at(self.end)[self.name].items())
+        return Counter(tuple(row[name] for name in self.columns) for row in full)
+
+    def moments(self) -> list[int]:
+        """Those at which it was called so."""
+        pairs = zip(self.original.states, self.original.lives, strict=True)
+        return [ts for (ts, _), lives in pairs if ts <= self.end and lives.get(self.name) == self.life]
+
+    def is_written(self, changes: Iterable[Change]) -> bool:
+        """Whether all that was committed to it is among these."""
+        there = set(map(id, changes))
+        return all(id(change) in there for change in self._own(0))
+
+    def check(self, found: Iterable[Told], first: int, before: bool) -> None:
+        """Raises Failure unless `found` are its changes behind `first`, each once. `before`: with what they found."""
+        left, missing = Counter(found), list[str]()
+        for _, changes in groupby(self._own(first), key=self._seen):
+            tries = [_taken(left, way, before) for way in self._ways(list(changes))]
+            left, lacks = min(tries, key=lambda tried: len(tried[1]))
+            missing += lacks
+        if missing or left:
+            raise Failure(f"missing {missing}, too many {[str(told) for told in left.elements()]}")
+
+    def _own(self, first: int) -> list[Change]:
+        return [c for c in self.original.changes if c.life == self.life and first < self._seen(c) and c.ts <= self.end]
+
+    def _seen(self, change: Change) -> int:
+        """Its time as the files have it."""
+        return change.ts if self.style.commit_ts else change.ts >> LOGICAL_BITS << LOGICAL_BITS
+
+    def _ways(self, changes: Sequence[Change]) -> list[list[Forms]]:
+        """In which a transaction may be told: rows that went to other keys by these keys, or by themselves."""
+        if not any(map(changes_a_key, changes)):
+            return [list(map(self._whole, changes))]
+        plain = [c for c in changes if c.kind == "UPDATE" and not changes_a_key(c)]
+        others = [c for c in changes if c not in plain]
+        return [[*map(self._whole, plain), *forms] for forms in (self._by_key(others), map(self._whole, others))]
+
+    def _whole(self, change: Change) -> Forms:
+        """A row by itself."""
+        ts = self._seen(change)
+        old, new = (None if side is None else self._values(change, side) for side in (change.old, change.new))
+        if old is None or new is None:
+            return [[Told("I", ts, new)]] if new is not None else [[Told("D", ts, old or (), old)]]
+        has_old = self.style.csv is None or self.style.csv.output_old_value
+        forms = [[Told("U", ts, new, old if has_old else None)]]
+        keyed = self.original.shape(self.life, change.ts).keys and self.original.shape(self.life, self.end).keys
+        return forms if keyed else [*forms, [Told("D", ts, old, old), Told("I", ts, new)]]
+
+    def _by_key(self, changes: Sequence[Change]) -> Iterator[Forms]:
+        """Where a row goes and another one comes under its key, these may be one change."""
+        ts, (names, *_) = self._seen(changes[0]), keys_of(changes[0].columns, changes[0].uniques)
+
+        def by_key(sides: Iterable[tuple[Change, tuple[int, Row] | None]]) -> dict[Values, Values]:
+            there = ((change, side, image(change.columns, side)) for change, side in sides if side is not None)
+            return {tuple(row[name] for name in names): self._values(change, side) for change, side, row in there}
+
+        gone, came = by_key((c, c.old) for c in changes), by_key((c, c.new) for c in changes)
+        for each in gone.keys() | came.keys():
+            went = [Told("D", ts, old, old)] if (old := gone.get(each)) is not None else []
+            if (new := came.get(each)) is None:
+                yield [went]
+            else:
+                ops = ("I", "U")
+                both = [[*went, Told(op, ts, new, found)] for op in ops for found in dict.fromkeys((None, old))]
+                yield [*both, [Told("U", ts, new, old)], [Told("U", ts, new)]]
+
+    def _values(self, change: Change, side: tuple[int, Row]) -> Values:
+        """In the columns of the end: what came later has what the statement gave it."""
+        then, original = self.original.shape(self.life, change.ts), self.original
+        row = image(change.columns, side)
+        known = {number: row[column.name] for number, column in zip(then.numbers, then.columns, strict=True)}
+        numbers = original.shape(self.life, self.end).numbers
+        return tuple(known[number] if number in known else original.made[number] for number in numbers)
+
+
+def _taken(found: Counter[Told], way: Iterable[Forms], before: bool) -> tuple[Counter[Told], list[str]]:
+    """What is left of `found` without these, and what is not there."""
+    left, missing = found.copy(), list[str]()
+    for forms in way:
+        wanted = [Counter(form if before else (replace(told, before=None) for told in form)) for form in forms]
+        form = next((form for form in wanted if form <= left), None)
+        if form is None:
+            missing.append(" and ".join(map(str, forms[0])))
+        else:
+            left -= form
+    return left, missing
