@@ -13,6 +13,7 @@ from consumer.config.clocks import resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
 from consumer.model.bad_rows import first_of
+from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
@@ -166,10 +167,8 @@ def start_of(settings: Settings, reader: StorageReader, progress: Progress) -> P
 
 def _check_times(dialect: Dialect) -> None:
     if dialect.timeless:
-        raise BadConfig(
-            f"{protocol_of(dialect).without_times}: --start-ts cannot tell old from new ones",
-            hint=f"set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
-        )
+        found = COMBINATIONS[Feature.START, Feature.NO_TIMES].of(option=protocol_of(dialect).commit_ts)
+        raise BadConfig(found.why, hint=found.hint)
 
 
 def one_round(manager: ConsumerManager, listing: Listing, started: float, again: bool = True) -> RunResult:

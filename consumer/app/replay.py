@@ -11,6 +11,7 @@ from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
+from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Bounds, Listing
 from consumer.model.hints import in_a_replay
@@ -78,9 +79,8 @@ def _of_a_replay(result: RunResult, name: str) -> RunResult:
 
 def _check(settings: Settings, first: int, last: int | None) -> None:
     if settings.start_ts != StartRules():
-        raise BadConfig(
-            "--start-ts is for a replica that goes on", hint="replay begins at --from-ts: give that instead"
-        )
+        found = COMBINATIONS[Feature.START, Feature.REPLAY]
+        raise BadConfig(found.why, hint=found.hint)
     if last is not None and last <= first:
         raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
 
@@ -99,11 +99,8 @@ def _name(settings: Settings, first: int, last: int | None) -> str:
 
 def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
     if dialect.timeless and bounded:
-        raise BadConfig(
-            f"{protocol_of(dialect).without_times}, so no range of time can be replayed",
-            hint="leave --from-ts and --to-ts out; or"
-            f" set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
-        )
+        found = COMBINATIONS[Feature.REPLAY, Feature.NO_TIMES].of(option=protocol_of(dialect).commit_ts)
+        raise BadConfig(found.why, hint=found.hint)
 
 
 def _only_milliseconds(reader: StorageReader, listing: Listing) -> bool:

@@ -21,6 +21,7 @@ from consumer.config.several import OF_THE_COMMAND, SEVERAL, OneOfSeveral, check
 from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.config.values import is_local
 from consumer.errors import BadConfig
+from consumer.model.combinations import Feature, refused
 from consumer.model.events import Note, NoteKind
 
 CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
@@ -100,6 +101,19 @@ def _notes(texts: Iterable[str]) -> tuple[Note, ...]:
     return tuple(Note(NoteKind.SETTING, text) for text in texts)
 
 
+def _features(settings: Settings) -> dict[Feature, str]:
+    """Those of all tables, whatever the storage holds. Those of single tables are looked at when a round opens."""
+    whole = settings.start_ts.whole is not None
+    given = {
+        Feature.START: whole,
+        Feature.MASK: whole and settings.masks,
+        Feature.MERGE: whole and any(route.merge for route in settings.routes),
+        Feature.SYNCPOINTS: settings.syncpoints,
+        Feature.NO_TIMES: settings.syncpoints and settings.dialect.timeless,
+    }
+    return {feature: "" for feature, is_given in given.items() if is_given}
+
+
 def _settings(
     kind: type[Settings], raw: dict[str, Any], spelt: dict[str, str], file: FileValues, env: Mapping[str, str]
 ) -> Settings:
@@ -114,24 +128,8 @@ def _settings(
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
-        if settings.syncpoints and settings.dialect.timeless:
-            raise BadConfig(
-                f"syncpoints are moments of the upstream, and {PROTOCOLS[settings.protocol].without_times}",
-                hint=f"set {PROTOCOLS[settings.protocol].commit_ts}, and have it write to a new prefix;"
-                " or leave syncpoints out",
-            )
-        if settings.masks and settings.start_ts.whole is not None:
-            raise BadConfig(
-                "--start-ts says that the target has the tables already, and [[consumer.masks]] would leave the values"
-                " that they have",
-                hint="fill the target from the storage, or leave the masks out",
-            )
-        if settings.start_ts.whole is not None and (route := next((r for r in settings.routes if r.merge), None)):
-            raise BadConfig(
-                f"--start-ts says that the target has the tables already, and '{route}' merges tables: which rows of"
-                " which table are there would not be known",
-                hint="fill the target from the storage, or leave that route out",
-            )
+        if (misfit := refused(_features(settings), PROTOCOLS[settings.protocol].commit_ts)) is not None:
+            raise BadConfig(misfit.why, hint=misfit.hint)
         if settings.http is not None and not settings.http_token and not is_local(settings.http[0]):
             raise BadConfig(
                 f"{spelt['http']}: other machines reach {settings.http[0]}, and no http-token is set",

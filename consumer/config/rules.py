@@ -32,6 +32,7 @@ from consumer.config.sentences import check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
+from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.layout import TRANSFORMS, Layout, Part
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 from consumer.model.naming import Naming, Route, naming_of
@@ -281,11 +282,8 @@ def naming_by(
         if (chosen := first(columns, table, case_sensitive)) is not None:
             mode = replace(mode or TableMode(ModeKind.CHOSEN), chosen=chosen.chosen(table, case_sensitive))
         if merged is not None and mode is not None:
-            raise BadConfig(
-                f"a route merges {table} with others, and a rule gives it the table mode {mode}",
-                hint="leave it out of the route, or out of the rules of [[consumer.table-modes]] and"
-                " [[consumer.columns]]",
-            )
+            found = COMBINATIONS[Feature.MERGE, Feature.MODE].of(mode=str(mode))
+            raise BadConfig(f"{table}: {found.why}", hint=found.hint)
         return merged or mode
 
     return replace(routed, modes=mode_of)

@@ -15,6 +15,7 @@ from consumer.config.rules import from_json
 from consumer.config.sentences import nearest
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
+from consumer.model.combinations import Feature, refused
 from consumer.model.names import NAME_LIMIT
 from consumer.storage.settings import StorageSettings
 
@@ -212,14 +213,13 @@ def together(pairs: Mapping[str, Settings], upstream_of: Mapping[str, str]) -> d
     is known at which an upstream is complete."""
     uris = {upstream_of[name]: settings.upstream_uri for name, settings in pairs.items()}
     for name, settings in pairs.items():
-        if settings.checkpoint_ts is not None or settings.dialect.timeless:
-            why = (
-                "a checkpoint in its `metadata`" if settings.checkpoint_ts is not None else "the commit-ts of its rows"
-            )
-            raise BadConfig(
-                f"{name}: `together` needs {why}, as upstreams go together from one moment to the next",
-                hint="leave `together` out, or leave this upstream out of the file",
-            )
+        given = {
+            Feature.NO_CHECKPOINT: settings.checkpoint_ts is not None,
+            Feature.NO_TIMES: settings.dialect.timeless,
+        }
+        features = [Feature.TOGETHER, *(feature for feature, is_given in given.items() if is_given)]
+        if (misfit := refused(dict.fromkeys(features, ""))) is not None:
+            raise BadConfig(f"{name}: {misfit.why}", hint=misfit.hint)
     if len(uris) < 2:
         raise BadConfig(
             "`together` is for several upstreams, and there is one",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from consumer.codec import protocol_of
 from consumer.errors import BadConfig, LoadFailed
+from consumer.model.combinations import Feature, refused
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
@@ -24,20 +25,13 @@ from consumer.ports import StorageReader
 
 def check_times(options: RoundOptions, checkpoint: int) -> None:
     """Raises BadConfig where no moment is known at which a table is complete."""
-    if options.batches.consistency is Consistency.ROW:
+    level, dialect = options.batches.consistency, options.files.dialect
+    if level is Consistency.ROW:
         return
-    if options.files.dialect.timeless:
-        raise BadConfig(
-            f"--consistency {options.batches.consistency} needs to know when rows were committed, and this CSV"
-            " changefeed does not say it",
-            hint=_without_times(options),
-        )
-    if checkpoint == MAX_TSO:
-        raise BadConfig(
-            f"--consistency {options.batches.consistency} needs a checkpoint: without `metadata` no moment is known at"
-            " which the rows are complete",
-            hint="use --consistency row, or --checkpoint-ts with a TSO up to which the files are complete",
-        )
+    given = {Feature.NO_TIMES: dialect.timeless, Feature.NO_CHECKPOINT: checkpoint == MAX_TSO}
+    features = {Feature.CONSISTENCY: str(level), **{feature: "" for feature, is_given in given.items() if is_given}}
+    if (misfit := refused(features, protocol_of(dialect).commit_ts)) is not None:
+        raise BadConfig(misfit.why, hint=misfit.hint)
 
 
 def check_rows(options: RoundOptions, outcomes: list[LoadOutcome]) -> None:

@@ -13,7 +13,6 @@ from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column, mislabelled
 from consumer.model.files import Folder, SchemaFile
-from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import POSITION_BITS, Dialect, FileSlice, LoadTarget, LoadTask, ModeLoad, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
@@ -110,12 +109,6 @@ class TableVersionConsumer:
                 "its CREATE TABLE is not in the storage, so its columns were not compared with those of the tables that"
                 " a route merges it with",
                 hint="leave the table out of the route",
-                table=str(table),
-            )
-        if self.dialect.timeless and mode.keeps_ended:
-            raise CannotBeExact(
-                f"{protocol_of(self.dialect).without_times}, and the mode {mode} needs that",
-                hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )
         named = {same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)}
@@ -263,20 +256,6 @@ class TableVersionConsumer:
         `target`."""
         if target.load.shaping is None:
             return
-        if self.rules.naming.merges(target.table):
-            raise CannotBeExact(
-                "a route merges it with others, and it has filters or masks, which are for mirrors only",
-                hint="leave the table out of the route, or out of the filters and masks",
-                table=str(target.table),
-            )
-        rules = target.load.shaping
-        is_read = target.load.purpose is Purpose.COMPARE and not (rules.events or rules.where)
-        if (mode := self.rules.naming.mode(target.table)) is not None and mode.keeps_ended and not is_read:
-            raise CannotBeExact(
-                f"it has the table mode {mode}, and filters or masks, which are for mirrors only",
-                hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
-                table=str(target.table),
-            )
         from consumer.changes.rules import check_rules  # Arrow is loaded only where there are rules
 
         check_rules(target, self.dialect, self.keys, self.had)

@@ -23,6 +23,50 @@ _Numbers = dict[int, None]
 """Numbers of statements, in order."""
 
 
+class _Line:
+    """The numbers of the statements that touch one name, in order. Each knows its neighbours, so that a statement finds
+    the nearest ones in front of it at once, however many there are."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, int | None] = {}
+        self._after: dict[int, int | None] = {}
+        self.last: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.last is not None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._before)
+
+    def append(self, number: int) -> None:
+        self._before[number], self._after[number] = self.last, None
+        if self.last is not None:
+            self._after[self.last] = number
+        self.last = number
+
+    def remove(self, number: int) -> None:
+        before, after = self._before.pop(number), self._after.pop(number)
+        if before is not None:
+            self._after[before] = after
+        if after is None:
+            self.last = before
+        else:
+            self._before[after] = before
+
+    def in_front_of(self, own: int) -> Iterator[int]:
+        """The nearest comes first."""
+        if own not in self._before:
+            yield from reversed(list(_before(self, own)))
+            return
+        number = self._before[own]
+        while number is not None:
+            yield number
+            number = self._before[number]
+
+
+_NONE = _Line()
+
+
 class Queue:
     """Statements have numbers, in upstream order. `stuck`, where it is given, are the numbers of those that wait for a
     stopped table, directly or behind another: some statements need not wait for some of these."""
@@ -30,7 +74,7 @@ class Queue:
     def __init__(self, statements: Iterable[Statement]) -> None:
         self._pending = dict(enumerate(statements))
         self._numbers = {id(statement): number for number, statement in self._pending.items()}
-        self._by_name: defaultdict[TableName, _Numbers] = defaultdict(dict)
+        self._by_name: defaultdict[TableName, _Line] = defaultdict(_Line)
         self._of_tables: defaultdict[str, _Numbers] = defaultdict(dict)
         self._merging: defaultdict[TableName, _Numbers] = defaultdict(dict)
         self._left: dict[int, int] = {}
@@ -78,7 +122,7 @@ class Queue:
         number = self.number(statement)
         del self._pending[number]
         for name in statement.touches:
-            del self._by_name[name][number]
+            self._by_name[name].remove(number)
         for name in _tables(statement):
             self._of_tables[name.database].pop(number, None)
         if (merged := statement.joins) is not None:
@@ -90,11 +134,11 @@ class Queue:
 
     def next_version(self, name: TableName) -> int | None:
         """The version of the first statement that touches the table."""
-        first = next(iter(self._by_name[name]), None) if name in self._by_name else None
+        first = next(iter(self._by_name.get(name, _NONE)), None)
         return None if first is None else self._pending[first].version
 
     def blocker(self, statement: Statement, stuck: Collection[int]) -> Statement | None:
-        """The first that must run before `statement`."""
+        """One that must run before `statement`, on each name the nearest, so that each waits for one."""
         for number, passable in self._ahead_of(statement):
             if not (number in stuck and passable):
                 return self._pending[number]
@@ -120,15 +164,15 @@ class Queue:
         if passes(statement):
             self._left[number] = 0
         else:
-            scopes = (self._by_name.get(scope) for scope in _scopes(statement))
-            ahead = {next(reversed(numbers)) for numbers in scopes if numbers}
+            scopes = (self._by_name.get(scope, _NONE) for scope in _scopes(statement))
+            ahead = {line.last for line in scopes if line.last is not None}
             self._left[number] = len(ahead)
             for other in ahead:
                 self._behind[other].append(number)
         if self._left[number] == 0:
             self._fresh.append(number)
         for name in statement.touches:
-            self._by_name[name][number] = None
+            self._by_name[name].append(number)
         for name in _tables(statement):
             self._of_tables[name.database][number] = None
         if (merged := statement.joins) is not None:
@@ -138,12 +182,12 @@ class Queue:
         """The numbers in front, each with whether it can be passed while it is stuck."""
         own = self.number(statement)
         for name in _scopes(statement):
-            for number in _before(self._by_name.get(name, {}), own):
+            for number in self._by_name.get(name, _NONE).in_front_of(own):
                 yield number, statement.overtakes(self._pending[number])
         for number in self._on_former_names(statement):
             yield number, statement.overtakes(self._pending[number])
         if (merged := statement.joins) is not None:
-            # The first one upstream says what the table is like. The nearest comes first, so that each waits for one.
+            # The first one upstream says what the table is like.
             for number in reversed(self._merging[merged]):
                 if number < own:
                     yield number, True
@@ -154,7 +198,7 @@ class Queue:
 
     def _on_former_names(self, statement: Statement) -> Iterator[int]:
         for had in statement.former:
-            for number in self._by_name.get(had.name, {}):
+            for number in self._by_name.get(had.name, _NONE):
                 if self._pending[number].version > had.until:
                     break
                 yield number
@@ -179,7 +223,7 @@ def _scopes(statement: Statement) -> Iterator[TableName]:
             yield TableName(name.database, "")
 
 
-def _before(numbers: _Numbers, own: int) -> Iterator[int]:
+def _before(numbers: Iterable[int], own: int) -> Iterator[int]:
     for number in numbers:
         if number >= own:
             return
@@ -212,10 +256,12 @@ class Obstacles:
         self._stuck = None
         return True
 
-    def heal(self, tables: Iterable[TableName]) -> None:
-        """`tables` go on."""
+    def heal(self, tables: Collection[TableName], statements: int) -> bool:
+        """`tables` go on, and so many `statements` are gone. Returns whether other statements can be stuck now."""
+        changed = statements > 1 or not self._ill.isdisjoint(tables)
         self._ill.difference_update(tables)
-        self._stuck = None
+        self._stuck = None if changed else self._stuck
+        return changed
 
     def stuck(self) -> Mapping[int, str]:
         """The numbers of the statements that cannot go past a stopped table, with what each waits for."""

@@ -207,8 +207,8 @@ class Round:
         if statement.heals:
             for name in names:
                 self.tables[name].give_up(self.lost(name, statement.until(name)))
-            self._obstacles.heal(names)
-            self._trouble_changed()
+            if self._obstacles.heal(names, len(gone)):
+                self._trouble_changed()
             self._queue.again(other for name in names for other in self._for_health.pop(name, ()))
         self.live.difference_update(*(other.drops for other in gone))
         self.views -= {*statement.drops, statement.file.name}

@@ -12,6 +12,7 @@ from consumer.history.history import exchanged
 from consumer.history.incarnations import Incarnation
 from consumer.history.target_tables import PASSED_OVER, TargetTables, is_settled, was_executed
 from consumer.model.actions import Action
+from consumer.model.combinations import Feature, refused
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Folder, SchemaFile
@@ -257,11 +258,11 @@ def _check(name: TableName, ts: int, assembly: Assembly, progress: Progress, sha
     check_moment("--start-ts", ts, assembly.checkpoint)
     if ts < progress.start_ts:
         raise _refused(name, f"all tables began at --start-ts {progress.start_ts}, and {ts} is before that")
-    if assembly.naming.merges(name):
-        raise _refused(name, "a route merges it with others, and which rows of it the target has is not known")
     rules = shaping_of(name)
-    if rules is not None and rules.masks:
-        raise _refused(name, "it has masks, and --start-ts would leave the values that the target has")
+    given = {Feature.MERGE: assembly.naming.merges(name), Feature.MASK: rules is not None and bool(rules.masks)}
+    features = [Feature.START, *(feature for feature, is_given in given.items() if is_given)]
+    if (misfit := refused(dict.fromkeys(features, ""))) is not None:
+        raise _refused(name, misfit.why)
 
 
 def _refused(name: TableName, why: str, end: str = "") -> BadConfig:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from consumer.plan.statement import Statement
 from tests.support.feed import Feed, MemoryReplica
 
 RENAMES = 5000
@@ -17,3 +22,21 @@ def test_thousands_of_renames_of_one_table(feed: Feed, replica: MemoryReplica) -
     feed.puts(last, 19 + RENAMES, {20 + RENAMES: (2, "2")})
     assert replica.once(30 + RENAMES).exit_code == 0
     assert replica.tables == {last: {1: "1", 2: "2"}}
+
+
+def test_a_name_that_is_made_and_dropped_again_and_again_costs_what_its_statements_cost(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A DROP looks at the nearest statement in front of it, and not at all of them whenever one has run."""
+    asked, overtakes = Counter[str](), Statement.overtakes
+
+    def counted(self: Statement, other: Statement) -> bool:
+        asked["overtakes"] += 1
+        return overtakes(self, other)
+
+    monkeypatch.setattr(Statement, "overtakes", counted)
+    for number in range(100):
+        feed.create("d.t", 10 + 2 * number)
+        feed.drop("d.t", 11 + 2 * number)
+    assert replica.once(300).exit_code == 0
+    assert asked["overtakes"] < 4 * 200
