@@ -100,8 +100,9 @@ class Changefeed:
             self.publish(statement.ts)
             if random.random() < 0.5:
                 return None  # it is pinned there for now
-        self._schema(statement)
-        self.executed += 1
+        while (other := self.next_statement) is not None and other.ts == statement.ts:
+            self._schema(other)
+            self.executed += 1
         return statement
 
     def publish(self, end: int | None = None) -> int:

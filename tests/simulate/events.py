@@ -173,7 +173,7 @@ def _setup(random: Random, theme: Theme) -> Setup:
         skips=random.random() < 0.6,
         csv=form,
         commit_ts=commit_ts,
-        raw=form is None and random.random() < 0.3,
+        raw=form is None and told.get("raw", random.random() < 0.3),
         dates=told.get("dates", random.random() < 0.5) and not timeless,
         dispatchers=min(dispatchers, 1) if keyless else dispatchers,
     )

@@ -1,12 +1,14 @@
-"""Upstream with statements that users make less often: the key of a table moves to other columns, comes or goes."""
+"""Upstream with what users do less often: the key of a table moves to other columns, comes or goes; several tables get
+other names at once; a column is renamed, an index made; a row goes to another key."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from tests.simulate.original import Original
+from tests.simulate.original import DATABASE, Original
 from tests.simulate.rows import keys_of
 from tests.support.upstream import Row, Table
 
@@ -19,16 +21,95 @@ Key = tuple[str | None, ...]
 
 @dataclass
 class Mover(Original):
-    """`more`: which of these statements are made, by what they are about."""
+    """`more`: what of that is done: words, with spaces between them. `classic`: as the old architecture, which cannot
+    follow tables that exchange their names."""
 
     more: str = ""
+    classic: bool = True
 
     def _statement(self) -> None:
-        numbered = [name for name, table in sorted(self.tables.items()) if table.numbered and name not in self.without_key]
-        if "keys" in self.more and numbered and self.random.random() < 0.6:
-            self._move_key(self.random.choice(numbered))
+        steps = list(self._statements())
+        if steps and self.random.random() < 0.5:
+            step, names = self.random.choice(steps)
+            step(self.random.choice(names))
         else:
             super()._statement()
+
+    def _statements(self) -> Iterator[tuple[Callable[[str], None], list[str]]]:
+        """What can be done, and to which tables."""
+        every = sorted(self.tables)
+        moving = [name for name in every if self.tables[name].numbered and name not in self.without_key]
+        renamed = [name for name in every if not self.tables[name].numbered and name not in self.left_over]
+        found = {
+            "keys": (self._move_key, moving),
+            "names": (self._rename_several, every if len(every) > 1 else []),
+            "columns": (self._rename_column, renamed),
+            "indexes": (self._add_index, every),
+        }
+        yield from (pair for word, pair in found.items() if word in self.more.split() and pair[1])
+
+    def _add_index(self, name: str) -> None:
+        column = self.tables[name].columns[-1].name
+        self._add(name, Action.ADD_INDEX, f"ALTER TABLE `{name}` ADD INDEX `i_{self.now}`(`{column}`)")
+
+    def _rename_column(self, name: str) -> None:
+        """The values stay, under another name."""
+        table = self.tables[name]
+        old = table.columns[1]
+        new = replace(old, name="u" if old.name == "v" else "v")
+        table.columns = tuple(new if column is old else column for column in table.columns)
+        table.rows = {
+            key: {new.name if column == old.name else column: value for column, value in row.items()}
+            for key, row in table.rows.items()
+        }
+        self.former[new.name] = old.name
+        self._add(name, Action.MODIFY_COLUMN, f"ALTER TABLE `{name}` RENAME COLUMN `{old.name}` TO `{new.name}`")
+
+    # Names
+
+    def _rename_several(self, _: str) -> None:
+        """By one statement, of which there is a file for each table, in no order. Where tables exchange their names,
+        one goes over a name that is free again behind it: its first file is written over."""
+        names = self.random.sample(sorted(self.tables), self.random.randint(2, len(self.tables)))
+        free = self._free()
+        if free and (self.classic or self.random.random() < 0.5):
+            old, new, between = names[:2], [free[0], names[0]], []
+        elif not self.classic:
+            old, new, between = names, [*names[1:], names[0]], [names[0]]
+        else:
+            return
+        moved = [self.tables.pop(name) for name in old]
+        self.tables.update(zip(new, moved, strict=True))
+        self._take_along(dict(zip(old, new, strict=True)))
+        end = "" if self.classic else ";"
+        for from_name, to_name in zip(old, new, strict=True):
+            by = "between" if from_name in between else from_name
+            text = f"RENAME TABLE `{DATABASE}`.`{by}` TO `{DATABASE}`.`{to_name}`{end}"
+            self._add(to_name, Action.RENAME_TABLE, text)
+
+    # Keys of rows
+
+    def _transaction(self) -> None:
+        tables = [name for name, table in sorted(self.tables.items()) if not table.numbered and table.rows]
+        if "ids" in self.more.split() and tables and self.random.random() < 0.4:
+            self._to_other_keys(self.random.choice(tables))
+        else:
+            super()._transaction()
+
+    def _to_other_keys(self, name: str) -> None:
+        """Rows go to keys that nobody has."""
+        table = self.tables[name]
+        free = self.random.sample([key for key in range(8) if key not in table.rows], 8 - len(table.rows))
+        for key in self.random.sample(sorted(table.rows), self.random.randint(1, len(table.rows))):
+            if not free:
+                break
+            old, new = (key, table.rows.pop(key)), (free.pop(), self._row(name))
+            if table.partition(old[0]) == table.partition(new[0]):
+                self._change(name, "UPDATE", old, new)
+            else:
+                self._change(name, "DELETE", old, None)
+                self._change(name, "INSERT", None, new)
+            table.rows[new[0]] = new[1]
 
     # Keys
 

@@ -135,10 +135,12 @@ class Original(Upstream):
     def _rename_to(self, name: str, new: str) -> None:
         self.tables[new] = self.tables.pop(name)
         self._add(new, Action.RENAME_TABLE, f"RENAME TABLE `{DATABASE}`.`{name}` TO `{DATABASE}`.`{new}`")
-        if name in self.left_over:
-            self.left_over[new] = self.left_over.pop(name)
-        if name in self.without_key:
-            self.without_key = (self.without_key - {name}) | {new}
+        self._take_along({name: new})
+
+    def _take_along(self, names: dict[str, str]) -> None:
+        """What is known of tables by their names, to the names that they have now."""
+        self.left_over = {names.get(name, name): columns for name, columns in self.left_over.items()}
+        self.without_key = {names.get(name, name) for name in self.without_key}
 
     def at(self, ts: int) -> State:
         place = self._place(ts)

@@ -89,4 +89,17 @@ THEMES: dict[str, Theme] = {
         setup={"keyless": True, "more": "keys", "statements": 0.3, "own_tables": False},
         between=("change", "change", "catch up", "commit"),
     ),
+    "moved names": Theme(
+        setup={"more": "names columns", "statements": 0.4, "own_tables": False},
+        between=("change", "catch up", "set back", "restart"),
+    ),
+    "moved rows": Theme(
+        style=_TIMED | {"raw": True}, setup={"more": "ids", "statements": 0.1},
+        between=("commit", "commit", "catch up"),
+    ),
+    "sent again": Theme(
+        style={"dates": True, "commit_ts": True},
+        setup={"more": "names indexes", "statements": 0.4, "own_tables": False, "goes_back": False},
+        between=("night", "change", "catch up", "once", "set back", "set back", "once"),
+    ),
 }  # fmt: skip

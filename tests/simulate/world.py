@@ -38,6 +38,7 @@ class World:
             whole_milliseconds=not setup.style.commit_ts,
             own_tables=setup.own_tables,
             more=setup.more,
+            classic=setup.style.classic,
         )
         self.changefeed = Changefeed(self.original, self.bucket, setup.style, self.read_up_to)
         self.changefeed.index_fails = setup.index_fails

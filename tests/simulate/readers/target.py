@@ -27,8 +27,8 @@ STRANGE = "987654"
 
 @dataclass(frozen=True)
 class Damage:
-    """What was done to one row of `table` by hand. `counted`: how many rows are missing, too many, and differ then, as a
-    reader may see it. `column` is the one that was changed, "" for a row that came or went."""
+    """What was done to one row of `table` by hand. `counted`: how many rows are missing, too many, and differ then, as
+    a reader may see it. `column` is the one that was changed, "" for a row that came or went."""
 
     table: TableName
     text: str
