@@ -13,7 +13,7 @@ from tests.simulate.themes import THEMES, Theme
 
 UPSTREAM = ("commit", "commit", "commit", "change", "filter", "night")
 CHANGEFEED = ("flush", "flush", "execute", "publish", "catch up", "restart", "tear", "set back", "clean up")
-OF_THEMES = ("damage", "take away", "mend", "rotate", "detour", "lose an index")
+OF_THEMES = ("damage", "take away", "mend", "rotate", "detour", "send again", "lose an index")
 TARGET = ("outage", "lock", "refuse", "fail over", "drop by hand")
 DURING = (
     "crash", "take over", "cut", "busy", "storage", "late task", "switch", "break a job",
@@ -83,7 +83,7 @@ def history(seed: int, theme_name: str = "") -> History:
     if setup.style.timeless:
         changefeed = ["catch up"]
         during = [kind for kind in during if kind not in CHANGEFEED]
-        between = [kind for kind in between if kind not in CHANGEFEED or kind == "catch up"]
+        between = [kind for kind in between if kind not in (*CHANGEFEED, "send again") or kind == "catch up"]
     events = []
     for _ in range(random.randint(3, 12)):
         events += [_event(random, random.choice(upstream)) for _ in range(random.randint(1, 2))]

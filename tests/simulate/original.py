@@ -127,6 +127,17 @@ class Original(Upstream):
             self._keep_state()
             name = new
 
+    def rename_away(self, random: Random) -> str | None:
+        """A table gets a name that nobody has."""
+        self.random = random
+        if not self.tables or not self._free():
+            return None
+        self._go_on()
+        name = random.choice(sorted(self.tables))
+        self._rename_to(name, random.choice(self._free()))
+        self._keep_state()
+        return name
+
     def rest(self) -> None:
         """A millisecond in which nothing happens."""
         self.now += 1 << 18

@@ -99,7 +99,7 @@ THEMES: dict[str, Theme] = {
     ),
     "sent again": Theme(
         style={"dates": True, "commit_ts": True},
-        setup={"more": "names indexes", "statements": 0.4, "own_tables": False, "goes_back": False},
-        between=("night", "change", "catch up", "once", "set back", "set back", "once"),
+        setup={"more": "names indexes", "own_tables": False, "goes_back": False},
+        between=("night", "catch up", "once", "send again", "send again", "set back", "once"),
     ),
 }  # fmt: skip

@@ -185,6 +185,17 @@ class World:
         name = self.original.detour(random)
         return name and f"{name} gets a column, is emptied, and loses the column without a statement"
 
+    def _send_again(self, random: Random, moment: str) -> str | None:
+        """Rows of a table that has got another name come once more under its old one."""
+        times = [ts for ts, _ in self.original.states][-12:]
+        name = self.original.rename_away(random)
+        if name is None or not times:
+            return None
+        self.changefeed.catch_up(random)
+        self.consume(Event("once", random.getrandbits(32)))
+        self.changefeed.restart(random, min(random.choice(times), self.changefeed.checkpoint))
+        return f"{name} is renamed; then {self._files(moment, self.changefeed.catch_up(random))}"
+
     def _restart(self, random: Random, moment: str) -> str:
         return self._from(random, self.changefeed.checkpoint, moment)
 
@@ -326,7 +337,7 @@ _ACTS: dict[str, Callable[[World, Random, str], str | None]] = {
     "flush": World._flush, "execute": World._execute, "publish": World._publish, "catch up": World._catch_up,
     "restart": World._restart, "tear": World._tear, "set back": World._set_back, "clean up": World._clean_up,
     "damage": World._damage, "take away": World._take_away, "mend": World._mend, "rotate": World._rotate,
-    "detour": World._detour, "lose an index": World._lose_an_index,
+    "detour": World._detour, "send again": World._send_again, "lose an index": World._lose_an_index,
     "outage": World._outage, "lock": World._lock, "refuse": World._refuse, "fail over": World._fail_over,
     "drop by hand": World._drop_by_hand,
 }  # fmt: skip
