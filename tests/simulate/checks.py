@@ -12,6 +12,7 @@ from consumer.results import RunResult
 from tests.simulate.machine import Failure
 from tests.simulate.original import DATABASE
 from tests.simulate.rows import image
+from tests.simulate.shaping import Rules
 from tests.simulate.style import touches
 from tests.simulate.world import MORE_FILES, World
 from tests.support.observers import Recorder
@@ -58,6 +59,8 @@ def _check_result(world: World, result: RunResult) -> None:
                 world.excuses.append("columns that went without a statement")
             if "gave that key away within one millisecond" in table.error and not world.history.setup.style.commit_ts:
                 world.excuses.append("a key given away within one millisecond")
+            if world.history.setup.rules and ("mask" in table.error or "filter" in table.error):
+                world.excuses.append("a statement that does not keep the rules")
             if not (world.excuses or set(world.trouble) - {MORE_FILES} or world.damaged):
                 raise Failure(f"{name} is {table.state} without a cause: {table.error}")
 
@@ -155,7 +158,9 @@ def _compare(world: World, name: TableName) -> None:
     if truth is None or table is None:
         return
     columns = world.original.shape(world.original.lives_at(at)[name.table], at).columns
-    wanted = Counter(_row(image(columns, side)) for side in truth.items())
+    rules = Rules(world.history.setup.rules)
+    shaped = (rules.shaped(name.table, image(columns, side)) for side in truth.items())
+    wanted = Counter(_row(row) for row in shaped if row is not None)
     known = {column.name for column in columns}
     found = Counter(_row({n: value for n, value in row.items() if n in known}) for row in table.rows)
     if wanted != found:

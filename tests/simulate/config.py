@@ -11,6 +11,7 @@ from pathlib import Path
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from tests.simulate.events import Setup
+from tests.simulate.shaping import Rules
 from tests.simulate.world import BASE
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="simulated-")
@@ -50,7 +51,8 @@ def _file(setup: Setup) -> str | None:
     if setup.style.csv is not None:
         values = asdict(setup.style.csv).items()
         lines += ["[sink.csv]", *(f"{name.replace('_', '-')} = {json.dumps(value)}" for name, value in values)]
-    if not lines:
+    lines += [Rules(setup.rules).toml]
+    if not any(lines):
         return None
     path = Path(_FOLDER.name) / f"{abs(hash(setup)):x}.toml"
     path.write_text("\n".join(lines) + "\n")

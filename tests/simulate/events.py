@@ -57,6 +57,8 @@ class Setup:
     """Whether each round of `run` makes way for the next one as soon as it can."""
     more: str = ""
     """Which statements of Mover upstream makes, too."""
+    rules: str = ""
+    """Of the settings: one of the KINDS of shaping."""
     consistency: str = "row"
     publish_bytes: int = 4000
 
@@ -193,7 +195,8 @@ def _setup(random: Random, theme: Theme) -> Setup:
         page=random.choice((1, 2, 7, 100)),
         hurried=random.random() < 0.3,
     )
-    return replace(drawn, **{name: value for name, value in theme.setup.items() if _fits(name, drawn)})
+    drawn = replace(drawn, **{name: value for name, value in theme.setup.items() if _fits(name, drawn)})
+    return replace(drawn, rules=random.choice(theme.rules)) if theme.rules else drawn
 
 
 def _fits(name: str, drawn: Setup) -> bool:

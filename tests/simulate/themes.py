@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulate.shaping import KINDS
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -20,6 +22,8 @@ class Theme:
     runs: tuple[str, ...] = ("once", "once", "run")
     only: bool = False
     """Whether nothing else is drawn to happen during a run."""
+    rules: tuple[str, ...] = ()
+    """One of these is in the settings."""
 
 
 _TIMED = {"csv": None, "commit_ts": True}
@@ -96,6 +100,11 @@ THEMES: dict[str, Theme] = {
     "moved rows": Theme(
         style=_TIMED | {"raw": True}, setup={"more": "ids", "statements": 0.1},
         between=("commit", "commit", "catch up"),
+    ),
+    "masks and filters": Theme(
+        setup={"keyless": False, "more": "names columns", "statements": 0.15, "own_tables": False},
+        between=("change", "catch up", "once"),
+        rules=KINDS,
     ),
     "sent again": Theme(
         style={"dates": True, "commit_ts": True},

@@ -11,6 +11,7 @@ from random import Random
 from tests.simulate.readers.source import check_changes, check_state
 from tests.simulate.readers.target import check_target
 from tests.simulate.readers.truth import Truth
+from tests.simulate.shaping import Rules
 from tests.simulate.world import World
 
 
@@ -35,11 +36,12 @@ _CHECKS = (check_state, check_changes)
 
 def _truths(world: World) -> list[Truth]:
     """Of the tables that there are at the checkpoint, and of which the storage has all changes."""
-    original, style, end = world.original, world.history.setup.style, world.changefeed.checkpoint
+    original, setup, end = world.original, world.history.setup, world.changefeed.checkpoint
     if any(statement.ts == end for statement in original.statements):
         end -= 1  # its schema file may be still to be written
     written = [change for changes in world.changefeed.written.values() for change in changes]
-    found = [Truth(original, style, life, name, end) for name, life in sorted(original.lives_at(end).items())]
+    told = (original, setup.style, Rules(setup.rules))
+    found = [Truth(*told, life, name, end) for name, life in sorted(original.lives_at(end).items())]
     whole = [truth for truth in found if truth.is_written(written)]
     world.machine.happened["a table whose changes are gone from the storage"] += len(found) - len(whole)
     return whole

@@ -13,6 +13,7 @@ from consumer.model.times import LOGICAL_BITS
 from tests.simulate.machine import Failure
 from tests.simulate.original import Original
 from tests.simulate.rows import changes_a_key, image, keys_of
+from tests.simulate.shaping import MASK, Ruled, Rules, fits
 from tests.simulate.style import Style
 from tests.support.upstream import Change, Row
 
@@ -40,10 +41,12 @@ Forms = list[list[Told]]
 
 @dataclass(frozen=True)
 class Truth:
-    """Of the table with a `life`, which is called `name` at the moment `end`."""
+    """Of the table with a `life`, which is called `name` at the moment `end`. Values that `rules` have ever masked stay
+    masked, and rows that they have left out are left out."""
 
     original: Original
     style: Style
+    rules: Rules
     life: int
     name: str
     end: int
@@ -52,12 +55,22 @@ class Truth:
     def columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.original.shape(self.life, self.end).columns)
 
+    @cached_property
+    def ruled(self) -> Ruled:
+        return Ruled.of(self.rules, self.original, self.life, self.end)
+
     @property
     def rows(self) -> Counter[Values]:
-        """At the end."""
-        columns = self.original.shape(self.life, self.end).columns
-        full = (image(columns, side) for side in self.original.at(self.end)[self.name].items())
-        return Counter(tuple(row[name] for name in self.columns) for row in full)
+        """At the end. Raises Failure where the rules do not say which there are."""
+        shape = self.original.shape(self.life, self.end)
+        full = [image(shape.columns, side) for side in self.original.at(self.end)[self.name].items()]
+        rows = [tuple(row[name] for name in self.columns) for row in full]
+        if self.ruled.filters:
+            places = [place for place, number in enumerate(shape.numbers) if number in self.ruled.numbers]
+            if len(places) != 1:
+                raise Failure(f"{self.name} is read, and nothing tells which of its rows")
+            rows = [row for row in rows if fits(row[places[0]])]
+        return Counter(map(self._masked, rows))
 
     def moments(self) -> list[int]:
         """Those at which it was called so."""
@@ -71,6 +84,8 @@ class Truth:
 
     def check(self, found: Iterable[Told], first: int, before: bool) -> None:
         """Raises Failure unless `found` are its changes behind `first`, each once. `before`: with what they found."""
+        if self.ruled.filters:
+            raise Failure("changes of a table with a filter are given")
         left, missing = Counter(found), list[str]()
         for _, changes in groupby(self._own(first), key=self._seen):
             tries = [_taken(left, way, before) for way in self._ways(list(changes))]
@@ -129,7 +144,12 @@ class Truth:
         row = image(change.columns, side)
         known = {number: row[column.name] for number, column in zip(then.numbers, then.columns, strict=True)}
         numbers = original.shape(self.life, self.end).numbers
-        return tuple(known[number] if number in known else original.made[number] for number in numbers)
+        values = tuple(known[number] if number in known else original.made[number] for number in numbers)
+        return self._masked(values)
+
+    def _masked(self, values: Values) -> Values:
+        numbers = self.original.shape(self.life, self.end).numbers
+        return tuple(MASK if n in self.ruled.masked else value for n, value in zip(numbers, values, strict=True))
 
 
 def _taken(found: Counter[Told], way: Iterable[Forms], before: bool) -> tuple[Counter[Told], list[str]]:
