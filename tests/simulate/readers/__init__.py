@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.simulate.readers.asking import LOST
 from tests.simulate.readers.source import check_changes, check_state
 from tests.simulate.readers.target import check_target
 from tests.simulate.readers.truth import Truth
@@ -43,5 +44,5 @@ def _truths(world: World) -> list[Truth]:
     told = (original, setup.style, Rules(setup.rules))
     found = [Truth(*told, life, name, end) for name, life in sorted(original.lives_at(end).items())]
     whole = [truth for truth in found if truth.is_written(written)]
-    world.machine.happened["a table whose changes are gone from the storage"] += len(found) - len(whole)
+    world.machine.happened[LOST] += len(found) - len(whole)
     return whole

@@ -14,7 +14,7 @@ from consumer.model.names import TableName
 from consumer.spark.in_process import InProcessLoader
 from tests.simulate.config import settings
 from tests.simulate.machine import Failure
-from tests.simulate.readers.asking import READ, REFUSED
+from tests.simulate.readers.asking import READ, REFUSED, may_refuse
 from tests.simulate.world import World
 from tests.support.inline_loader import InlineLoader
 from tests.support.memory.store import Tables, copied
@@ -75,6 +75,8 @@ def _check_found(world: World, check: TableCheck, damage: Damage | None) -> None
     happened, where = world.machine.happened, "" if damage is None else f", where {damage.text}"
     happened[f"verify {READ}"] += 1
     if check.error is not None:
+        if not (world.excuses or may_refuse(world, check.error)):
+            raise Failure(f"verify does not compare {check.table}, of which the files tell enough: {check.error}")
         happened[f"verify {REFUSED}"] += 1
         happened[f"verify {REFUSED}: {type(check.error).__name__}"] += 1
         world.machine.tell(f"verify does not compare {check.table}: {check.error.message}")
