@@ -21,11 +21,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, PlainSerializer, TypeAdapter, computed_field
 from pydantic_core import core_schema
 
-from consumer.errors import ConsumerError
+from consumer.errors import Code, ConsumerError
 from consumer.model.check import Counted, TableCheck, VerifyResult
 from consumer.model.load import Dialect
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
+from consumer.model.progress import Waits
 from consumer.model.readiness import Verdict
 from consumer.model.steps import TargetDdl
 from consumer.model.times import MAX_TSO, seconds_behind, time_text, tso_to_ms
@@ -59,15 +60,17 @@ class Result(Model):
     """--name; null where the settings could not be read, and for several consumers."""
     upstream: str | None = None
     """--upstream-uri, secrets masked."""
+    code: Code | None = None
+    """What ended the command without its result, or before its end."""
     error: str | None = None
-    """Why the command ended without its result, or before its end."""
+    """The same, as a sentence."""
     hint: str | None = None
     """What to do about it."""
 
     def ended_by(self, error: ConsumerError) -> Self:
         """It, with the error that ended the command."""
-        told = {"error": error.sentence(), "hint": error.hint or None, "exit_code": error.exit_code}
-        return self.model_copy(update=told)
+        told = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
+        return self.model_copy(update={**told, "exit_code": error.exit_code})
 
 
 class AcceptedLoss(Model):
@@ -96,7 +99,10 @@ class _TableState(Model):
     watermark: Annotated[int, Field(ge=0)] = 0
     """The commit-ts up to which the table is complete."""
     state: str = "ok"
+    code: Code | None = None
+    """What it stopped or waits for, as the error's code; null where it did not."""
     error: OrNull = ""
+    """The same, as a sentence."""
     hint: OrNull = ""
     """What brings a stopped table back."""
     version: TsoOrNull = 0
@@ -130,6 +136,17 @@ class TableResult(_TableState):
     seconds: Seconds = 0.0
     target_seconds: Seconds = 0.0
     """How long the table waited for the target, all connections added up."""
+
+    def becomes(
+        self, state: Literal["ok", "stopped", "waits", "dropped"], why: ConsumerError | Waits | None = None
+    ) -> None:
+        """It is in that state now, for that reason."""
+        self.state, self.code = state, None if why is None else why.code
+        self.error, self.hint = "", ""
+        if isinstance(why, ConsumerError):
+            self.error, self.hint = why.sentence(), why.hint
+        elif why is not None:
+            self.error = why.reason
 
 
 class RunResult(Result):
@@ -165,6 +182,7 @@ class RunResult(Result):
 class Failure(Result):
     """a command that ended before it had a result"""
 
+    code: Code
     error: str
     checkpoint_ts: None = None
     tables: Annotated[dict[str, Any], Field(max_length=0)] = {}
@@ -381,7 +399,10 @@ class ComparedTable(RowCounts):
     """With --repair, what was found before rows were made right; null where nothing was written."""
     notes: tuple[str, ...]
     seconds: Seconds
+    code: Code | None
+    """Why it was not compared."""
     error: str | None
+    """The same, as a sentence."""
     hint: str | None
 
     @classmethod
@@ -396,6 +417,7 @@ class ComparedTable(RowCounts):
                 "repaired": None if check.repaired is None else _counts(check.repaired),
                 "notes": check.notes,
                 "seconds": check.seconds,
+                "code": None if error is None else error.code,
                 "error": None if error is None else error.sentence(),
                 "hint": None if error is None else error.hint or None,
             }

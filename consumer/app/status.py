@@ -69,6 +69,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
             table=name,
             watermark=progress.table(name).applied_ts,
             state="missing",
+            code=error.code,
             error=error.sentence(),
             hint=error.hint,
             target_table=options.rules.naming.other(name),

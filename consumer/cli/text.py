@@ -14,7 +14,7 @@ from textwrap import wrap
 from typing import Literal, TextIO
 
 from consumer.config.secrets import MASK
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, Code
 from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW, GRANT, SKIP_DDL, completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.progress import is_replay
@@ -172,7 +172,7 @@ def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str
     command that brings it back."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
-            yield waiting_line(name, table.error)
+            yield waiting_line(name, table)
         elif table.state == "stopped":
             reason = behind_name(name, table.error)
             lines = list(way_back(name, table, options))
@@ -184,10 +184,10 @@ def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str
         yield from lacking_lines(name, table, options, result)
 
 
-def waiting_line(name: TableName, error: str) -> str:
+def waiting_line(name: TableName, table: TableResult | TableStatus) -> str:
     """What a table waits for."""
-    reason = behind_name(name, error)
-    return f"{name} {reason}" if reason.startswith("waits for ") else f"{name} waits: {reason}"
+    for_statement = table.code is Code.WAITS_FOR_STATEMENT
+    return f"{name} {table.error}" if for_statement else f"{name} waits: {behind_name(name, table.error)}"
 
 
 def lacking_lines(name: TableName, table: TableResult | TableStatus, options: str, of: Result) -> Iterable[str]:

@@ -21,14 +21,14 @@ from consumer.errors import (
     SchemaDrift,
 )
 from consumer.history.incarnations import Incarnation
-from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
+from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
 from consumer.model.hints import accept_option, resync_command
 from consumer.model.load import LoadTarget, LoadTask, TableLoad
 from consumer.model.losses import Loss
 from consumer.model.names import TableName, same_name
 from consumer.model.naming import Naming
-from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.progress import DdlKind, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import Window, ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.context import Ports
@@ -334,10 +334,10 @@ def _check_statements(
             table=str(table),
         )
     record = progress.ddls.get(ddl_id(birth))
-    by_hand = record is not None and record.state is DdlState.SKIPPED and not progress.was_given(record.id)
-    if record is not None and by_hand and record.reason != ignored_reason(birth.action):
+    if record is not None and record.kind not in (DdlKind.EXECUTED, DdlKind.GIVEN, DdlKind.IGNORED):
+        how = "done by hand" if record.kind is DdlKind.BY_HAND else "not executed"
         raise CannotBeExact(
-            f"its {kind} was done by hand ({record.reason}), and would not be done again",
+            f"its {kind} was {how} ({record.reason}), and would not be done again",
             hint=_SNAPSHOT,
             table=str(table),
         )

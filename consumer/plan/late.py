@@ -13,13 +13,13 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.errors import CameLate, ConsumerError, CorruptFile, DdlRefused, FileUnreadable
+from consumer.errors import CameLate, Code, ConsumerError, CorruptFile, DdlRefused, FileUnreadable
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.hints import accept_command, skip_ddl_command
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread, unread_files
@@ -145,7 +145,7 @@ def _within(stretches: Stretches, first: int, last: int) -> bool:
 def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:
     """What to record where writers have moved tables by themselves: rows up to there were read, of any of the table's
     unread `files`. None where there are no such tables."""
-    moved = {name: place.applied_ts for name, place in progress.tables.items() if place.moved_by_writer}
+    moved = {name: place.applied_ts for name, place in progress.tables.items() if place.code is Code.MOVED_BY_WRITER}
     folders: dict[Folder, FolderProgress] = {}
     for name, end in moved.items():
         # A folder that nobody has recorded may have lost its head: the writer's own round found that to be right.
@@ -204,14 +204,15 @@ def kept_by_policy(name: TableName) -> DdlRefused:
         hint=f"set evolve for {kind} in [consumer.ddl] and run again: the table is dropped in the target then; with"
         " ignore it stays",
         table=str(name),
+        code=Code.KEPT_BY_POLICY,
     )
 
 
-def is_kept_by_policy(name: TableName, place: TableProgress) -> bool:
+def is_kept_by_policy(place: TableProgress) -> bool:
     """Whether the table stopped for that."""
-    return place.state is State.STOPPED and place.reason == kept_by_policy(name).sentence()
+    return place.code is Code.KEPT_BY_POLICY
 
 
 def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
     """The tables that stopped for that."""
-    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(name, place)}
+    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(place)}

@@ -28,6 +28,7 @@ def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iter
             table=name,
             watermark=table.applied_ts,
             state=table.state.value,
+            code=table.code,
             error=table.reason,
             hint=table.hint,
             version=version,

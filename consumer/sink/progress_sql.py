@@ -12,7 +12,7 @@ from dataclasses import astuple
 from typing import Any, Protocol, TypeVar
 
 from consumer import __version__
-from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
+from consumer.errors import BadConfig, Code, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
 from consumer.model.losses import Loss, Losses
@@ -23,6 +23,7 @@ from consumer.model.progress import (
     FORMAT_VERSION,
     AuditRow,
     DdlId,
+    DdlKind,
     DdlRecord,
     DdlState,
     FolderProgress,
@@ -342,7 +343,8 @@ def _table_key(name: str, table: TableName) -> Row:
 
 def _table_row(name: str, table: TableName, place: TableProgress | None) -> Row:
     assert place is not None
-    return _row("table_progress", name, *table, place.applied_ts, place.state.value, place.reason, place.hint)
+    said = (place.state.value, place.reason, place.hint, place.code or "")
+    return _row("table_progress", name, *table, place.applied_ts, *said)
 
 
 def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
@@ -353,7 +355,7 @@ def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
 
 
 def _ddl_row(name: str, record: DdlRecord) -> Row:
-    return _row("ddl", name, *record.id, record.state.value, record.before, record.reason)
+    return _row("ddl", name, *record.id, record.state.value, record.before, record.reason, record.kind.value)
 
 
 def _bad_row(name: str, table: TableName, row: BadRow) -> Row:
@@ -450,16 +452,20 @@ def _progress_of(select: Select) -> Progress:
     accepted: Losses = {}
     for database, table, loss_id, *fields in losses:
         accepted.setdefault(TableName(database, table), {})[loss_id] = Loss(*fields)
-    records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in ddls]
+    records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), row[5], row[6], DdlKind(row[7])) for row in ddls]
     return Progress(
         **{field: known[field] for field in _OF_CONSUMER},
         starts=starts_in(known["starts"]),
-        tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
+        tables={TableName(*row[:2]): _place(*row[2:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in records},
         bad_rows=bad_rows,
         losses=accepted,
     )
+
+
+def _place(applied_ts: int, state: str, reason: str, hint: str, code: str) -> TableProgress:
+    return TableProgress(applied_ts, State(state), reason, hint, None if code == "" else Code(code))
 
 
 _NONE_OPEN = "[]"

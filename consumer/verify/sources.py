@@ -135,7 +135,7 @@ class TableStatements:
         return frozenset(file.path for file in self.table.files)
 
     def _is_ignored(self, file: SchemaFile) -> bool:
-        return self.progress.was_ignored(ddl_id(file), file.action)
+        return self.progress.was_ignored(ddl_id(file))
 
 
 @dataclass(frozen=True)

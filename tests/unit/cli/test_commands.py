@@ -11,7 +11,7 @@ from copy import deepcopy
 import pytest
 
 from consumer.cli.program import COMMANDS
-from consumer.errors import GapFound, Interrupted, LeaseHeld
+from consumer.errors import Code, GapFound, Interrupted, LeaseHeld
 from consumer.model.check import VerifyResult
 from consumer.model.events import Note, NoteKind
 from consumer.model.hints import GRANT
@@ -47,7 +47,9 @@ PARTLY = RunResult(
         TableName("shop", "bad.one"): TableResult(
             state="stopped", error="a row is refused", hint="mend it", watermark=T1 - 9, version=7, resync=True
         ),
-        TableName("shop", "late"): TableResult(state="waits", error="waits for shop.bad", watermark=T1 - 9),
+        TableName("shop", "late"): TableResult(
+            state="waits", code=Code.WAITS_FOR_STATEMENT, error="waits for shop.bad", watermark=T1 - 9
+        ),
         TableName("shop", "idle"): TableResult(watermark=T1),
     },
     seconds=1.23456,
@@ -90,8 +92,8 @@ def test_json_is_the_fixed_object_and_the_last_line(app: FakeApp, capsys: pytest
     assert (body["checkpoint_ts"], body["checkpoint_ts_str"]) == (T1 + 5, str(T1 + 5))
     assert body["tables"]["shop.orders"] == {
         "changes": 4000, "rows": 3010, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1,
-        "watermark_str": str(T1), "state": "ok", "error": None, "hint": None, "version": None, "version_str": None,
-        "resync": False, "quarantined": 0, "bad_row": None, "accepted": [], "target_table": None,
+        "watermark_str": str(T1), "state": "ok", "code": None, "error": None, "hint": None, "version": None,
+        "version_str": None, "resync": False, "quarantined": 0, "bad_row": None, "accepted": [], "target_table": None,
         "seconds": 0.0, "target_seconds": 0.0,
     }  # fmt: skip
     stopped = body["tables"]["shop.bad.one"]
@@ -291,7 +293,11 @@ STOPPED = TableStatus(
     resync=True,
 )
 WAITS = TableStatus(
-    table=TableName("shop", "late"), watermark=T1, state="waits", error="waits for shop.orders: a row is refused"
+    table=TableName("shop", "late"),
+    watermark=T1,
+    state="waits",
+    code=Code.WAITS_FOR_STATEMENT,
+    error="waits for shop.orders: a row is refused",
 )
 
 
