@@ -87,9 +87,33 @@ class Code(enum.StrEnum):
     ROWS_QUARANTINED = "rows-quarantined"
     LOAD_FAILED = "load-failed"
     CANNOT_BE_EXACT = "cannot-be-exact"
+    NO_KEY = "no-key"
+    """The files of a table with no key do not tell a row that was written again from an equal one."""
+    NO_COMMIT_TS = "no-commit-ts"
+    """Rows without commit-ts: nothing says which change of a key, or which file, came first."""
+    AMBIGUOUS_TIME = "ambiguous-time"
+    """A TIMESTAMP in a key or a generated column, which depends on a time zone."""
+    RULES_CONFLICT = "rules-conflict"
+    """Routes, table modes, filters, masks or chosen columns do not go together, or not with a statement."""
+    TARGET_KEY = "target-key"
+    """The target's table has no key that tells upstream's rows apart, or one that does not."""
+    TARGET_TABLE = "target-table"
+    """It is a view, has triggers, or its engine has no transactions."""
+    NOT_RELOADABLE = "not-reloadable"
+    """The storage cannot make the table again."""
     ROWS_COLLIDE = "rows-collide"
 
     DDL_REFUSED = "ddl-refused"
+    STATEMENT_TEXT = "statement-text"
+    """It is not what its schema file says."""
+    NAME_UNTOLD = "name-untold"
+    """It does not tell which table or database it means."""
+    TABLE_EXISTS = "table-exists"
+    """The target has one of the name of a new one."""
+    POLICY_FAILS = "policy-fails"
+    """[consumer.ddl] lets it stop its tables."""
+    OF_ANOTHER_CONSUMER = "of-another-consumer"
+    """The table belongs to another consumer of the target."""
     KEPT_BY_POLICY = "kept-by-policy"
     """It no longer exists upstream, and a policy keeps it in the target."""
     FILES_MISSING = "files-missing"
@@ -107,6 +131,11 @@ class Code(enum.StrEnum):
     def _missing_(cls, value: object) -> Code | None:
         """Of a text that a later release has recorded."""
         return cls.ERROR if isinstance(value, str) else None
+
+
+def located(text: str, *places: str) -> str:
+    """`text` behind those of its places that it does not name itself."""
+    return ": ".join([*(place for place in places if place and place not in text), text])
 
 
 class ConsumerError(Exception):
@@ -150,8 +179,7 @@ class ConsumerError(Exception):
     def sentence(self) -> str:
         """The message behind its coordinates: ``db.t: path:line: message``."""
         place = f"{self.path}:{self.line}" if self.path and self.line is not None else self.path
-        parts = [part for part in (self.table, place) if part and part not in self.message]
-        return ": ".join([*parts, self.message])
+        return located(self.message, self.table, place)
 
     def __str__(self) -> str:
         return self.sentence()

@@ -18,11 +18,21 @@ from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, PlainSerializer, TypeAdapter, computed_field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    TypeAdapter,
+    computed_field,
+)
 from pydantic_core import core_schema
 
 from consumer.errors import Code, ConsumerError
 from consumer.model.check import Counted, TableCheck, VerifyResult
+from consumer.model.hints import Hint
 from consumer.model.load import Dialect
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
@@ -37,6 +47,11 @@ Duration = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3), return_type=Duration)]
 OrNull = Annotated[str, PlainSerializer(lambda text: text or None, return_type=str | None)]
 """A text that is printed as null where it is empty."""
+HintOrNull = Annotated[
+    Hint, BeforeValidator(Hint.of), PlainSerializer(lambda hint: str(hint) or None, return_type=str | None)
+]
+"""A hint, which is printed as its text."""
+NO_HINT = Hint()
 TsoOrNull = Annotated[int, PlainSerializer(lambda tso: tso or None, return_type=Annotated[int, Field(ge=0)] | None)]
 
 
@@ -103,7 +118,7 @@ class _TableState(Model):
     """What it stopped or waits for, as the error's code; null where it did not."""
     error: OrNull = ""
     """The same, as a sentence."""
-    hint: OrNull = ""
+    hint: HintOrNull = NO_HINT
     """What brings a stopped table back."""
     version: TsoOrNull = 0
     """The version of the statement that stopped the table."""
@@ -142,9 +157,9 @@ class TableResult(_TableState):
     ) -> None:
         """It is in that state now, for that reason."""
         self.state, self.code = state, None if why is None else why.code
-        self.error, self.hint = "", ""
+        self.error, self.hint = "", NO_HINT
         if isinstance(why, ConsumerError):
-            self.error, self.hint = why.sentence(), why.hint
+            self.error, self.hint = why.sentence(), Hint.of(why.hint)
         elif why is not None:
             self.error = why.reason
 
@@ -459,7 +474,7 @@ class TableRetry(Model):
     """The first of them."""
     error: OrNull = ""
     """Why nothing is known of some."""
-    hint: OrNull = ""
+    hint: HintOrNull = NO_HINT
 
 
 class RetryResult(Result):
@@ -538,6 +553,10 @@ class InspectResult(Result):
     changefeed: Detected = Field(default_factory=Detected)
     findings: tuple[str, ...] = ()
     """What a person should know before a start."""
+    older: str = Field(default="", exclude=True)
+    """Of these, the one about tables that are older than the changefeed; "" for none."""
+    mismatch: str = Field(default="", exclude=True)
+    """The one about files of another protocol than the settings say."""
     toml: str = ""
     """How to start: the changefeed's TOML."""
     command: str = ""
@@ -580,7 +599,7 @@ class CheckedLine(Model):
     retention, java, spark, disk."""
     verdict: Verdict
     text: str
-    fix: OrNull = ""
+    fix: HintOrNull = NO_HINT
     """What to do where the verdict is not ok."""
 
 

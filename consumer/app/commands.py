@@ -275,7 +275,7 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
             raise BadConfig(
                 f"{what}, would be removed: the name could then only start from the beginning;"
                 " the tables stay as they are",
-                hint=f"if the name is no longer used: {forget_command(settings.name)}",
+                hint="if the name is no longer used: " + forget_command(settings.name),
             )
         sink.forget()
         return ForgetResult(forgotten=f"{what}, is removed; the tables stay as they are")

@@ -8,6 +8,7 @@ from consumer.app.parts import open_ports, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model.events import NowDoing
+from consumer.model.hints import Hint
 from consumer.model.progress import Progress, State
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
@@ -71,7 +72,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
             state="missing",
             code=error.code,
             error=error.sentence(),
-            hint=error.hint,
+            hint=Hint.of(error.hint),
             target_table=options.rules.naming.other(name),
         )
         for name, error in gone.items()

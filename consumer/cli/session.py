@@ -72,7 +72,7 @@ class Invocation:
         noted = result.model_copy(update={"notes": tuple(self.observer.notes)})
         self.show(noted, lambda: print_run(result), result.exit_code)
         options = f"{self.options} --name {result.name}" if result.name else self.options
-        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.reasons)]
+        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.stopped)]
         for line in (*lines, *masked_note(lines)):
             say(line)
         if result.error is not None:
@@ -336,7 +336,7 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     """An error as a person reads it: one line, and one that says what to do."""
     say(f"storage-consumer: {scrub(sentence)}")
     if hint:
-        lines = scrub("  " + hint.replace("\n", "\n  ")).split("\n")
+        lines = [f"  {line}" for line in scrub(hint).split("\n")]
         say(*lines, *masked_note(lines))
 
 

@@ -11,7 +11,7 @@ from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
 from consumer.model.files import Bounds, Listing
-from consumer.model.hints import about_table, statement_refused
+from consumer.model.hints import Hint, about_table, statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState, Progress, State, TableProgress
@@ -126,7 +126,7 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
             state="missing" if isinstance(error, TableMissing) else "stopped",
             code=stopped.code,
             error=stopped.reason,
-            hint=stopped.hint,
+            hint=Hint.of(stopped.hint),
             version=version,
             resync=name in anew,
             target_table=other(name),

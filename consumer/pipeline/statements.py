@@ -236,7 +236,7 @@ class StatementRunner:
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
                 hint="empty the target's table and run again, or accept its rows as the upstream's with:"
-                f" {skip_ddl_command(name, statement.version)}",
+                " " + skip_ddl_command(name, statement.version),
                 table=str(name),
                 version=statement.version,
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from consumer.codec import protocol_of
 from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
-from consumer.errors import CannotBeExact, SchemaDrift
+from consumer.errors import CannotBeExact, Code, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column, mislabelled
@@ -111,12 +111,14 @@ class TableVersionConsumer:
                 " a route merges it with",
                 hint="leave the table out of the route",
                 table=str(table),
+                code=Code.RULES_CONFLICT,
             )
         if self.dialect.timeless and mode.keeps_ended:
             raise CannotBeExact(
                 f"{protocol_of(self.dialect).without_times}, and the mode {mode} needs that",
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
+                code=Code.NO_COMMIT_TS,
             )
         named = {same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)}
         return LoadRequest(load, mode_columns(mode, table, columns, shape), labels=named)
@@ -127,6 +129,7 @@ class TableVersionConsumer:
                 f"[[consumer.columns]] gives columns of it that it never had ({', '.join(lost)})",
                 hint="correct the name, or write it with a * where the column comes later",
                 table=str(self.load.table),
+                code=Code.RULES_CONFLICT,
             )
         if absent:
             raise CannotBeExact(
@@ -134,6 +137,7 @@ class TableVersionConsumer:
                 hint="leave the table out of [[consumer.columns]], and fill it again under another --name and a route:"
                 " TiCDC's column selectors choose its columns already",
                 table=str(self.load.table),
+                code=Code.RULES_CONFLICT,
             )
 
     @property
@@ -268,6 +272,7 @@ class TableVersionConsumer:
                 "a route merges it with others, and it has filters or masks, which are for mirrors only",
                 hint="leave the table out of the route, or out of the filters and masks",
                 table=str(target.table),
+                code=Code.RULES_CONFLICT,
             )
         rules = target.load.shaping
         is_read = target.load.purpose is Purpose.COMPARE and not (rules.events or rules.where)
@@ -276,6 +281,7 @@ class TableVersionConsumer:
                 f"it has the table mode {mode}, and filters or masks, which are for mirrors only",
                 hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
                 table=str(target.table),
+                code=Code.RULES_CONFLICT,
             )
         from consumer.changes.rules import check_rules  # Arrow is loaded only where there are rules
 

@@ -79,7 +79,7 @@ def rows_of_nobody(
         else:
             is_due = since < first <= checkpoint or since < last <= checkpoint
         if is_due:
-            due[file] = _of_nobody(name, file, ended.since, of)
+            due[file] = _of_nobody(name, file, ended.since, of, timeless=bounds is None)
             left |= {file} if last > checkpoint else set()
         elif bounds is not None and last <= since:
             read_then = seen.get(file.folder.partition, ())
@@ -92,13 +92,13 @@ def rows_of_nobody(
     return OfNobody(due, left, over, above)
 
 
-def _of_nobody(name: TableName, file: DataFile, since: int, rows: str) -> CameLate:
-    again = ", or they were sent again" if rows.startswith("without") else ""
+def _of_nobody(name: TableName, file: DataFile, since: int, rows: str, timeless: bool) -> CameLate:
+    again = ", or they were sent again" if timeless else ""
     return CameLate(
         f"it has rows {rows}, and no table has had the name since {since}: they are of one whose CREATE TABLE did not"
         f" reach the storage{again}",
         hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or go"
-        f" on without these rows: {accept_command(name)}",
+        " on without these rows: " + accept_command(name),
         table=str(name),
         path=file.path,
     )
@@ -109,7 +109,7 @@ def _of_moved(name: TableName, file: DataFile, since: int, last: int) -> CameLat
         f"it has rows of commit-ts {last} and before, and the table was renamed at {since} without them: the file was"
         " not there then",
         hint="a copy of a storage must get `metadata` last; load the renamed table again, from an export with"
-        f" `load-export`, or go on without these rows: {accept_command(name)}",
+        " `load-export`, or go on without these rows: " + accept_command(name),
         table=str(name),
         path=file.path,
     )
@@ -188,7 +188,7 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     return CameLate(
         f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
         hint=f"a copy of a storage must get `metadata` last; {again}do by hand what the statement means and"
-        f" record it: {skip_ddl_command(file.name, file.version)}",
+        f" record it: " + skip_ddl_command(file.name, file.version),
         table=str(file.name),
         path=file.path,
         version=file.version,

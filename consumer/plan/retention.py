@@ -126,7 +126,7 @@ class CleanUp:
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
             hint="file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing); if"
             " the folders are gone, take the table from a snapshot (a new --name with --start-ts), or go on without"
-            f" their rows: {accept_command(table)}",
+            " their rows: " + accept_command(table),
             table=str(table),
             missing=first,
             code=Code.DATES_DELETED,

@@ -8,6 +8,7 @@ import pytest
 from consumer.errors import BadConfig, Code, LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
+from consumer.model.hints import AS_FILES_SHOW, Hint, skip_ddl_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import naming_of, routes_of
@@ -103,6 +104,14 @@ def test_every_kind_of_statement_and_every_code_of_a_table_survives(sink: Sink) 
     sink.record(ProgressChange(ddls=tuple(ddls), tables=places))
     found = sink.progress()
     assert (found.ddls, found.tables) == ({record.id: record for record in ddls}, places)
+
+
+def test_a_hint_survives_with_its_commands(sink: Sink) -> None:
+    hint = "it's \\ no\nmatter: " + skip_ddl_command(TableName("é`b", "x y"), 7) + "; or " + AS_FILES_SHOW
+    sink.record(ProgressChange(tables={SHOP: TableProgress(7, State.STOPPED, "why", hint)}))
+    found = sink.progress().tables[SHOP].hint
+    assert isinstance(found, Hint)
+    assert (found, found.parts) == (hint, hint.parts)
 
 
 def test_later_progress_replaces_and_removes(sink: Sink) -> None:
