@@ -44,14 +44,105 @@ Errors cross process borders (Spark), so each is rebuilt from `as_dict` by `from
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, ClassVar
+
+
+class Code(enum.StrEnum):
+    """What an error is about, or why a table is where it is: what programs decide by, and what stays as it is when a
+    sentence is worded otherwise. A class has one; where it stands for several causes, an error has one of its own."""
+
+    ERROR = "error"
+    """Any other."""
+    BUG = "bug"
+
+    STORAGE_UNAVAILABLE = "storage-unavailable"
+    STORAGE_CHANGED = "storage-changed"
+    CHECKPOINT_MISSING = "checkpoint-missing"
+    CHECKPOINT_BEHIND = "checkpoint-behind"
+    TARGET_UNAVAILABLE = "target-unavailable"
+    STAGED_ROWS_GONE = "staged-rows-gone"
+    TARGET_BUSY = "target-busy"
+    LEASE_HELD = "lease-held"
+    JOB_BROKEN = "job-broken"
+    NO_EXECUTORS = "no-executors"
+    PROGRESS_MOVED = "progress-moved"
+    STARVED = "starved"
+    INTERRUPTED = "interrupted"
+
+    BAD_CONFIG = "bad-config"
+    STAGING_UNSEEN = "staging-unseen"
+
+    CORRUPT_FILE = "corrupt-file"
+    FILE_UNREADABLE = "file-unreadable"
+    CHECKSUM_MISMATCH = "checksum-mismatch"
+    CAME_LATE = "came-late"
+    SCHEMA_MISSING = "schema-missing"
+    SCHEMA_DRIFT = "schema-drift"
+    ROWS_VARY = "rows-vary"
+    TABLE_MISSING = "table-missing"
+    ROW_REFUSED = "row-refused"
+    TOO_MANY_BAD_ROWS = "too-many-bad-rows"
+    ROWS_QUARANTINED = "rows-quarantined"
+    LOAD_FAILED = "load-failed"
+    CANNOT_BE_EXACT = "cannot-be-exact"
+    NO_KEY = "no-key"
+    """The files of a table with no key do not tell a row that was written again from an equal one."""
+    NO_COMMIT_TS = "no-commit-ts"
+    """Rows without commit-ts: nothing says which change of a key, or which file, came first."""
+    AMBIGUOUS_TIME = "ambiguous-time"
+    """A TIMESTAMP in a key or a generated column, which depends on a time zone."""
+    RULES_CONFLICT = "rules-conflict"
+    """Routes, table modes, filters, masks or chosen columns do not go together, or not with a statement."""
+    TARGET_KEY = "target-key"
+    """The target's table has no key that tells upstream's rows apart, or one that does not."""
+    TARGET_TABLE = "target-table"
+    """It is a view, has triggers, or its engine has no transactions."""
+    NOT_RELOADABLE = "not-reloadable"
+    """The storage cannot make the table again."""
+    ROWS_COLLIDE = "rows-collide"
+
+    DDL_REFUSED = "ddl-refused"
+    STATEMENT_TEXT = "statement-text"
+    """It is not what its schema file says."""
+    NAME_UNTOLD = "name-untold"
+    """It does not tell which table or database it means."""
+    TABLE_EXISTS = "table-exists"
+    """The target has one of the name of a new one."""
+    POLICY_FAILS = "policy-fails"
+    """[consumer.ddl] lets it stop its tables."""
+    OF_ANOTHER_CONSUMER = "of-another-consumer"
+    """The table belongs to another consumer of the target."""
+    KEPT_BY_POLICY = "kept-by-policy"
+    """It no longer exists upstream, and a policy keeps it in the target."""
+    FILES_MISSING = "files-missing"
+    DATES_DELETED = "dates-deleted"
+    """TiCDC's clean-up may have deleted them."""
+    WRONG_UPSTREAM = "wrong-upstream"
+    TARGET_DIFFERS = "target-differs"
+
+    WAITS_FOR_STATEMENT = "waits-for-statement"
+    """A table: for one that cannot run yet, as another table is stopped."""
+    MOVED_BY_WRITER = "moved-by-writer"
+    """A table: a writer has brought it there, and the files that its rows came from are not recorded as read yet."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Code | None:
+        """Of a text that a later release has recorded."""
+        return cls.ERROR if isinstance(value, str) else None
+
+
+def located(text: str, *places: str) -> str:
+    """`text` behind those of its places that it does not name itself."""
+    return ": ".join([*(place for place in places if place and place not in text), text])
 
 
 class ConsumerError(Exception):
     """One sentence with coordinates, and a hint with the next step."""
 
     exit_code: ClassVar[int] = 1
+    code: Code = Code.ERROR
     holds_rows: bool = True
     """Whether message and hint may show values of rows. A class, or an error of it, says where they do not."""
 
@@ -65,8 +156,11 @@ class ConsumerError(Exception):
         line: int | None = None,
         version: int | None = None,
         holds_rows: bool | None = None,
+        code: Code | None = None,
     ) -> None:
         super().__init__(message)
+        if code is not None:
+            self.code = code
         if holds_rows is not None:
             self.holds_rows = holds_rows
         self.message, self.hint, self.table = message, hint, table
@@ -85,8 +179,7 @@ class ConsumerError(Exception):
     def sentence(self) -> str:
         """The message behind its coordinates: ``db.t: path:line: message``."""
         place = f"{self.path}:{self.line}" if self.path and self.line is not None else self.path
-        parts = [part for part in (self.table, place) if part and part not in self.message]
-        return ": ".join([*parts, self.message])
+        return located(self.message, self.table, place)
 
     def __str__(self) -> str:
         return self.sentence()
@@ -99,48 +192,62 @@ class Retryable(ConsumerError):
     """Whether the same call may succeed a moment later."""
 
 
-class StorageUnavailable(Retryable): ...
+class StorageUnavailable(Retryable):
+    code = Code.STORAGE_UNAVAILABLE
 
 
 class StorageChanged(Retryable):
+    code = Code.STORAGE_CHANGED
     may_pass = False
 
 
-class CheckpointMissing(Retryable): ...
+class CheckpointMissing(Retryable):
+    code = Code.CHECKPOINT_MISSING
 
 
-class CheckpointBehind(Retryable): ...
+class CheckpointBehind(Retryable):
+    code = Code.CHECKPOINT_BEHIND
 
 
-class TargetUnavailable(Retryable): ...
+class TargetUnavailable(Retryable):
+    code = Code.TARGET_UNAVAILABLE
 
 
 class StagedRowsGone(TargetUnavailable):
+    code = Code.STAGED_ROWS_GONE
     may_pass = False
 
 
-class TargetBusy(Retryable): ...
+class TargetBusy(Retryable):
+    code = Code.TARGET_BUSY
 
 
 class LeaseHeld(Retryable):
+    code = Code.LEASE_HELD
     may_pass = False
 
 
-class JobBroken(Retryable): ...
+class JobBroken(Retryable):
+    code = Code.JOB_BROKEN
 
 
-class NoExecutors(Retryable): ...
+class NoExecutors(Retryable):
+    code = Code.NO_EXECUTORS
 
 
 class ProgressMoved(Retryable):
+    code = Code.PROGRESS_MOVED
     may_pass = False
 
 
 class Starved(Retryable):
+    code = Code.STARVED
     may_pass = False
 
 
 class Interrupted(Retryable):
+    code = Code.INTERRUPTED
+
     @classmethod
     def by(cls, signal: object) -> Interrupted:
         """`signal` is its name, "" where it is not known."""
@@ -155,41 +262,51 @@ class Fatal(ConsumerError): ...
 
 
 class BadConfig(Fatal):
+    code = Code.BAD_CONFIG
     exit_code = 2
     holds_rows = False
 
 
-class StagingUnseen(BadConfig): ...
+class StagingUnseen(BadConfig):
+    code = Code.STAGING_UNSEEN
 
 
 class TableError(Fatal):
     exit_code = 3
 
 
-class CorruptFile(TableError): ...
+class CorruptFile(TableError):
+    code = Code.CORRUPT_FILE
 
 
 class FileUnreadable(TableError):
+    code = Code.FILE_UNREADABLE
     holds_rows = False
 
 
 class ChecksumMismatch(TableError):
+    code = Code.CHECKSUM_MISMATCH
     holds_rows = False
 
 
 class CameLate(TableError):
+    code = Code.CAME_LATE
     holds_rows = False
 
 
 class SchemaMissing(TableError):
+    code = Code.SCHEMA_MISSING
     holds_rows = False
 
 
-class SchemaDrift(TableError): ...
+class SchemaDrift(TableError):
+    code = Code.SCHEMA_DRIFT
 
 
 class RowsVary(SchemaDrift):
     """`absent`: columns of the load that a row does not have. `carried`: columns left out of it that a row has."""
+
+    code = Code.ROWS_VARY
 
     def __init__(
         self, message: str, *, absent: Sequence[str] = (), carried: Sequence[str] = (), **coordinates: Any
@@ -199,6 +316,7 @@ class RowsVary(SchemaDrift):
 
 
 class TableMissing(TableError):
+    code = Code.TABLE_MISSING
     holds_rows = False
 
 
@@ -206,6 +324,8 @@ class RowRefused(TableError):
     """`row` identifies the row (see `fold.identity.identities`), None if it is not known which one it is; `put` says
     whether it was to be written or removed. They are used to find its line. `more` are others like it: identity, put,
     reason. `of_data`: the row's values are to blame, as far as is known."""
+
+    code = Code.ROW_REFUSED
 
     def __init__(
         self,
@@ -226,40 +346,56 @@ class RowRefused(TableError):
         return [*([] if self.row is None else [(self.row, self.put, self.message)]), *self.more]
 
 
-class TooManyBadRows(TableError): ...
+class TooManyBadRows(TableError):
+    code = Code.TOO_MANY_BAD_ROWS
 
 
 class RowsQuarantined(TableError):
     """`rows` (of `model.bad_rows`) of a table with no key: its other rows go with the progress."""
+
+    code = Code.ROWS_QUARANTINED
 
     def __init__(self, message: str, *, rows: Sequence[Any] = (), **coordinates: Any) -> None:
         super().__init__(message, **coordinates)
         self.rows = tuple(rows)
 
 
-class LoadFailed(TableError): ...
+class LoadFailed(TableError):
+    code = Code.LOAD_FAILED
 
 
-class CannotBeExact(TableError): ...
+class CannotBeExact(TableError):
+    code = Code.CANNOT_BE_EXACT
 
 
-class RowsCollide(CannotBeExact): ...
+class RowsCollide(CannotBeExact):
+    code = Code.ROWS_COLLIDE
 
 
 class NeedsPerson(Fatal):
     exit_code = 5
 
 
-class DdlRefused(NeedsPerson): ...
+class DdlRefused(NeedsPerson):
+    code = Code.DDL_REFUSED
 
 
-class GapFound(NeedsPerson): ...
+class GapFound(NeedsPerson):
+    """`missing`: the number of the first file, or the first date, that is missing at its path."""
+
+    code = Code.FILES_MISSING
+
+    def __init__(self, message: str, *, missing: int | str = "", **coordinates: Any) -> None:
+        super().__init__(message, **coordinates)
+        self.missing = missing
 
 
-class WrongUpstream(NeedsPerson): ...
+class WrongUpstream(NeedsPerson):
+    code = Code.WRONG_UPSTREAM
 
 
 class TargetDiffers(Fatal):
+    code = Code.TARGET_DIFFERS
     exit_code = 6
 
 

@@ -18,14 +18,25 @@ from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, PlainSerializer, TypeAdapter, computed_field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    TypeAdapter,
+    computed_field,
+)
 from pydantic_core import core_schema
 
-from consumer.errors import ConsumerError
+from consumer.errors import Code, ConsumerError
 from consumer.model.check import Counted, TableCheck, VerifyResult
+from consumer.model.hints import Hint
 from consumer.model.load import Dialect
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
+from consumer.model.progress import Waits
 from consumer.model.readiness import Verdict
 from consumer.model.steps import TargetDdl
 from consumer.model.times import MAX_TSO, seconds_behind, time_text, tso_to_ms
@@ -36,6 +47,11 @@ Duration = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3), return_type=Duration)]
 OrNull = Annotated[str, PlainSerializer(lambda text: text or None, return_type=str | None)]
 """A text that is printed as null where it is empty."""
+HintOrNull = Annotated[
+    Hint, BeforeValidator(Hint.of), PlainSerializer(lambda hint: str(hint) or None, return_type=str | None)
+]
+"""A hint, which is printed as its text."""
+NO_HINT = Hint()
 TsoOrNull = Annotated[int, PlainSerializer(lambda tso: tso or None, return_type=Annotated[int, Field(ge=0)] | None)]
 
 
@@ -59,15 +75,17 @@ class Result(Model):
     """--name; null where the settings could not be read, and for several consumers."""
     upstream: str | None = None
     """--upstream-uri, secrets masked."""
+    code: Code | None = None
+    """What ended the command without its result, or before its end."""
     error: str | None = None
-    """Why the command ended without its result, or before its end."""
+    """The same, as a sentence."""
     hint: str | None = None
     """What to do about it."""
 
     def ended_by(self, error: ConsumerError) -> Self:
         """It, with the error that ended the command."""
-        told = {"error": error.sentence(), "hint": error.hint or None, "exit_code": error.exit_code}
-        return self.model_copy(update=told)
+        told = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
+        return self.model_copy(update={**told, "exit_code": error.exit_code})
 
 
 class AcceptedLoss(Model):
@@ -96,8 +114,11 @@ class _TableState(Model):
     watermark: Annotated[int, Field(ge=0)] = 0
     """The commit-ts up to which the table is complete."""
     state: str = "ok"
+    code: Code | None = None
+    """What it stopped or waits for, as the error's code; null where it did not."""
     error: OrNull = ""
-    hint: OrNull = ""
+    """The same, as a sentence."""
+    hint: HintOrNull = NO_HINT
     """What brings a stopped table back."""
     version: TsoOrNull = 0
     """The version of the statement that stopped the table."""
@@ -130,6 +151,17 @@ class TableResult(_TableState):
     seconds: Seconds = 0.0
     target_seconds: Seconds = 0.0
     """How long the table waited for the target, all connections added up."""
+
+    def becomes(
+        self, state: Literal["ok", "stopped", "waits", "dropped"], why: ConsumerError | Waits | None = None
+    ) -> None:
+        """It is in that state now, for that reason."""
+        self.state, self.code = state, None if why is None else why.code
+        self.error, self.hint = "", NO_HINT
+        if isinstance(why, ConsumerError):
+            self.error, self.hint = why.sentence(), Hint.of(why.hint)
+        elif why is not None:
+            self.error = why.reason
 
 
 class RunResult(Result):
@@ -165,6 +197,7 @@ class RunResult(Result):
 class Failure(Result):
     """a command that ended before it had a result"""
 
+    code: Code
     error: str
     checkpoint_ts: None = None
     tables: Annotated[dict[str, Any], Field(max_length=0)] = {}
@@ -381,7 +414,10 @@ class ComparedTable(RowCounts):
     """With --repair, what was found before rows were made right; null where nothing was written."""
     notes: tuple[str, ...]
     seconds: Seconds
+    code: Code | None
+    """Why it was not compared."""
     error: str | None
+    """The same, as a sentence."""
     hint: str | None
 
     @classmethod
@@ -396,6 +432,7 @@ class ComparedTable(RowCounts):
                 "repaired": None if check.repaired is None else _counts(check.repaired),
                 "notes": check.notes,
                 "seconds": check.seconds,
+                "code": None if error is None else error.code,
                 "error": None if error is None else error.sentence(),
                 "hint": None if error is None else error.hint or None,
             }
@@ -437,7 +474,7 @@ class TableRetry(Model):
     """The first of them."""
     error: OrNull = ""
     """Why nothing is known of some."""
-    hint: OrNull = ""
+    hint: HintOrNull = NO_HINT
 
 
 class RetryResult(Result):
@@ -516,6 +553,10 @@ class InspectResult(Result):
     changefeed: Detected = Field(default_factory=Detected)
     findings: tuple[str, ...] = ()
     """What a person should know before a start."""
+    older: str = Field(default="", exclude=True)
+    """Of these, the one about tables that are older than the changefeed; "" for none."""
+    mismatch: str = Field(default="", exclude=True)
+    """The one about files of another protocol than the settings say."""
     toml: str = ""
     """How to start: the changefeed's TOML."""
     command: str = ""
@@ -558,7 +599,7 @@ class CheckedLine(Model):
     retention, java, spark, disk."""
     verdict: Verdict
     text: str
-    fix: OrNull = ""
+    fix: HintOrNull = NO_HINT
     """What to do where the verdict is not ok."""
 
 

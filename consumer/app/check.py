@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import asdict
 
 from consumer.app.commands import plan
-from consumer.app.inspect import OLDER, inspect
+from consumer.app.inspect import inspect
 from consumer.app.parts import sink_of
 from consumer.app.status import status
 from consumer.codec import PROTOCOLS
@@ -101,7 +101,7 @@ def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[R
         f" {count_text(files, 'data file')}, {size_text(size)}",
     )
     for finding in inspected.findings:
-        if finding.startswith(("the settings say", OLDER)):
+        if finding in (inspected.mismatch, inspected.older):
             continue  # `_changefeed` tells it with all others, `_older` beside what the target has
         yield Readiness("storage", "warn", finding, "docs/storages.md and docs/limits.md say what comes of it")
 
@@ -205,7 +205,7 @@ def _older(settings: Settings, storage: InspectResult, begins: bool) -> Iterator
             "load them from an export, before `once`: storage-consumer load-export DIR (docs/load-export.md)",
         )
     elif begins:
-        yield from (Readiness("tables", "warn", text) for text in storage.findings if text.startswith(OLDER))
+        yield Readiness("tables", "warn", storage.older)
 
 
 def _retention(settings: Settings, storage: InspectResult, found: StatusResult) -> Iterator[Readiness]:
@@ -252,9 +252,8 @@ def _collations(found: PlanResult) -> Iterator[Readiness]:
     plan."""
     replaced: dict[str, list[str]] = {}
     for step in found.steps:
-        for note in step.target.note.split("; ") if step.target is not None else ():
-            if note.startswith(("collation ", "character set ")):
-                replaced.setdefault(note, []).append(str(step.table))
+        for note in step.target.collations if step.target is not None else ():
+            replaced.setdefault(note, []).append(str(step.table))
     for note, tables in replaced.items():
         text = f"{note} ({some_of(sorted(set(tables)))})"
         yield Readiness(

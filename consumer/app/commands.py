@@ -30,7 +30,7 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
-from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, is_replay
+from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_replay
 from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
@@ -246,11 +246,11 @@ def _as_done(table: TableName, version: int, reason: str, assembly: Assembly, pr
                 f"rows of {behind[0]} below version {version} are not applied yet, so the statement is not due",
                 hint="run once first; skip-ddl is for a statement that a run has stopped at",
             )
-        record = DdlRecord(ddl_id(statement.file), DdlState.SKIPPED, reason=reason)
+        record = DdlRecord.skipped(ddl_id(statement.file), DdlKind.BY_HAND, reason)
         return replace(statement.before(progress).merged(statement.after()), ddls=(record,))
     for file in assembly.timeline.overdue:
         if file.name == table and file.version == version:
-            return ProgressChange(ddls=(DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=reason),))
+            return ProgressChange(ddls=(DdlRecord.skipped(ddl_id(file), DdlKind.BY_HAND, reason),))
     pending = sorted({f"{s.file.name} {s.version}" for s in assembly.timeline.pending})
     raise BadConfig(
         f"no statement of {table} with version {version} is pending",
@@ -275,7 +275,7 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
             raise BadConfig(
                 f"{what}, would be removed: the name could then only start from the beginning;"
                 " the tables stay as they are",
-                hint=f"if the name is no longer used: {forget_command(settings.name)}",
+                hint="if the name is no longer used: " + forget_command(settings.name),
             )
         sink.forget()
         return ForgetResult(forgotten=f"{what}, is removed; the tables stay as they are")

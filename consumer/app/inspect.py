@@ -38,8 +38,6 @@ from consumer.storage.settings import StorageSettings
 _PROTOCOL = re.compile(r"(?<=[?&])protocol=[^&]*&?")
 _TOML = "changefeed.toml"
 _INDEXES = 200
-OLDER = "tables that are older than the changefeed"
-"""How the finding about them begins."""
 _SHOWN = 5
 _SAMPLES = 24
 """Files whose rows are looked at."""
@@ -79,14 +77,17 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
-    notes = (*missing, *_years(options), *of_rows, *_mismatch(settings, detected), *_findings(assembly, files, data))
+    mismatch, older = _mismatch(settings, detected), _older(assembly)
+    notes = (*missing, *_years(options), *of_rows, mismatch, *_findings(assembly, files, data, older))
     return InspectResult(
         upstream=reader.identity,
         checkpoint_ts=checkpoint,
         tables=tables,
         databases=tuple(sorted({file.database for file in assembly.catalog.files})),
         changefeed=detected,
-        findings=notes,
+        findings=tuple(filter(None, notes)),
+        older=older,
+        mismatch=mismatch,
         toml=changefeed_toml(detected),
         command=_command(settings, detected, checkpoint if _older_tables(assembly) else None) if tables else "",
     )
@@ -188,13 +189,14 @@ def _years(options: Detected) -> Iterator[str]:
         )
 
 
-def _mismatch(settings: Settings, detected: Detected) -> Iterator[str]:
+def _mismatch(settings: Settings, detected: Detected) -> str:
     found = detected.dialect
-    if settings.protocol and found is not None and settings.protocol != found.protocol:
-        yield f"the settings say protocol {settings.protocol}, and the files are {found.protocol}"
+    if not settings.protocol or found is None or settings.protocol == found.protocol:
+        return ""
+    return f"the settings say protocol {settings.protocol}, and the files are {found.protocol}"
 
 
-def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Iterator[str]:
+def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile], older: str) -> Iterator[str]:
     if not assembly.catalog.files and not data:
         yield "there is nothing that TiCDC writes: check the bucket and the prefix"
     yield from (note.text for note in notes(assembly, Progress()))
@@ -202,7 +204,7 @@ def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Ite
     schemaless = (file for file in data if assembly.catalog.schema(file.folder) is None)
     folders = sorted({file.path.rpartition("/")[0] for file in schemaless})
     yield from (f"{folder} has rows, and no schema file" for folder in folders)
-    yield from _older(assembly)
+    yield older
     yield from (gap.sentence() for gap in assembly.gaps())
     yield from _indexes(files, data)
 
@@ -212,14 +214,15 @@ def _older_tables(assembly: Assembly) -> list[str]:
     return sorted(str(name) for name, table in alive if table.birth is None and assembly.wanted(name))
 
 
-def _older(assembly: Assembly) -> Iterator[str]:
-    if older := _older_tables(assembly):
-        shown = some_of(older, _SHOWN)
-        yield (
-            f"{OLDER}, and that no statement in the storage makes ({len(older)}):"
-            f" {shown}; the target must hold them before: load an export with `load-export`, and leave --start-ts out"
-            " of the command; or load one by hand, and give its moment"
-        )
+def _older(assembly: Assembly) -> str:
+    older = _older_tables(assembly)
+    if not older:
+        return ""
+    return (
+        f"tables that are older than the changefeed, and that no statement in the storage makes ({len(older)}):"
+        f" {some_of(older, _SHOWN)}; the target must hold them before: load an export with `load-export`, and leave"
+        " --start-ts out of the command; or load one by hand, and give its moment"
+    )
 
 
 def _indexes(files: Files, data: Sequence[DataFile]) -> Iterator[str]:

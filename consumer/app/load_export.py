@@ -31,7 +31,7 @@ from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind
 from consumer.model.bad_rows import STOP
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder
-from consumer.model.hints import forget_command
+from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.progress import (
@@ -63,7 +63,7 @@ from consumer.target import Sink
 
 Wanted = Callable[[TableName], bool]
 
-_AGAIN = "fix what the reason names, or leave the table out with --tables; then run load-export again"
+_AGAIN = Hint("fix what the reason names, or leave the table out with --tables; then run load-export again")
 
 
 def load_export(
@@ -255,7 +255,7 @@ class _Work:
                     f"the export has {read:,} rows of {name}, of which {given_:,} were written, and the target has"
                     f" {there.get(target, 0):,}",
                     hint="see that no file is there twice, and that nobody else writes to the table; then drop the"
-                    f" export's tables in the target, and begin again behind: {forget_command(self._loading.name)}",
+                    " export's tables in the target, and begin again behind: " + forget_command(self._loading.name),
                     table=str(name),
                 )
 

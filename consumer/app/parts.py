@@ -258,7 +258,7 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
     reasons = {} if context is None else context.deferred.reasons()
     for name in reasons.keys() & manager.results.keys():  # of a round that broke off, too
         if (result := manager.results[name]).state == "ok":
-            result.state, result.error = "waits", reasons[name]
+            result.becomes("waits", reasons[name])
     short = any(result.quarantined for result in manager.results.values())
     waits = any(result.state == "waits" for result in manager.results.values())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())

@@ -13,6 +13,7 @@ from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
 from consumer.model.check import TableCheck
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder, Listing
+from consumer.model.hints import Hint
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.texts import some_of
@@ -116,8 +117,7 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
 def _doubt(check: TableCheck, refused: int) -> str:
     """Why the table may not be as the storage says."""
     if check.counted.differences > refused:
-        notes = "; ".join(note for note in check.notes if note.startswith("not made right"))
-        return notes or f"{check.counted.differences} rows still differ"
+        return check.unmended or f"{check.counted.differences} rows still differ"
     if check.counted.unsure or check.counted.unknown:
         return "statements changed columns or partitions in a way that the storage does not show"
     return ""
@@ -176,5 +176,5 @@ def _result(name: TableName, one: _Settled, progress: Progress) -> TableRetry:
         quarantined=len(one.left),
         bad_row=first,
         error=one.why,
-        hint=one.hint,
+        hint=Hint.of(one.hint),
     )

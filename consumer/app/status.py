@@ -8,6 +8,7 @@ from consumer.app.parts import open_ports, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model.events import NowDoing
+from consumer.model.hints import Hint
 from consumer.model.progress import Progress, State
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
@@ -69,8 +70,9 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
             table=name,
             watermark=progress.table(name).applied_ts,
             state="missing",
+            code=error.code,
             error=error.sentence(),
-            hint=error.hint,
+            hint=Hint.of(error.hint),
             target_table=options.rules.naming.other(name),
         )
         for name, error in gone.items()

@@ -90,14 +90,13 @@ def compiled(text: str, columns: Sequence[Column], collation: str = "", clock: C
     """Of the columns of a change table, in their order. Raises ValueError that names the expression and what it cannot
     be computed of."""
     compiler = _Compiler(columns, collation, clock or Clock())
+    tree, named = parsed(text), columns_of(text)
+    places = tuple(n for n, column in enumerate(columns) if same_name(column.name) in named)
     try:
-        named = columns_of(text)
-        places = tuple(n for n, column in enumerate(columns) if same_name(column.name) in named)
-        condition = Condition(text, truth(compiler.operand(parsed(text))), places)
+        condition = Condition(text, truth(compiler.operand(tree)), places)
         condition.read(Cells(_no_rows(columns)))
     except (ValueError, pa.ArrowException) as error:
-        reason = str(error)
-        raise ValueError(reason if repr(text) in reason else f"{text!r}: {reason}") from None
+        raise ValueError(f"{text!r}: {error}") from None
     return condition
 
 

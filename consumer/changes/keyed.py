@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from consumer.changes.identity import key_codes, last_of, row_codes, row_hash
 from consumer.codec.change_table import META, RANK, SERIES, UPDATE, Ints
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, Code
 from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import POSITION_BITS
 
@@ -206,6 +206,7 @@ def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_], commit_ts: str) -> N
             "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts it is"
             " unknown whether another row has it now",
             hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
+            code=Code.NO_COMMIT_TS,
         )
 
 
@@ -216,6 +217,7 @@ def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int, com
         raise CannotBeExact(
             "the rows of one key lie in two series of files, and without commit-ts nothing says which came first",
             hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
+            code=Code.NO_COMMIT_TS,
         )
 
 
@@ -237,6 +239,7 @@ def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints, co
             " says which came first",
             hint='date-order = "time" or "date" in [consumer] says what orders date folders; else set'
             f" {commit_ts}, {FROM_A_NEW_PREFIX}",
+            code=Code.NO_COMMIT_TS,
         )
 
 

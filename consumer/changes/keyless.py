@@ -32,7 +32,7 @@ import pyarrow as pa
 from consumer.changes.identity import first_of_equal, last_of, row_codes
 from consumer.changes.keyed import COMMIT_TS
 from consumer.codec.change_table import Ints
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, Code
 from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.names import TableName, qualified
 
@@ -130,6 +130,7 @@ def _refuse_coarse(changes: pa.Table, commit_ts: str) -> None:
             "the rows have no commit-ts, without which rows of a table with no key that were written again look the"
             " same as equal rows",
             hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
+            code=Code.NO_KEY,
         )
 
 
@@ -160,6 +161,7 @@ def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
             f"the rows of commit-ts {ts} on the two sides of a file boundary are neither all the same nor all "
             "different, so rows written again look the same as equal rows",
             hint=_KEYED,
+            code=Code.NO_KEY,
         )
     return False
 
@@ -208,6 +210,7 @@ def _refuse_shared(ts: Ints, image: Ints, table: TableName) -> None:
             " same as an equal row",
             hint=f"where the changefeed never splits this table, set never-split = ['{qualified(*table)}'] in"
             f" [consumer] and run again; else {_KEYED}",
+            code=Code.NO_KEY,
         )
 
 
@@ -261,4 +264,5 @@ def _compare(one: _Series, other: _Series, ts: Ints, image: Ints, copies: Ints) 
             f"two series of files wrote side by side: at commit-ts {at[wrong][0]} one has rows "
             "that the other lacks, so never-split is not true of this table",
             hint=f"take it out of never-split and give it a primary key; {WITH_A_COPY}",
+            code=Code.NO_KEY,
         )

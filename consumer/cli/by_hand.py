@@ -12,6 +12,7 @@ from consumer.cli.session import Invocation
 from consumer.cli.text import out
 from consumer.config.settings import TargetSettings
 from consumer.errors import BadConfig, TableError
+from consumer.model.hints import completed
 from consumer.model.texts import count_text
 from consumer.results import MaintainResult, RetryResult
 
@@ -40,10 +41,10 @@ def retry(call: Invocation, table: Tables = "*.*") -> int:
 
     result = app.retry(call.settings, call.observer, wanted_tables(table, call.settings.case_sensitive))
     code = TableError.exit_code if any(row.quarantined for row in result.tables) else 0
-    return call.show(result, lambda: _print_retry(result), code)
+    return call.show(result, lambda: _print_retry(result, call.options), code)
 
 
-def _print_retry(result: RetryResult) -> None:
+def _print_retry(result: RetryResult, options: str) -> None:
     if not result.tables:
         out("no rows are quarantined")
     for row in result.tables:
@@ -54,7 +55,7 @@ def _print_retry(result: RetryResult) -> None:
         if row.error:
             out(f"  {row.error}")
         if row.hint:
-            out(f"  {row.hint}")
+            out(*(f"  {line}" for line in completed(row.hint, options).split("\n")))
 
 
 @command(

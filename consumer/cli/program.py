@@ -21,7 +21,7 @@ from consumer.cli.undo import undo
 from consumer.cli.verify import verify
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, given_by
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, Code
 from consumer.results import Failure
 
 COMMANDS: tuple[Command, ...] = (
@@ -80,7 +80,7 @@ def run_program(given: Sequence[str]) -> int:
     except UsageError as error:
         error.show()
         if "--json" in words:
-            print_json(Failure(error=error.format_message(), exit_code=BadConfig.exit_code))
+            print_json(Failure(code=Code.BAD_CONFIG, error=error.format_message(), exit_code=BadConfig.exit_code))
         return BadConfig.exit_code
 
 

@@ -21,7 +21,7 @@ from consumer.config.load import Loaded, load
 from consumer.config.secrets import redact, scrubber
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, given_by, key_of
-from consumer.errors import BadConfig, ConsumerError, Interrupted, Starved
+from consumer.errors import BadConfig, Code, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import completed
 from consumer.model.process import lacking, words_of
@@ -72,7 +72,7 @@ class Invocation:
         noted = result.model_copy(update={"notes": tuple(self.observer.notes)})
         self.show(noted, lambda: print_run(result), result.exit_code)
         options = f"{self.options} --name {result.name}" if result.name else self.options
-        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.reasons)]
+        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.stopped)]
         for line in (*lines, *masked_note(lines)):
             say(line)
         if result.error is not None:
@@ -304,7 +304,8 @@ class _Failure:
     def report(self, error: ConsumerError, seconds: float) -> int:
         hint = completed(error.hint, self.options)
         self._say(error, error.sentence(), hint)
-        failed = Failure(error=self.scrub(error.sentence()), hint=self.scrub(hint) or None, seconds=seconds)
+        sentence = self.scrub(error.sentence())
+        failed = Failure(code=error.code, error=sentence, hint=self.scrub(hint) or None, seconds=seconds)
         self._tell(failed, error.exit_code)
         return self.measured(error.exit_code)
 
@@ -312,7 +313,7 @@ class _Failure:
         sentence = f"this is a bug in the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
-        self._tell(Failure(error=self.scrub(sentence), hint=hint or None, seconds=seconds), BUG)
+        self._tell(Failure(code=Code.BUG, error=self.scrub(sentence), hint=hint or None, seconds=seconds), BUG)
         return self.measured(BUG)
 
     def left(self, seconds: float) -> int:
@@ -335,7 +336,7 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     """An error as a person reads it: one line, and one that says what to do."""
     say(f"storage-consumer: {scrub(sentence)}")
     if hint:
-        lines = scrub("  " + hint.replace("\n", "\n  ")).split("\n")
+        lines = [f"  {line}" for line in scrub(hint).split("\n")]
         say(*lines, *masked_note(lines))
 
 

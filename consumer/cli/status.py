@@ -150,7 +150,7 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
             yield behind_name(row.table, row.error)
             yield from way_back(row.table, row, options)
         elif row.state == "waits":
-            yield waiting_line(row.table, row.error)
+            yield waiting_line(row.table, row)
         yield from lacking_lines(row.table, row, options, result)
 
 

@@ -8,14 +8,14 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import Literal, TextIO
 
 from consumer.config.secrets import MASK
-from consumer.errors import BadConfig
-from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW, GRANT, SKIP_DDL, completed, resync_command, retry_command
+from consumer.errors import BadConfig, Code
+from consumer.model.hints import completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.progress import is_replay
 from consumer.model.texts import count_text, duration_text, visible
@@ -66,12 +66,12 @@ def _fitted(lines: Iterable[str], stream: TextIO) -> Iterator[str]:
     command stays whole, in a line of its own: it is to be pasted."""
     width = shutil.get_terminal_size().columns if stream is not None and stream.isatty() else sys.maxsize
     for line in map(visible, lines):
-        sentence, command, more = line.partition(_COMMAND)
-        if len(line) <= width or not sentence.strip():
+        fore, command, more = line.partition(_COMMAND)
+        if len(line) <= width or not fore.strip():
             yield line
             continue
         indent = " " * (len(line) - len(line.lstrip()) + 2)
-        yield from wrap(sentence, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        yield from wrap(fore, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
         if command:
             yield indent + command + more
 
@@ -167,27 +167,26 @@ def _counts(table: TableResult) -> tuple[int, ...]:
     return table.changes, table.rows, table.puts, table.deletes, table.ddl, table.dropped_rows
 
 
-def stopped_lines(result: RunResult, options: str, known: Mapping[TableName, str]) -> Iterable[str]:
-    """For each table that is not in order: why, unless it is `known` already from the same stream, what to do, and the
+def stopped_lines(result: RunResult, options: str, told: Collection[TableName]) -> Iterable[str]:
+    """For each table that is not in order: why, unless the same stream has `told` that already, what to do, and the
     command that brings it back."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
-            yield waiting_line(name, table.error)
+            yield waiting_line(name, table)
         elif table.state == "stopped":
-            reason = behind_name(name, table.error)
             lines = list(way_back(name, table, options))
-            if known.get(name) != reason:
-                yield f"{name} is stopped: {reason}"
+            if name not in told:
+                yield f"{name} is stopped: {behind_name(name, table.error)}"
             elif lines:
                 yield f"{name} is stopped, for the reason above:"
             yield from lines
         yield from lacking_lines(name, table, options, result)
 
 
-def waiting_line(name: TableName, error: str) -> str:
+def waiting_line(name: TableName, table: TableResult | TableStatus) -> str:
     """What a table waits for."""
-    reason = behind_name(name, error)
-    return f"{name} {reason}" if reason.startswith("waits for ") else f"{name} waits: {reason}"
+    for_statement = table.code is Code.WAITS_FOR_STATEMENT
+    return f"{name} {table.error}" if for_statement else f"{name} waits: {behind_name(name, table.error)}"
 
 
 def lacking_lines(name: TableName, table: TableResult | TableStatus, options: str, of: Result) -> Iterable[str]:
@@ -217,7 +216,5 @@ def way_back(name: TableName, table: TableResult | TableStatus, options: str) ->
     file that is damaged or missing, which it would meet again, nor where a setting or a right is wrong."""
     if table.hint:
         yield from (f"  {line}" for line in completed(table.hint, options).split("\n"))
-    again = any(text in table.hint for text in (resync_command(name), SKIP_DDL, AS_FILES_SHOW, ACCEPT_LOSS, GRANT))
-    past = table.version or again
-    if table.resync and not past:
+    if table.resync and table.hint.reloads and not table.version:
         yield f"  to empty and reload it: {completed(resync_command(name), options)}"

@@ -12,6 +12,7 @@ from consumer.cli.session import Invocation, tell
 from consumer.cli.text import out, print_table, table_text
 from consumer.errors import BadConfig
 from consumer.model.check import Counted, Difference, Repairing, TableCheck, VerifyResult
+from consumer.model.hints import completed
 from consumer.model.names import behind_name
 from consumer.model.texts import cut, duration_text
 from consumer.model.times import time_text
@@ -69,7 +70,7 @@ def verify(
     report = VerifyReport.of(result)
     call.show(report if error is None else report.ended_by(error), lambda: print_verify(result), code)
     if error is not None:
-        tell(error.sentence(), error.hint, call.settings.scrub)
+        tell(error.sentence(), completed(error.hint, call.options), call.settings.scrub)
     return code
 
 

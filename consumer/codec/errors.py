@@ -12,7 +12,7 @@ from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
     "check that `protocol` and `terminator` are the changefeed's; if they are, the file is damaged: "
-    f"restore it, or remove it and go on without its rows: {ACCEPT_LOSS}"
+    "restore it, or remove it and go on without its rows: " + ACCEPT_LOSS
 )
 _HANDLE_KEY_ONLY = (
     "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "

@@ -142,8 +142,10 @@ def refuse_late(stats: Sequence[FileStat], task: LoadTask) -> None:
         raise CameLate(
             f"it has a row of commit-ts {late[0].unseen_ts}{others}, and the table was complete up to"
             f" {task.window.after} without it: the file was not there then",
-            hint="a copy of a storage must get `metadata` last; load the table again:"
-            f" {resync_command(task.target.table)}\nor go on without such rows: {accept_command(task.target.table)}",
+            hint="a copy of a storage must get `metadata` last; load the table again: "
+            + resync_command(task.target.table)
+            + "\nor go on without such rows: "
+            + accept_command(task.target.table),
             table=str(task.target.table),
             path=late[0].path,
         )

@@ -178,7 +178,7 @@ def _not_encoded(encoding: str) -> CorruptFile:
     return CorruptFile(
         f"a binary value is not {encoding}",
         hint="`binary-encoding-method` in [sink.csv] must be the changefeed's: base64, where it is not set, or hex;"
-        f" {AS_FILES_SHOW}",
+        " " + AS_FILES_SHOW,
     )
 
 

@@ -36,12 +36,10 @@ def export_settings(text: str) -> ExportSettings:
     if "://" not in uri:
         uri = Path(uri).absolute().as_uri()
     try:
-        storage = StorageSettings.from_uri(f"{uri}?{rest}" if rest else uri)
+        storage = StorageSettings.from_uri(f"{uri}?{rest}" if rest else uri, "the export's URI")
     except BadConfig as refused:
         own_names = f"an export's own parameters are {', '.join(_OWN)}"
-        raise BadConfig(
-            refused.message.replace("the upstream URI", "the export's URI"), hint=refused.hint or own_names
-        ) from None
+        raise BadConfig(refused.message, hint=refused.hint or own_names) from None
     try:
         found = {key: read(own[name]) for name, (key, read) in _OWN.items() if name in own}
     except ValueError as problem:

@@ -92,8 +92,7 @@ def _of_pair(
     try:
         return _settings(kind, raw, {**places, **{f: pair.places[f] for f in own}, "name": "name"}, file, env)
     except BadConfig as error:
-        if not error.message.startswith(("--", "[")):
-            error.message = f"{pair.name}: {error.message}"
+        error.message = f"{pair.name}: {error.message}"
         raise
 
 

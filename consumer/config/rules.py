@@ -28,7 +28,7 @@ from pydantic import (
 
 from consumer.config import values
 from consumer.config.secrets import REFERENCES, read_secret
-from consumer.config.sentences import check_keys, wanted
+from consumer.config.sentences import OfKey, check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
@@ -155,7 +155,7 @@ def _renames(found: dict[str, str]) -> dict[str, str]:
                 " with no blank at its end"
             )
     if any(len(same_names(names)) < len(found) for names in (found.keys(), found.values())):
-        raise ValueError("has a name twice")
+        raise OfKey("has a name twice")
     return found
 
 
@@ -197,10 +197,10 @@ _SHORTEST_KEY = 16
 
 def _read_key(value: object, info: ValidationInfo) -> bytes:
     if not isinstance(value, str) or not re.match(REFERENCES, value):
-        raise ValueError("must name a secret, as env:MASK_KEY or file:/run/secrets/mask")
+        raise OfKey("must name a secret, as env:MASK_KEY or file:/run/secrets/mask")
     found = read_secret(value, "key in [[consumer.masks]]", info.context or {})
     if len(found) < _SHORTEST_KEY:
-        raise ValueError(f"has less than {_SHORTEST_KEY} characters, so hashes could be guessed")
+        raise OfKey(f"has less than {_SHORTEST_KEY} characters, so hashes could be guessed")
     return found.encode()
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import ErrorDetails
 
-_VERBS = ("must ", "is ", "has ")
-"""What a validator's sentence begins with if the key is its subject."""
+
+class OfKey(ValueError):
+    """What is wrong with a key, as what is said of it: "must be ..", "has ..". Other sentences have a subject."""
 
 
 def wanted(text: str) -> WrapValidator:
@@ -20,7 +21,7 @@ def wanted(text: str) -> WrapValidator:
         try:
             return handler(value)
         except ValidationError:
-            raise ValueError(f"must be {text}") from None
+            raise OfKey(f"must be {text}") from None
 
     return WrapValidator(check)
 
@@ -69,8 +70,8 @@ def _reason(error: ErrorDetails, place: Sequence[int | str]) -> str:
     if error["type"] in ("enum", "literal_error"):
         allowed = str(context["expected"]).replace(" or ", ", ").replace("'", "")
         return f"{key} {error['input']!r} is not allowed; give {allowed}".lstrip()
-    message = error["msg"]
-    text = str(context["error"]) if error["type"] == "value_error" else f"{message[:1].lower()}{message[1:]}"
+    told = error["msg"]
+    problem = context["error"] if error["type"] == "value_error" else f"{told[:1].lower()}{told[1:]}"
     if not key or not isinstance(place[-1], str):
-        return text
-    return f"{key} {text}" if text.startswith(_VERBS) else f"{key}: {text}"
+        return str(problem)
+    return f"{key} {problem}" if isinstance(problem, OfKey) else f"{key}: {problem}"

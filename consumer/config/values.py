@@ -12,7 +12,7 @@ from pydantic import ValidationInfo
 
 from consumer.codec import PROTOCOLS
 from consumer.config.secrets import REFERENCES, Uri, read_secret
-from consumer.config.sentences import one_of
+from consumer.config.sentences import OfKey, one_of
 from consumer.config.table_filter import TableFilter
 from consumer.errors import BadConfig
 from consumer.model.names import NAME_LIMIT
@@ -45,9 +45,9 @@ def dead_letters(text: object) -> Uri | None:
     if text is None:
         return None
     try:
-        StorageSettings.from_uri(str(text))
+        StorageSettings.from_uri(str(text), "it")
     except BadConfig as refused:
-        raise ValueError(refused.message.replace("the upstream URI", "it")) from None
+        raise ValueError(refused.message) from None
     return Uri(text)
 
 
@@ -106,7 +106,7 @@ def token(value: object, info: ValidationInfo) -> str:
     if re.match(REFERENCES, text):
         text = read_secret(text, "http-token", info.context or {})
     if text and len(text) < _SHORTEST_TOKEN:
-        raise ValueError(f"has less than {_SHORTEST_TOKEN} characters, so it could be guessed")
+        raise OfKey(f"has less than {_SHORTEST_TOKEN} characters, so it could be guessed")
     return text
 
 

@@ -286,7 +286,7 @@ def created(changes: PartitionChanges, database_collation: str) -> PartitionedTa
 
 def altered(table: PartitionedTable, changes: PartitionChanges) -> PartitionedTable:
     """The table after an ALTER TABLE."""
-    used = set() if table.partitioning is None else set(_columns(table.partitioning))
+    used = set() if table.partitioning is None else set(columns_read(table.partitioning))
     renamed = (columns for columns, renames in changes.touched if renames and columns is not None)
     unclear = bool(changes.misread) or any(columns & used for columns in renamed)
     for columns, _ in changes.touched:
@@ -373,7 +373,7 @@ def _without_collations(table: PartitionedTable, columns: frozenset[str] | None)
     return _partitioned(replace(table, collations=kept), table.partitioning)
 
 
-def _columns(partitioning: Partitioning) -> Iterator[str]:
+def columns_read(partitioning: Partitioning) -> Iterator[str]:
     """Every name in the partitioning's expression, in lower case."""
     for text in partitioning.by:
         if partitioning.kind in (*_COLUMN_KINDS, PartitionKind.KEY):

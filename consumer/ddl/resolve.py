@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.references import TableReference, database_at, untold
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, starts
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, quote, same_name
@@ -125,7 +125,11 @@ def _meant(reference: TableReference, names: Names) -> TableName:
     if len(meant) == 1:
         return meant[0]
     who = f"it can be any of {', '.join(map(str, meant))}" if meant else "no known database has it"
-    raise DdlRefused(f"the statement names `{reference.table}` without its database, and {who}", table=str(names.own))
+    raise DdlRefused(
+        f"the statement names `{reference.table}` without its database, and {who}",
+        table=str(names.own),
+        code=Code.NAME_UNTOLD,
+    )
 
 
 def write_name(reference: TableReference, target: TableName, edits: Edits, qualified: bool) -> None:
@@ -203,7 +207,10 @@ def routed(
         if own == file.name and all(meant == target for _, meant, target in found):
             return None
         if own not in (targets := [target for _, _, target in found]):
-            raise DdlRefused("the statement does not say which table it means, and the target calls that otherwise")
+            raise DdlRefused(
+                "the statement does not say which table it means, and the target calls that otherwise",
+                code=Code.NAME_UNTOLD,
+            )
         if starts(statement.tokens, "FLASHBACK") and {target.database for target in targets} != {own.database}:
             raise DdlRefused("the table is lost in another database of the target than the one that it comes back to")
         for at, _, target in found:

@@ -22,7 +22,7 @@ from consumer.ddl.resolve import Names, resolve_names
 from consumer.ddl.session_times import in_session_zone, plain_columns
 from consumer.ddl.tidb_syntax import leave_out_checks
 from consumer.ddl.tokens import Edits, Tokens, starts
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.hints import NOT_KEPT
@@ -40,12 +40,14 @@ class Rewritten:
     """What to execute. No `statements`: nothing, the text only says what the target does not have.
 
     `timestamp` is the value for ``SET timestamp`` (seconds since 1970) that gives old rows upstream's moment, None
-    where none needs it. `notes`: what the target does not express though its rows stay right, a sentence each.
+    where none needs it. `notes`: what the target does not express though its rows stay right, a sentence each; those in
+    `collations` are about character sets and collations.
     """
 
     statements: tuple[str, ...]
     notes: tuple[str, ...] = ()
     timestamp: float | None = None
+    collations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def rewrite(statement: ParsedStatement, action: Action, place: RewriteContext) -
         (text, *behind) if text.strip() else (),
         tuple(left_out.notes),
         tso_to_ms(place.version) / 1000 if _needs_moment(statement) else None,
+        tuple(left_out.collations),
     )
 
 
@@ -110,6 +113,8 @@ class _LeftOut:
     members: list[Member] = field(default_factory=list)
     whole: bool = False
     notes: list[str] = field(default_factory=list)
+    collations: list[str] = field(default_factory=list)
+    """Those of `notes` that are about them."""
 
     def index(self, index: Index, note: str) -> None:
         at = index.tokens[0].start
@@ -141,6 +146,7 @@ def _refuse(statement: ParsedStatement, place: RewriteContext) -> None:
     if any(token.text == ";" for token in tokens[:-1]):
         raise DdlRefused(
             "the schema file holds more than one statement",
+            code=Code.STATEMENT_TEXT,
         )
     recovers = starts(tokens, "RECOVER") or starts(tokens, "FLASHBACK")
     if recovers and (place.flavor != "tidb" or starts(tokens, "BY", "JOB", at=2)):
@@ -193,9 +199,10 @@ def _spell_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, 
         inline_references(statement, edits)
         wide = not charsets.too_wide(statement, place.charset)
         charsets.explicit_collations(statement, edits, wide)
-        left_out.notes += charsets.wide_charsets(statement, edits) if wide else [charsets.STAYS]
+        left_out.collations += charsets.wide_charsets(statement, edits) if wide else [charsets.STAYS]
         if supported is not None:
-            left_out.notes += charsets.known_collations(statement, edits, supported)
+            left_out.collations += charsets.known_collations(statement, edits, supported)
+        left_out.notes += left_out.collations
     if place.charset is not None:
         default = charsets.any_text(place.charset) if wide else place.charset
         charsets.explicit_default(statement, edits, default, supported)

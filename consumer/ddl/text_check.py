@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from consumer.ddl.references import Role, TableReference, database_at, references
 from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize, without_comments
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import same_name
@@ -78,14 +78,17 @@ def _check(tokens: Tokens, file: SchemaFile, action: Action) -> None:
     if not re.match(_BEGINS.get(action, _ALTER), words):
         raise _of_another_kind(action)
     if any(token.text == ";" for token in tokens[:-1]):
-        raise DdlRefused("the schema file holds more than one statement")
+        raise DdlRefused("the schema file holds more than one statement", code=Code.STATEMENT_TEXT)
     if action is not Action.CREATE_VIEW and any(token.word == "SELECT" for token in tokens):
-        raise DdlRefused("its text holds a query, which no statement of TiDB's of this kind does")
+        raise DdlRefused(
+            "its text holds a query, which no statement of TiDB's of this kind does", code=Code.STATEMENT_TEXT
+        )
     if action in DATABASE_ACTIONS:
         database = database_at(tokens)
         if database is not None and same_name(database.name) != same_name(file.database):
             raise DdlRefused(
-                f"its text is about the database {database.name}, and its schema file about {file.database}"
+                f"its text is about the database {database.name}, and its schema file about {file.database}",
+                code=Code.STATEMENT_TEXT,
             )
     elif not words.startswith("RECOVER TABLE BY JOB "):
         _check_tables(references(tokens), file, action)
@@ -101,10 +104,14 @@ def _check_tables(found: Sequence[TableReference], file: SchemaFile, action: Act
         if name.role in _CHANGED - roles and same:
             raise _of_another_kind(action)
         if name.role in _CHANGED and (name.role not in roles or not (same or another)):
-            raise DdlRefused(f"its text is about {meant}, and its schema file about {file.name}")
+            raise DdlRefused(
+                f"its text is about {meant}, and its schema file about {file.name}", code=Code.STATEMENT_TEXT
+            )
         own |= same and name.role in roles - {"old"}
     if not own:
-        raise DdlRefused(f"its text does not name {file.name}, which its schema file is about")
+        raise DdlRefused(
+            f"its text does not name {file.name}, which its schema file is about", code=Code.STATEMENT_TEXT
+        )
 
 
 def _readings(text: str) -> Iterator[Tokens]:
@@ -118,7 +125,9 @@ def _readings(text: str) -> Iterator[Tokens]:
         of_tidb = _OF_TIDB.fullmatch(comment.text)
         inner = of_tidb or _EXECUTED.fullmatch(comment.text)
         if inner is None or not _is_whole(inner[1]):
-            raise DdlRefused("its text holds a comment that servers do not all take for the same")
+            raise DdlRefused(
+                "its text holds a comment that servers do not all take for the same", code=Code.STATEMENT_TEXT
+            )
         full = f"{full[: comment.start]} {inner[1]} {full[comment.end :]}"
         plain = f"{plain[: comment.start]} {'' if of_tidb else inner[1]} {plain[comment.end :]}"
     yield without_comments(everything) if plain == text else tokenize(plain)
@@ -133,4 +142,6 @@ def _is_whole(text: str) -> bool:
 
 
 def _of_another_kind(action: Action) -> DdlRefused:
-    return DdlRefused(f"its text is no statement of the kind that its schema file says ({action.words})")
+    return DdlRefused(
+        f"its text is no statement of the kind that its schema file says ({action.words})", code=Code.STATEMENT_TEXT
+    )

@@ -14,20 +14,8 @@ from consumer.history.incarnations import Incarnation
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, MULTI_FILE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress, State
+from consumer.model.progress import LEFT_UNDONE, DdlKind, DdlState, Progress, State
 from consumer.model.steps import ddl_id
-
-PASSED_OVER = "its table was gone before the table rules took it"
-"""Recorded with a statement that was not executed, because the upstream's table no longer existed."""
-
-NOT_MADE = "the table rules left its table out then, and another one has a name of it since"
-"""Recorded with a statement that was not executed, because the target can no longer have the table under that name."""
-
-OVERTAKEN = "overtaken by "
-"""The beginning of the reason that is recorded with a statement that was not executed because a later one drops its
-table."""
-
-_NOT_EXECUTED = (PASSED_OVER, NOT_MADE, OVERTAKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +115,7 @@ def was_executed(file: SchemaFile, progress: Progress) -> bool:
     record = progress.ddls.get(ddl_id(file))
     if record is None:
         return file.version <= progress.start_of(file.name)
-    if record.state is DdlState.SKIPPED:
-        return not record.reason.startswith(_NOT_EXECUTED)
-    return record.state is not DdlState.REFUSED
+    return record.state is not DdlState.REFUSED and record.kind not in (*LEFT_UNDONE, DdlKind.OVERTAKEN)
 
 
 def is_settled(file: SchemaFile, progress: Progress) -> bool:
@@ -143,4 +129,4 @@ def is_settled(file: SchemaFile, progress: Progress) -> bool:
 def is_left_undone(file: SchemaFile, progress: Progress) -> bool:
     """Whether the statement will never be executed, because its table must not be created under that name."""
     record = progress.ddls.get(ddl_id(file))
-    return record is not None and record.reason in (PASSED_OVER, NOT_MADE)
+    return record is not None and record.kind in LEFT_UNDONE

@@ -217,7 +217,7 @@ def _schema_file(file: StoredFile, name: TableName, text: str, version: int, is_
         if kind == "TABLE":
             columns = created_columns(statement_of(query))
     except DdlRefused as error:
-        raise DdlRefused(error.message, table=str(name), path=file.path) from error
+        raise DdlRefused(error.message, table=str(name), path=file.path, code=error.code) from error
     if is_view:
         columns = (Column("view", VIEW_COLUMN_TYPE),)
     root = root_of(name.database, name.table)

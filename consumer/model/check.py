@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
 from consumer.model.bad_rows import BadRow
+from consumer.model.hints import Hint
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind
@@ -137,10 +138,10 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class TableCheck:
     """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
-    table. `notes` say what was not compared. `repaired` is what was found before it was made right. `refused_rows` are
-    those that the target did not take then, `files` the data files that were read, `gone` the commit-ts up to which
-    changes may be gone from the storage (0: none is), so that they were not compared. `target_table` is its name in the
-    target, "" where that is upstream's."""
+    table. `notes` say what was not compared, `unmended` why rows that differ were not made right. `repaired` is what
+    was found before they were. `refused_rows` are those that the target did not take then, `files` the data files that
+    were read, `gone` the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not
+    compared. `target_table` is its name in the target, "" where that is upstream's."""
 
     table: TableName
     watermark: int
@@ -154,12 +155,15 @@ class TableCheck:
     files: frozenset[str] = frozenset()
     gone: int = 0
     target_table: str = ""
+    unmended: str = ""
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
         """Without secrets in what the target or the storage has said."""
         error = self.error
         if error is not None:
-            error = from_dict({**error.as_dict(), "message": scrub(error.message), "hint": scrub(error.hint)})
+            error = from_dict(
+                {**error.as_dict(), "message": scrub(error.message), "hint": Hint.of(error.hint).with_texts(scrub)}
+            )
         return replace(self, error=error, notes=tuple(map(scrub, self.notes)))
 
     @property

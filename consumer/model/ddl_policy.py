@@ -84,11 +84,6 @@ def evolve(action: Action, table: TableName, query: str = "") -> DdlPolicy:
     return DdlPolicy.EVOLVE
 
 
-def ignored_reason(action: Action) -> str:
-    """The recorded reason of a statement that its policy does not execute."""
-    return f"the policy for {kind_of(action)} is ignore"
-
-
 def trash_name(version: int, name: TableName, complete: bool = True) -> TableName:
     """Where the statement of `version` puts the table `name` (or the database, where ``table == ""``).
 

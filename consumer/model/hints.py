@@ -1,98 +1,279 @@
-"""What hints say: the commands that they name, as a shell takes them, and ways on."""
+"""What hints say. A hint is a text that knows the commands in it, which get the flags of the call where it is printed;
+and ways on that several errors have."""
 
 from __future__ import annotations
 
+import enum
+import json
 import re
 import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, quote
 
-AS_FILES_SHOW = "`inspect --toml` prints the settings as the files show them"
-"""Ends a hint about a setting: with the same settings a table that is loaded again would stop again."""
-GRANT = "grant the target's user all privileges on storage_consumer and on the replicated databases"
-"""Begins a hint about rights: without them a table cannot be loaded again either."""
 _ACCEPT_GAP_IN = "--accept-gap-in"
 _PLAIN = re.compile(r"[^`.]+")
 _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
-_ARGUMENT = r"""(?:\$?'(?:[^']|'"'"')*'|[^\s']+)"""
-_COMMAND = re.compile(
-    rf"(?P<command>storage-consumer (?:(?:resync|retry|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?"
-    rf"(?: {_ACCEPT_GAP_IN} {_ARGUMENT})?|forget --name {_ARGUMENT} --yes|once {_ACCEPT_GAP_IN} {_ARGUMENT}))"
-    r"(?P<more>[;,.]?\s+(?=\S))?"
-)
-ACCEPT_LOSS = f"storage-consumer once {_ACCEPT_GAP_IN}"
-"""In a hint of those who do not know the table: `about_table` puts it behind."""
-SKIP_DDL = "storage-consumer skip-ddl"
 _OF_A_TARGET = ("--config", "--downstream-uri")
 """The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
 and targets it needs all flags that say which they are."""
-_RESYNC = re.compile(rf"storage-consumer resync --table {_ARGUMENT}")
+_BEHIND_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
 
 
-def resync_command(table: TableName) -> str:
+class Verb(enum.StrEnum):
+    RESYNC = "resync"
     """Empties the table and loads it again."""
-    return f"storage-consumer resync --table {table_argument(table)}"
-
-
-def retry_command(table: TableName) -> str:
+    RETRY = "retry"
     """Takes its quarantined rows in again."""
-    return f"storage-consumer retry --table {table_argument(table)}"
+    SKIP_DDL = "skip-ddl"
+    """Records a statement as done."""
+    FORGET = "forget"
+    """Takes the progress of a consumer away."""
+    ONCE = "once"
 
 
-def skip_ddl_command(owner: TableName, version: int) -> str:
-    """Records a statement as done; `owner` is its table, or its database alone."""
-    return f"{SKIP_DDL} --table {table_argument(owner)} --version {version}"
+class _Part:
+    """A part of a hint that is more than its text. It is put into one by ``+``: an f-string would keep its text
+    alone."""
+
+    __slots__ = ()
+
+    def __add__(self, other: str | _Part) -> Hint:
+        return Hint(self, other)
+
+    def __radd__(self, other: str) -> Hint:
+        return Hint(other, self)
 
 
-def forget_command(name: str) -> str:
-    """Takes the progress of the consumer `name` away."""
-    return f"storage-consumer forget --name {shlex.quote(name)} --yes"
+@dataclass(frozen=True, slots=True)
+class Command(_Part):
+    """A command of this program. `table` is the one that it is about, or its database alone; None where the hint's
+    author does not know it (see `about_table`). `accepts`: it goes on without the rows of the table's files that are
+    gone. `name` is another consumer's."""
+
+    verb: Verb
+    table: TableName | None = None
+    version: int = 0
+    accepts: bool = False
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, options: str = "") -> str:
+        """As a shell takes it, with those of `options`, pairs of a flag and its value, that it needs."""
+        words = [f"storage-consumer {self.verb}"]
+        match self.verb:
+            case Verb.FORGET:
+                words.append(f"--name {shlex.quote(self.name)} --yes")
+            case Verb.RESYNC | Verb.RETRY | Verb.SKIP_DDL if self.table is not None:
+                words.append(f"--table {table_argument(self.table)}")
+        if self.version:
+            words.append(f"--version {self.version}")
+        return " ".join(filter(None, [*words, self.option if self.accepts else "", self._needed(options)]))
+
+    @property
+    def option(self) -> str:
+        """What lets a command go on without them, with the table rule that fits the table alone."""
+        return _ACCEPT_GAP_IN if self.table is None else f"{_ACCEPT_GAP_IN} {_quoted(self.table, _PLAIN_IN_A_RULE)}"
+
+    def _needed(self, options: str) -> str:
+        words = shlex.split(options)
+        if self.verb is not Verb.FORGET or "--only" in words:
+            return options
+        pairs = zip(words[::2], words[1::2], strict=True)
+        return shlex.join(word for pair in pairs if pair[0] in _OF_A_TARGET for word in pair)
 
 
-def accept_command(table: TableName) -> str:
-    """Lets it go on without the rows of files that are gone."""
-    return f"storage-consumer once {accept_option(table)}"
+@dataclass(frozen=True, slots=True)
+class Instead(_Part):
+    """A way on for a table that would stop again if it were loaded again."""
+
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
 
 
-def accept_option(table: TableName) -> str:
-    """What lets a command do that, with the table rule that fits it alone."""
-    return f"{_ACCEPT_GAP_IN} {_quoted(table, _PLAIN_IN_A_RULE)}"
+class Hint(str):
+    """A hint, of parts; as a text it has the commands without any flags of the call. It comes back from `pickle`, and
+    from `loaded` of what `dumped` gave, as it was."""
+
+    parts: tuple[str | Command | Instead, ...]
+
+    def __new__(cls, *parts: str | _Part) -> Self:
+        hint = super().__new__(cls, "".join(map(str, parts)))
+        hint.parts = tuple(_joined(parts))
+        return hint
+
+    @classmethod
+    def of(cls, text: str) -> Hint:
+        return text if isinstance(text, Hint) else Hint(text)
+
+    def __add__(self, other: str | _Part) -> Hint:
+        return Hint(self, other)
+
+    def __radd__(self, other: str) -> Hint:
+        return Hint(other, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Hint, self.parts
+
+    @property
+    def commands(self) -> Iterator[Command]:
+        return (part for part in self.parts if isinstance(part, Command))
+
+    @property
+    def reloads(self) -> bool:
+        """Whether a command that loads the table again may stand behind it: it names none itself, and nothing says
+        that the table would stop again."""
+        ways = (Verb.RESYNC, Verb.SKIP_DDL, Verb.ONCE)
+        return not any(isinstance(part, Instead) or getattr(part, "verb", None) in ways for part in self.parts)
+
+    def with_texts(self, change: Callable[[str], str]) -> Hint:
+        """The same with other texts around the commands."""
+        return Hint(*(change(part) if isinstance(part, str) else part for part in self.parts))
+
+    def with_commands(self, change: Callable[[Command], str | Command]) -> Hint:
+        return Hint(*(change(part) if isinstance(part, Command) else part for part in self.parts))
+
+    def dumped(self) -> str:
+        """As the progress keeps it."""
+        return json.dumps([*map(_dumped, self.parts)], ensure_ascii=False) if self else ""
+
+    @classmethod
+    def loaded(cls, text: str) -> Hint:
+        """Raises ValueError, TypeError."""
+        return Hint(*map(_loaded, json.loads(text or "[]")))
 
 
-def read_anyway_hint(hint: str) -> str:
-    """`hint` for those who only read: `once` would accept a gap in the target, and they would meet it again."""
-    return re.sub(
-        rf"storage-consumer once ({_ACCEPT_GAP_IN} {_ARGUMENT})",
-        r"give \1 to this command, too (in Spark, the option accept-gap-in)",
-        hint,
-    )
+def _joined(parts: Iterable[str | _Part]) -> Iterator[str | Command | Instead]:
+    text = ""
+    for part in parts:
+        for one in part.parts if isinstance(part, Hint) else (part,):
+            if isinstance(one, str):
+                text += one
+            elif isinstance(one, (Command, Instead)):
+                yield from filter(None, (text, one))
+                text = ""
+    if text:
+        yield text
 
 
-def about_table(hint: str, table: TableName) -> str:
+def _dumped(part: str | Command | Instead) -> object:
+    match part:
+        case Command(verb, table, version, accepts, name):
+            return {"verb": verb, "table": table, "version": version, "accepts": accepts, "name": name}
+        case Instead(words):
+            return {"instead": words}
+    return part
+
+
+def _loaded(part: Any) -> str | Command | Instead:
+    if isinstance(part, str):
+        return part
+    if "instead" in part:
+        return Instead(part["instead"])
+    table = None if part["table"] is None else TableName(*part["table"])
+    return Command(**{**part, "verb": Verb(part["verb"]), "table": table})
+
+
+AS_FILES_SHOW = Instead("`inspect --toml` prints the settings as the files show them")
+"""Ends a hint about a setting."""
+GRANT = Instead("grant the target's user all privileges on storage_consumer and on the replicated databases")
+"""Begins a hint about rights."""
+ACCEPT_LOSS = Command(Verb.ONCE, accepts=True)
+"""In a hint of those who do not know the table."""
+
+
+def resync_command(table: TableName, accepts: bool = False) -> Command:
+    return Command(Verb.RESYNC, table, accepts=accepts)
+
+
+def retry_command(table: TableName) -> Command:
+    return Command(Verb.RETRY, table)
+
+
+def skip_ddl_command(owner: TableName, version: int) -> Command:
+    """`owner` is the statement's table, or its database alone."""
+    return Command(Verb.SKIP_DDL, owner, version)
+
+
+def forget_command(name: str) -> Command:
+    return Command(Verb.FORGET, name=name)
+
+
+def accept_command(table: TableName) -> Command:
+    return replace(ACCEPT_LOSS, table=table)
+
+
+def about_table(hint: str, table: TableName) -> Hint:
     """`hint` about `table`, with commands that name it."""
-    return re.sub(rf"{ACCEPT_LOSS}(?= *(?:[;,.)]|$))", lambda _: accept_command(table), hint)
+    known = Hint.of(hint)
+    return known.with_commands(lambda one: replace(one, table=table) if one.accepts and one.table is None else one)
 
 
-def refused_hint(owner: TableName, version: int) -> str:
-    """What to do about a statement that the target refuses. A reloaded table would meet it again."""
-    return (
-        "fix the target and run again, or do by hand what the statement means and then:"
-        f" {skip_ddl_command(owner, version)}"
+def read_anyway_hint(hint: str) -> Hint:
+    """`hint` for those who only read: `once` would accept a gap in the target, and they would meet it again."""
+    return Hint.of(hint).with_commands(
+        lambda one: (
+            f"give {one.option} to this command, too (in Spark, the option accept-gap-in)"
+            if one.verb is Verb.ONCE
+            else one
+        )
     )
 
 
-def too_long_hint(file: SchemaFile, table: str) -> str:
+def in_a_replay(hint: str) -> Hint:
+    """`hint` in a replay, which applies only a part of the history: its tables cannot be reloaded from their
+    beginning."""
+
+    def again(one: Command) -> str | Command:
+        accepting = f" with {one.option}" if one.accepts else ""
+        match one.verb:
+            case Verb.ONCE:
+                return f"replay the range again{accepting}"
+            case Verb.RESYNC:
+                return f"replay the range again{accepting}, into an empty target under another --name"
+        return one
+
+    return Hint.of(hint).with_commands(again)
+
+
+def completed(hint: str | Command, options: str) -> str:
+    """`hint` with the call's own flags behind each command, which ends its line, so that it works as it is pasted."""
+    parts = (hint,) if isinstance(hint, Command) else Hint.of(hint).parts
+    text, behind = "", False
+    for part in parts:
+        if isinstance(part, Command):
+            text += part.text(options)
+        else:
+            text += _BEHIND_A_COMMAND.sub("\n", str(part)) if behind else str(part)
+        behind = isinstance(part, Command)
+    return text
+
+
+def refused_hint(owner: TableName, version: int) -> Hint:
+    """What to do about a statement that the target refuses. A reloaded table would meet it again."""
+    return "fix the target and run again, or do by hand what the statement means and then: " + skip_ddl_command(
+        owner, version
+    )
+
+
+def too_long_hint(file: SchemaFile, table: str) -> Hint:
     """What to do where columns of the target's `table` are too long as utf8mb4, and were not in upstream's latin1."""
     convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin"
     return (
         f"if the table is latin1 upstream and its texts fit into that, execute {convert} in the target and run again;"
-        f" else {refused_hint(file.name, file.version)}"
-    )
+        " else "
+    ) + refused_hint(file.name, file.version)
 
 
-def statement_refused(file: SchemaFile, sentence: str, hint: str = "") -> DdlRefused:
+def statement_refused(file: SchemaFile, sentence: str, hint: str = "", code: Code | None = None) -> DdlRefused:
     """The error of the statement in `file`."""
     return DdlRefused(
         sentence,
@@ -100,14 +281,15 @@ def statement_refused(file: SchemaFile, sentence: str, hint: str = "") -> DdlRef
         table=str(file.name),
         path=file.path,
         version=file.version,
+        code=code,
     )
 
 
-def table_there_hint(owner: TableName, version: int) -> str:
+def table_there_hint(owner: TableName, version: int) -> Hint:
     """What to do about a CREATE TABLE of a name that the target has: a name that was forgotten leaves its tables."""
     return (
-        "drop or rename that table and run again, or, where it is upstream's own, record the statement as done:"
-        f" {skip_ddl_command(owner, version)}"
+        "drop or rename that table and run again, or, where it is upstream's own, record the statement as done: "
+        + skip_ddl_command(owner, version)
     )
 
 
@@ -130,33 +312,6 @@ def _in_bash(character: str) -> str:
     return character
 
 
-def in_a_replay(hint: str) -> str:
-    """`hint` in a replay, which applies only a part of the history: its tables cannot be reloaded from their
-    beginning."""
-    hint = hint.replace(ACCEPT_LOSS, f"replay the range again with {_ACCEPT_GAP_IN}")
-    return _RESYNC.sub("replay the range again, into an empty target under another --name", hint)
-
-
-def completed(hint: str, options: str) -> str:
-    """`hint` with the call's own flags behind each command, which ends its line, so that it works as it is pasted."""
-
-    def whole(found: re.Match[str]) -> str:
-        command = f"{found['command']} {_options_for(found['command'], options)}".rstrip()
-        return command + ("\n" if found["more"] else "")
-
-    return _COMMAND.sub(whole, hint)
-
-
-def _options_for(command: str, options: str) -> str:
-    """Those of `options`, pairs of a flag and its value, that `command` needs."""
-    words = shlex.split(options)
-    if not command.startswith("storage-consumer forget") or "--only" in words:
-        return options
-    return shlex.join(
-        word for pair in zip(words[::2], words[1::2], strict=True) if pair[0] in _OF_A_TARGET for word in pair
-    )
-
-
 WITH_A_COPY = (
     "then copy the table from upstream as of a TSO after that, and go on with it under a new --name with --start-ts"
     " and --tables"
@@ -171,10 +326,10 @@ NOT_KEPT = "a lost table came back upstream, with rows that TiCDC does not write
 """Why a RECOVER TABLE or FLASHBACK TABLE cannot be executed."""
 
 
-def not_kept_hint(table: TableName, version: int) -> str:
+def not_kept_hint(table: TableName, version: int) -> Hint:
     """The way out. Only rows above `version` come from the storage afterwards."""
     return (
-        f"copy the table from upstream as of {version} into the target, then: {skip_ddl_command(table, version)};"
-        " with action = 'rename' for drop-table and truncate-table in [consumer.ddl] the target"
-        " keeps such tables"
+        f"copy the table from upstream as of {version} into the target, then: "
+        + skip_ddl_command(table, version)
+        + "; with action = 'rename' for drop-table and truncate-table in [consumer.ddl] the target keeps such tables"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, located
 from consumer.model.names import TableName
 
 
@@ -31,9 +31,8 @@ class Loss:
 
     def sentence(self) -> str:
         """What is lost, with its place and its range."""
-        place = f"{self.path}: " if self.path and self.path not in self.reason else ""
         rows = f"commit-ts above {self.after}" + (f" up to {self.upto}" if self.upto else "")
-        return f"{place}{self.reason} (rows of {rows})"
+        return f"{located(self.reason, self.path)} (rows of {rows})"
 
 
 Losses = dict[TableName, dict[str, Loss]]

@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
-from consumer.errors import ProgressMoved
-from consumer.model.actions import Action
+from consumer.errors import Code, ConsumerError, ProgressMoved
 from consumer.model.bad_rows import BadRow, BadRows, moved
-from consumer.model.ddl_policy import ignored_reason, is_trash
+from consumer.model.ddl_policy import is_trash
 from consumer.model.files import DataFile, Folder
 from consumer.model.losses import Loss, Losses
 from consumer.model.names import TableName
@@ -40,26 +39,37 @@ ENDED = (State.DROPPED, State.EXCLUDED)
 """Nothing is done to such a table any more."""
 
 
-MOVED_BY_WRITER = "its rows are written, and the files that they came from are not recorded yet"
-
-
 @dataclass(frozen=True, slots=True)
 class TableProgress:
     """A table that is not simply where the global applied-ts is.
 
     Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED, WAITS and EMPTYING, `hint`
-    to STOPPED. One that is OK has the reason MOVED_BY_WRITER where that has come so far by itself.
+    to STOPPED; both are for people. `code` says the same to programs: that of the error for which it stopped or waits.
     """
 
     applied_ts: int
     state: State = State.OK
     reason: str = ""
     hint: str = ""
+    code: Code | None = None
 
-    @property
-    def moved_by_writer(self) -> bool:
-        """Whether files with rows up to `applied_ts` were read that are not recorded as read."""
-        return self.reason == MOVED_BY_WRITER
+    @classmethod
+    def stopped(cls, applied_ts: int, error: ConsumerError) -> TableProgress:
+        """One that goes no further, for `error`."""
+        return cls(applied_ts, State.STOPPED, error.sentence(), error.hint, error.code)
+
+    @classmethod
+    def moved(cls, applied_ts: int) -> TableProgress:
+        """One that a writer has moved with its rows: the files that they came from are not recorded as read yet."""
+        reason = "its rows are written, and the files that they came from are not recorded yet"
+        return cls(applied_ts, reason=reason, code=Code.MOVED_BY_WRITER)
+
+
+class Waits(NamedTuple):
+    """What a table waits for: the code of an error that may pass, or WAITS_FOR_STATEMENT."""
+
+    code: Code
+    reason: str
 
 
 NOT_READ = -1
@@ -159,19 +169,55 @@ class DdlState(enum.StrEnum):
     SKIPPED = "skipped"
 
 
-GIVEN = "the target was given its table as of --start-ts "
-"""The beginning of the reason of a statement whose effect the target had when its table began."""
+class DdlKind(enum.StrEnum):
+    """How a statement comes to have its effect in the target, or why it never has. Those that are not EXECUTED are
+    SKIPPED."""
+
+    EXECUTED = "executed"
+    """By this program: it was, it has begun, or it is tried again."""
+    BY_HAND = "by hand"
+    """Somebody has done what it means, and said so (`skip-ddl`)."""
+    GIVEN = "given"
+    """The target had its effect when its table began."""
+    IGNORED = "ignored"
+    """A policy keeps it from the target."""
+    KEPT = "kept"
+    """The same of a DROP: what it drops upstream stays in the target."""
+    NO_ROWS = "no rows"
+    """What it is about has no rows (a view, a global temporary table), and is left out."""
+    LEFT = "left"
+    """To another consumer, which has tables of its database."""
+    OVERTAKEN = "overtaken"
+    """A later one drops its table."""
+    PASSED_OVER = "passed over"
+    """The upstream's table no longer existed."""
+    NOT_MADE = "not made"
+    """The target can no longer have its table under that name."""
+
+
+LEFT_UNDONE = {
+    DdlKind.PASSED_OVER: "its table was gone before the table rules took it",
+    DdlKind.NOT_MADE: "the table rules left its table out then, and another one has a name of it since",
+}
+"""The kinds of statements that are never executed, because their table must not be created under that name; what is
+recorded as the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class DdlRecord:
     """`before` is the sink's own text: after a crash it shows whether the statement ran, and how much of a refused
-    statement ran."""
+    statement ran. `reason` is for people, who may write it themselves."""
 
     id: DdlId
     state: DdlState
     before: str = ""
     reason: str = ""
+    kind: DdlKind = DdlKind.EXECUTED
+
+    @classmethod
+    def skipped(cls, statement: DdlId, kind: DdlKind, reason: str) -> DdlRecord:
+        """One that is not executed here."""
+        return cls(statement, DdlState.SKIPPED, reason=reason, kind=kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,26 +401,23 @@ class Progress:
         """Whether the target had its effect when its table, or all of them, began."""
         record = self.ddls.get(statement)
         if record is not None:
-            return record.reason.startswith(GIVEN)
+            return record.kind is DdlKind.GIVEN
         return statement.version <= self.start_of(TableName(statement.database, statement.table))
 
-    def was_ignored(self, statement: DdlId, action: Action) -> bool:
+    def was_ignored(self, statement: DdlId) -> bool:
         """Whether a policy kept it from the target."""
         record = self.ddls.get(statement)
-        return record is not None and record.state is DdlState.SKIPPED and record.reason == ignored_reason(action)
+        return record is not None and record.kind in (DdlKind.IGNORED, DdlKind.KEPT)
 
     @property
     def kept(self) -> set[TableName]:
         """The tables that upstream has dropped and the target has, as a policy kept the last DROP from it."""
         dropped = {name: place.applied_ts for name, place in self.tables.items() if place.state is State.DROPPED}
         found = set()
-        for ddl in self.ddls:
-            if ddl.table and self.was_ignored(ddl, Action.DROP_TABLE):
-                name = TableName(ddl.database, ddl.table)
-                found |= {name} if dropped.get(name, ddl.version) == ddl.version else set()
-            elif not ddl.table and self.was_ignored(ddl, Action.DROP_SCHEMA):
-                own = (name for name in self.tables if name.database == ddl.database)
-                found |= {name for name in own if dropped.get(name, ddl.version) == ddl.version}
+        for ddl in (ddl for ddl, record in self.ddls.items() if record.kind is DdlKind.KEPT):
+            in_database = (name for name in self.tables if name.database == ddl.database)
+            own = [TableName(ddl.database, ddl.table)] if ddl.table else in_database
+            found |= {name for name in own if dropped.get(name, ddl.version) == ddl.version}
         return found
 
     def after(self, change: ProgressChange) -> Progress:

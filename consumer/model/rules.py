@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from consumer.errors import ConsumerError, RowRefused, from_dict
 from consumer.model.hints import ACCEPT_LOSS, AS_FILES_SHOW
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_names
 from consumer.model.table_modes import wildcard
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -104,10 +104,14 @@ class Shaping:
 
     @property
     def record(self) -> str:
-        """It as a text, the same for the same rules. It does not have a mask's key, but what changes with the key."""
+        """It as a text, the same for the same rules: the order of the columns that a mask is for means nothing, nor
+        does their case. It does not have a mask's key, but what changes with the key."""
         found = {name: value for name, value in asdict(self).items() if value and name != "named"}
         if self.masks:
-            found["masks"] = [{**mask, "key": _mark(mask["key"])} for mask in found["masks"]]
+            found["masks"] = [
+                {**mask, "columns": sorted(same_names(mask["columns"])), "key": _mark(mask["key"])}
+                for mask in found["masks"]
+            ]
         return json.dumps(found)
 
 
@@ -116,8 +120,8 @@ def _mark(key: bytes) -> str:
 
 
 _HIDDEN_HINT = (
-    f"{AS_FILES_SHOW}; look at the line in the file, if one is named: restore a file that is damaged, or remove it and"
-    f" go on without its rows: {ACCEPT_LOSS}"
+    AS_FILES_SHOW + "; look at the line in the file, if one is named: restore a file that is damaged, or remove it and"
+    " go on without its rows: " + ACCEPT_LOSS
 )
 
 

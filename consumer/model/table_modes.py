@@ -47,28 +47,14 @@ class Chosen:
         return [name for name in self.named if same_name(name) not in there]
 
 
-_NAMES = re.compile(
-    r"""(?P<verb>\b(?:only|without)\ )(?P<names>T(?:,\ T)*)|T""".replace("T", r'"(?:[^"\\]|\\.)*"'), re.X
-)
-
-
-def canonical(text: str) -> str:
-    """A form as a text (`Chosen`'s among it), the same for all that mean the same: the order of the names that it keeps
-    or leaves out means nothing, nor does their case."""
-    return _NAMES.sub(lambda found: found["verb"] + _sorted(found["names"]) if found["verb"] else found[0], text)
-
-
-def _sorted(names: str) -> str:
-    return ", ".join(sorted({json.dumps(same_name(name)) for name in json.loads(f"[{names}]")}))
-
-
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """`names` without those that mean the same as another one."""
     return tuple(sorted({same_name(name): name for name in names}.values(), key=same_name))
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(map(json.dumps, names))
+    """The order of the names that are kept or left out means nothing, nor does their case."""
+    return ", ".join(sorted({json.dumps(same_name(name)) for name in names}))
 
 
 def _fits(names: tuple[str, ...], column: str) -> bool:

@@ -34,8 +34,8 @@ class Lines:
 
     def __init__(self, log: Log, options: str, summed_up: bool) -> None:
         self._log, self._options, self._summed_up = log, options, summed_up
-        self.reasons: dict[TableName, str] = {}
-        """Why tables are stopped; the summary need not repeat it."""
+        self.stopped: set[TableName] = set()
+        """The tables whose reason is told; the summary need not repeat it."""
         self._tables, self._done = 0, Counter[str]()
 
     def tell(self, event: Event) -> None:
@@ -54,7 +54,7 @@ class Lines:
             case TableStopped(table, error):
                 self._stopped(table, error)
             case TableResumed(table):
-                self.reasons.pop(table, None)
+                self.stopped.discard(table)
                 self._log.info("table resumed", table=str(table))
             case Failed(error, seconds):
                 self._failed(error, seconds)
@@ -106,4 +106,4 @@ class Lines:
         hint = {} if self._summed_up else {"hint": completed(error.hint, self._options)}
         self._log.error("table stopped", table=str(table), error=reason, **hint)
         if self._summed_up:
-            self.reasons[table] = reason
+            self.stopped.add(table)

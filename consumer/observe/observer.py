@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from consumer.model.events import Event, NowDoing, RoundStarted
 from consumer.model.names import TableName
@@ -53,9 +53,9 @@ class CommandObserver:
             self.live.beat()
 
     @property
-    def reasons(self) -> dict[TableName, str]:
-        """Why tables are stopped, if the stream of the summary has it already."""
-        return self._lines.reasons
+    def stopped(self) -> Collection[TableName]:
+        """The stopped tables of which the stream of the summary says why already."""
+        return self._lines.stopped
 
     @property
     def notes(self) -> list[str]:

@@ -113,7 +113,7 @@ def given_up(reader: StorageReader, error: ConsumerError) -> ConsumerError:
         return error
     return FileUnreadable(
         error.message,
-        hint=f"make the file readable again, or remove it and go on without its rows: {ACCEPT_LOSS}",
+        hint="make the file readable again, or remove it and go on without its rows: " + ACCEPT_LOSS,
         path=error.path,
     )
 

@@ -39,7 +39,7 @@ def gone(
 def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, naming: Naming) -> TableMissing:
     """`anew`: the storage can make it again; `read`: some of its files were."""
     if anew:
-        return _dropped(table, naming, f"load it again from the storage: {resync_command(table)}")
+        return _dropped(table, naming, "load it again from the storage: " + resync_command(table))
     if read and naming.merges(table):
         return _dropped(
             table, naming, f"{_RESTORE}, or `forget` this consumer and fill an empty target from the storage"
@@ -55,11 +55,11 @@ def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, nam
 
 
 def _not_there_at_start(table: TableName, start_ts: int, alone: bool, anew: bool, naming: Naming) -> TableMissing:
-    again = f", or load it from the storage: {resync_command(table)}" if anew else ""
+    again = ", or load it from the storage: " + resync_command(table) if anew else ""
     return TableMissing(
         f"the target has no table {naming.shown(table)}, though it began with {'it' if alone else 'all tables'} as of"
         f" {start_ts}, by --start-ts or an export",
-        hint=f"{_EXPORT}, or copy it from upstream as of {start_ts} and run again{again}",
+        hint=f"{_EXPORT}, or copy it from upstream as of {start_ts} and run again" + again,
         table=str(table),
     )
 

@@ -12,6 +12,7 @@ from itertools import count
 from consumer.codec import protocol_of
 from consumer.errors import (
     CannotBeExact,
+    Code,
     ConsumerError,
     JobBroken,
     LeaseHeld,
@@ -336,6 +337,7 @@ def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
         hint="where no key is in that hour, set accept-timestamp-key = true in [consumer] of the file of --config; else"
         " run TiCDC under --tz UTC, have it write to a new prefix, and load that under a new --name with --tz UTC",
         table=str(table),
+        code=Code.AMBIGUOUS_TIME,
     )
 
 
@@ -345,6 +347,7 @@ def _keyless_without_checkpoint(table: TableName) -> CannotBeExact:
         "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be recognized",
         hint="run again once TiCDC has written `metadata`, or leave the table out with --tables",
         table=str(table),
+        code=Code.NO_KEY,
     )
 
 

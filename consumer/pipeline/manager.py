@@ -8,11 +8,11 @@ from dataclasses import replace
 from heapq import nlargest
 from operator import itemgetter
 
-from consumer.errors import ConsumerError, TableError
+from consumer.errors import Code, ConsumerError, TableError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
-from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress, Waits
 from consumer.model.rules import NO_STARTS, Consistency
 from consumer.model.steps import Barrier
 from consumer.model.texts import cut, one_line
@@ -343,7 +343,7 @@ def _keep_stopped(context: RoundContext) -> None:
         if place is None or place.state is not State.STOPPED or consumer.state.error is not None:
             continue
         if consumer.state.position > context.assembly.checkpoint:
-            context.stop(name, TableError(place.reason, hint=place.hint))
+            context.stop(name, TableError(place.reason, hint=place.hint, code=place.code))
 
 
 def _finish(context: RoundContext) -> list[TableName]:
@@ -378,24 +378,25 @@ def _finish(context: RoundContext) -> list[TableName]:
     return nothing
 
 
-def _waiting(context: RoundContext) -> dict[TableName, str]:
+def _waiting(context: RoundContext) -> dict[TableName, Waits]:
     """By table, what it waits for."""
     waits = context.deferred.reasons()
     for barrier in context.round.barriers():
         for name in barrier.tables:
-            waits.setdefault(name, _waiting_text(barrier))
+            waits.setdefault(name, _at_barrier(barrier))
     return waits
 
 
-def _waiting_text(barrier: Barrier) -> str:
+def _at_barrier(barrier: Barrier) -> Waits:
     """What a table waits for, and which statement holds it up until then."""
     query = one_line(barrier.file.query)
     shown = cut(query, _STATEMENT_SHOWN)
-    return f"waits for {barrier.waits_for}; held up until then: {shown} (version {barrier.file.version})"
+    text = f"waits for {barrier.waits_for}; held up until then: {shown} (version {barrier.file.version})"
+    return Waits(Code.WAITS_FOR_STATEMENT, text)
 
 
 def _place(
-    name: TableName, consumer: TableConsumer, applied: int, waits: str | None, checkpoint: int, progress: Progress
+    name: TableName, consumer: TableConsumer, applied: int, waits: Waits | None, checkpoint: int, progress: Progress
 ) -> TableProgress | None:
     place = consumer.finish(applied, waits)
     if checkpoint == MAX_TSO and (place is None or place.state is State.OK):

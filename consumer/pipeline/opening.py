@@ -68,7 +68,7 @@ def _checksum(reader: RangeReader, file: DataFile) -> int | None:
 def assembly_of(reader: StorageReader, listing: Listing, progress: Progress, options: RoundOptions) -> Assembly:
     """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing may
     explain, the storage is listed again first, until the same gaps are there."""
-    found, known = _looked_at_whole(reader, listing, progress, options), set[str]()
+    found, known = _looked_at_whole(reader, listing, progress, options), set[tuple[object, ...]]()
     for _ in range(_MOST_LISTINGS):
         gaps = found.new_gaps(progress, options.rules.accept_gap)
         if not gaps - known:

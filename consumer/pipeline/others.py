@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.ddl_policy import is_kept
 from consumer.model.hints import forget_command, skip_ddl_command, statement_refused
@@ -199,19 +199,22 @@ def belongs_to(
             f" {owned.start_ts}, and only one consumer may write to it",
             hint="leave the table out of this consumer with --tables, or `forget` its name where it is no longer used",
             table=str(table),
+            code=Code.OF_ANOTHER_CONSUMER,
         )
     if is_export(owned.consumer):
         return DdlRefused(
             f"{what} to an export that is not loaded to its end (under {owned.consumer!r})",
             hint="let `load-export` end, or run it again with the same export; then run again",
             table=str(table),
+            code=Code.OF_ANOTHER_CONSUMER,
         )
     ends = "end that one first, if this one is to go on with its tables; or " if owned.busy else ""
     return DdlRefused(
         f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
         hint=f"{ends}give this one another --downstream-uri, or leave the table out of one of the two with --tables;"
-        f" where {owned.consumer!r} is no longer used, remove its progress: {forget_command(owned.consumer)}",
+        f" where {owned.consumer!r} is no longer used, remove its progress: " + forget_command(owned.consumer),
         table=str(table),
+        code=Code.OF_ANOTHER_CONSUMER,
     )
 
 
@@ -221,8 +224,9 @@ def goes_twice(table: TableName, there: Owned, start: int, naming: Naming) -> Dd
         f"the replay {there.consumer!r} has brought {naming.shown(table)} up to {there.applied_ts} in this target, and"
         f" this one would begin at {start}: what lies between would be applied twice",
         hint=f"begin at {there.applied_ts} or later; where the table was made again since that replay, remove its"
-        f" progress: {forget_command(there.consumer)}",
+        f" progress: " + forget_command(there.consumer),
         table=str(table),
+        code=Code.OF_ANOTHER_CONSUMER,
     )
 
 
@@ -232,7 +236,8 @@ def drops_database_of(table: TableName, other: str, statement: Statement) -> Ddl
     return statement_refused(
         statement.file,
         f"it would also drop {table}, which belongs to the consumer {other!r} of this target: {statement.file.query}",
-        hint=f"drop this consumer's own tables in {database} by hand, then: {skip_ddl_command(database, version)}",
+        hint=f"drop this consumer's own tables in {database} by hand, then: " + skip_ddl_command(database, version),
+        code=Code.OF_ANOTHER_CONSUMER,
     )
 
 
@@ -243,5 +248,5 @@ def drops_unknown(table: TableName, statement: Statement) -> DdlRefused:
         statement.file,
         f"routes lead to that database of the target, and it has {table}, which is no table of {database}:"
         f" {statement.file.query}",
-        hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
+        hint=f"drop the tables of {database} by hand in the target, then: " + skip_ddl_command(database, version),
     )

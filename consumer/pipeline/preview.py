@@ -12,10 +12,10 @@ from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
 from consumer.model.files import Bounds, Listing
-from consumer.model.hints import about_table, statement_refused
+from consumer.model.hints import Hint, about_table, statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlState, Progress, State
+from consumer.model.progress import DdlId, DdlState, Progress, State, TableProgress
 from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
 from consumer.pipeline.decoding import rows_were_read
@@ -121,14 +121,15 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
     anew, other = offered(sink, names, found.assembly, progress, options), options.rules.naming.other
     for name in names:
         place, error = progress.table(name), errors.get(name)
-        reason, hint = (place.reason, place.hint) if error is None else (error.sentence(), error.hint)
+        stopped = place if error is None else TableProgress.stopped(place.applied_ts, error)
         version = 0 if error is None else error.version or 0
         yield TableStatus(
             table=name,
             watermark=place.applied_ts,
             state="missing" if isinstance(error, TableMissing) else "stopped",
-            error=reason,
-            hint=hint,
+            code=stopped.code,
+            error=stopped.reason,
+            hint=Hint.of(stopped.hint),
             version=version,
             resync=name in anew,
             target_table=other(name),

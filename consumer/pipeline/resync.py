@@ -13,6 +13,7 @@ from consumer.errors import (
     BadConfig,
     CannotBeExact,
     CheckpointBehind,
+    Code,
     ConsumerError,
     CorruptFile,
     GapFound,
@@ -20,13 +21,13 @@ from consumer.errors import (
     SchemaDrift,
 )
 from consumer.history.incarnations import Incarnation
-from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
+from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
-from consumer.model.hints import accept_option, resync_command
+from consumer.model.hints import resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import Naming
-from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.progress import DdlKind, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import Window, ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.context import Ports
@@ -115,8 +116,8 @@ def check_readable(
                 continue
             raise CorruptFile(
                 f"{error.message}; the table was not emptied",
-                hint=f"restore the file and resync again; if nobody can, remove it and load the table without its rows:"
-                f" {resync_command(table)} {accept_option(table)}",
+                hint="restore the file and resync again; if nobody can, remove it and load the table without its rows:"
+                " " + resync_command(table, accepts=True),
                 table=str(table),
                 path=error.path,
                 line=error.line,
@@ -148,6 +149,7 @@ def give_up(
             f"it has had other names since the export, up to version {renamed}, and rows of it are under these",
             hint="export it as it is now",
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
     for file in assembly.history.exchanges_of(incarnation, assembly.checkpoint):
         if file.version > moment:
@@ -155,6 +157,7 @@ def give_up(
                 f"{file.query} moved rows between it and another table since the export (version {file.version})",
                 hint="export both tables again, and load them under a new --name",
                 table=str(table),
+                code=Code.NOT_RELOADABLE,
             )
     passed = passed_files(table, moment, assembly, progress, reader)
     if (gap := next(find_gaps(table, assembly.files.get(table, ()), passed, moment), None)) is not None:
@@ -249,6 +252,7 @@ def _check_own_table(table: TableName, naming: Naming) -> None:
             f"a route merges it with others in {naming.target(table)}, which would be emptied",
             hint="fill the target again under another --name, with a route to another table",
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
 
 
@@ -289,19 +293,21 @@ def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> Non
             f" is {before[0].file.query} (version {before[0].version})",
             hint="fix what `status` names, then run `once`",
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
 
 
 def _birth(table: TableName, incarnation: Incarnation, assembly: Assembly) -> SchemaFile:
     if (why := incarnation.not_anew) is not None:
         hint = _SNAPSHOT if incarnation.birth is None else _OF_A_VIEW if incarnation.is_view else _BACKFILL
-        raise CannotBeExact(why, hint=hint, table=str(table))
+        raise CannotBeExact(why, hint=hint, table=str(table), code=Code.NOT_RELOADABLE)
     assert incarnation.birth is not None
     for file in assembly.history.exchanges_of(incarnation, assembly.checkpoint):
         raise CannotBeExact(
             f"{file.query} moved rows between it and another table, so its rows are not all under its name",
             hint=_BACKFILL,
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
     return incarnation.birth
 
@@ -316,14 +322,16 @@ def _check_statements(
             f"the policy for {kind} is ignore: the table was made by hand, and would not be made again",
             hint=f"let [consumer.ddl] execute {kind} for it, then resync again",
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
     record = progress.ddls.get(ddl_id(birth))
-    by_hand = record is not None and record.state is DdlState.SKIPPED and not progress.was_given(record.id)
-    if record is not None and by_hand and record.reason != ignored_reason(birth.action):
+    if record is not None and record.kind not in (DdlKind.EXECUTED, DdlKind.GIVEN, DdlKind.IGNORED):
+        how = "done by hand" if record.kind is DdlKind.BY_HAND else "not executed"
         raise CannotBeExact(
-            f"its {kind} was done by hand ({record.reason}), and would not be done again",
+            f"its {kind} was {how} ({record.reason}), and would not be done again",
             hint=_SNAPSHOT,
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
     for file in incarnation.statements:
         if options.rules.policy_of(file.action, table, file.query) is DdlPolicy.FAIL:
@@ -331,6 +339,7 @@ def _check_statements(
                 f"the policy for {kind_of(file.action)} is fail, and the table would stop at {file.query}",
                 hint="set another action for it in [consumer.ddl], then resync again",
                 table=str(table),
+                code=Code.NOT_RELOADABLE,
             )
 
 
@@ -355,6 +364,7 @@ def _check_foreign_keys(
             f" ({changed.query}, version {changed.version})",
             hint=_BACKFILL,
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
     later = [file for file in executed if file is not incarnation.birth]
     columns = referred().get(options.rules.naming.target(table).folded, ()) if later else ()
@@ -364,6 +374,7 @@ def _check_foreign_keys(
             f" has changed since it was made ({changed_too.query}, version {changed_too.version})",
             hint=_BACKFILL,
             table=str(table),
+            code=Code.NOT_RELOADABLE,
         )
 
 
@@ -371,8 +382,7 @@ def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Pro
     if gone or assembly.gap_from(table, progress, version) is not None:
         raise GapFound(
             "some of its files are gone from the storage, so it cannot be loaded from the start",
-            hint=f"restore them, or {_SNAPSHOT}, or load it without them:"
-            f" {resync_command(table)} {accept_option(table)}",
+            hint=f"restore them, or {_SNAPSHOT}, or load it without them: " + resync_command(table, accepts=True),
             table=str(table),
         )
 

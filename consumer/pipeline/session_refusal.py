@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.references import untold
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName, same_names
 from consumer.model.texts import cut
@@ -47,7 +47,8 @@ def session_refusal(
     return statement_refused(
         file,
         f"it names {names} without a database, and does not tell which one is meant, {tables}: {cut(file.query)}",
-        hint=f"do by hand what it did upstream, then: {skip_ddl_command(file.name, file.version)}",
+        hint="do by hand what it did upstream, then: " + skip_ddl_command(file.name, file.version),
+        code=Code.NAME_UNTOLD,
     )
 
 

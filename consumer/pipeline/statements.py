@@ -8,13 +8,12 @@ from dataclasses import replace
 from functools import partial
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
-from consumer.history.target_tables import OVERTAKEN
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
+from consumer.model.progress import AuditRow, DdlId, DdlKind, DdlRecord, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.table_rules import TableRules
 from consumer.model.texts import one_line
@@ -194,7 +193,7 @@ class StatementRunner:
         if not statement.heals:
             before, after = map(self._still_stopped, (before, after))
         overtaken = tuple(
-            DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=OVERTAKEN + statement.file.query)
+            DdlRecord.skipped(ddl_id(other.file), DdlKind.OVERTAKEN, f"overtaken by {statement.file.query}")
             for other in self._context.round.overtaken(statement)
         )
         if renames:
@@ -237,16 +236,16 @@ class StatementRunner:
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
                 hint="empty the target's table and run again, or accept its rows as the upstream's with:"
-                f" {skip_ddl_command(name, statement.version)}",
+                " " + skip_ddl_command(name, statement.version),
                 table=str(name),
                 version=statement.version,
             )
-        self._skip(statement, left_to(other) if other else statement.ignored)
+        self._skip(statement, *((DdlKind.LEFT, left_to(other)) if other else statement.ignored))
 
-    def _skip(self, statement: Statement, reason: str) -> None:
+    def _skip(self, statement: Statement, kind: DdlKind, reason: str) -> None:
         context, name = self._context, statement.file.name
         row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
-        record = DdlRecord(ddl_id(statement.file), DdlState.SKIPPED, reason=reason)
+        record = DdlRecord.skipped(ddl_id(statement.file), kind, reason)
         before, after = self._changes(statement, context.round.overtaken_renames(statement))
         context.ledger.record(before.merged(after, ProgressChange(ddls=(record,), audit=(row,))))
         self._done(statement, row, 0.0)
@@ -303,7 +302,7 @@ class StatementRunner:
         """A refused statement stops every table it touches: none of them may go past it. A view has no rows: it is left
         out, and stops none, unless its name is another consumer's."""
         if statement.may_fail and self._context.others.refusal(statement) is None:
-            self._skip(statement, error.message)
+            self._skip(statement, DdlKind.NO_ROWS, error.message)
             return
         self._context.round.refused(statement, error)
         for name in statement.touches:

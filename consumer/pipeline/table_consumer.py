@@ -11,7 +11,7 @@ from consumer.model.bad_rows import BadRow
 from consumer.model.files import DataFile, Folder
 from consumer.model.load import FileStat, LoadOutcome
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress, Waits
 from consumer.model.steps import LoadRows, Window
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
@@ -135,13 +135,13 @@ class TableConsumer:
     def drop(self, version: int) -> None:
         """The table is gone upstream."""
         self.result.watermark = version
-        self.result.state, self.result.error, self.result.hint = "dropped", "", ""
+        self.result.becomes("dropped")
 
     def stop(self, error: ConsumerError, progress: Progress) -> ProgressChange:
         """Go no further in this run. The reason is recorded, and that the file that it is about is due: it may be gone
         when the storage is listed next, and nothing else may tell."""
         self.state.error = error
-        self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
+        self.result.becomes("stopped", error)
         self.result.version = (error.version or 0) if isinstance(error, DdlRefused) else 0
         return ProgressChange(
             tables={self.name: self.stopped_at(self.state.position)}, folders=self._due(error, progress)
@@ -161,16 +161,16 @@ class TableConsumer:
     def stopped_at(self, position: int) -> TableProgress | None:
         """The place of the table at `position` if it is stopped, else None."""
         error = self.state.error
-        return None if error is None else TableProgress(position, State.STOPPED, error.sentence(), error.hint)
+        return None if error is None else TableProgress.stopped(position, error)
 
-    def finish(self, applied_ts: int, waits: str | None) -> TableProgress | None:
+    def finish(self, applied_ts: int, waits: Waits | None) -> TableProgress | None:
         """The place of a living table at the end of a round, None if it is at the global applied-ts. `waits` says what
         it waits for."""
         self.result.watermark = self.state.position
         if (stopped := self.stopped_at(self.state.position)) is not None:
             return stopped
         if waits is not None:
-            self.result.state, self.result.error, self.result.hint = "waits", waits, ""
-            return TableProgress(self.state.position, State.WAITS, waits)
-        self.result.state, self.result.error, self.result.hint = "ok", "", ""
+            self.result.becomes("waits", waits)
+            return TableProgress(self.state.position, State.WAITS, waits.reason, code=waits.code)
+        self.result.becomes("ok")
         return None if self.state.position == applied_ts else TableProgress(self.state.position)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from consumer.codec import protocol_of
 from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
-from consumer.errors import CannotBeExact, SchemaDrift
+from consumer.errors import CannotBeExact, Code, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column, mislabelled
@@ -110,6 +110,7 @@ class TableVersionConsumer:
                 " a route merges it with",
                 hint="leave the table out of the route",
                 table=str(table),
+                code=Code.RULES_CONFLICT,
             )
         named = {same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)}
         return LoadRequest(load, mode_columns(mode, table, columns, shape), labels=named)
@@ -120,6 +121,7 @@ class TableVersionConsumer:
                 f"[[consumer.columns]] gives columns of it that it never had ({', '.join(lost)})",
                 hint="correct the name, or write it with a * where the column comes later",
                 table=str(self.load.table),
+                code=Code.RULES_CONFLICT,
             )
         if absent:
             raise CannotBeExact(
@@ -127,6 +129,7 @@ class TableVersionConsumer:
                 hint="leave the table out of [[consumer.columns]], and fill it again under another --name and a route:"
                 " TiCDC's column selectors choose its columns already",
                 table=str(self.load.table),
+                code=Code.RULES_CONFLICT,
             )
 
     @property

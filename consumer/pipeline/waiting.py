@@ -16,6 +16,7 @@ from consumer.model.events import Retrying, RetryPassed
 from consumer.model.load import LoadTask
 from consumer.model.names import TableName
 from consumer.model.patience import pause
+from consumer.model.progress import Waits
 from consumer.model.times import now
 from consumer.ports import Observer
 
@@ -199,13 +200,13 @@ class Deferred:
         """The error of a table that still waits."""
         return next((deferral.error for deferral in self._found.values()), None)
 
-    def reasons(self) -> dict[TableName, str]:
+    def reasons(self) -> dict[TableName, Waits]:
         """By table, what it still waits for."""
         return {name: _reason(deferral.error) for deferral in self._found.values() for name in deferral.names}
 
 
-def _reason(error: ConsumerError) -> str:
-    return f"{error.sentence()}: it is tried again by the next run"
+def _reason(error: ConsumerError) -> Waits:
+    return Waits(error.code, f"{error.sentence()}: it is tried again by the next run")
 
 
 T = TypeVar("T")

@@ -311,21 +311,22 @@ class Assembly:
             if folder not in there or newest[folder.series] > (folder.version, folder.date)
         }
 
-    def new_gaps(self, progress: Progress, accept_gap: Accepts) -> set[str]:
+    def new_gaps(self, progress: Progress, accept_gap: Accepts) -> set[tuple[object, ...]]:
         """The gaps that are new, and that another, full listing may explain: a local storage can show a file before the
         one in front of it, and how far the clean-up went shows in files that a partial listing leaves out."""
         found = [(name, error) for name, error in self.errors(progress, accept_gap) if isinstance(error, GapFound)]
         beginning = [s for s in self.timeline.pending if s.begins and not accept_gap(s.begins)]
         gaps = (self.gap_after(statement, progress) for statement in beginning)
-        new = {error.sentence() for name, error in found if error.sentence() != progress.table(name).reason}
+        new = {_place(error) for name, error in found if error.code is not progress.table(name).code}
         losses = [*self.losses(progress, accept_gap)]
         losses += [
             (s.begins, self.losses_after(s, progress))
             for s in self.timeline.pending
             if s.begins and accept_gap(s.begins)
         ]
-        accepted = {loss.id for name, own in losses for loss in own if loss.id not in progress.losses.get(name, {})}
-        return new | accepted | {gap.sentence() for gap in gaps if gap is not None}
+        known = {(name, loss) for name, own in progress.losses.items() for loss in own}
+        accepted = {(name, loss.id) for name, own in losses for loss in own} - known
+        return new | accepted | {_place(gap) for gap in gaps if gap is not None}
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
         """The first gap in the files of the table whose rows begin again with `statement`."""
@@ -518,6 +519,11 @@ def _first_date(progress: Progress, name: TableName) -> str:
     """The first date folder that can have rows of the table which the target was not given, "" for all of them."""
     known = _given(name, progress)
     return (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d") if known else ""
+
+
+def _place(gap: GapFound) -> tuple[object, ...]:
+    """The same of the same gap in another listing."""
+    return gap.code, gap.table, gap.path, gap.missing
 
 
 def _told(packed: Mapping[Folder, int], named: Mapping[Folder, int]) -> dict[str, dict[Folder, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from consumer.codec import protocol_of
-from consumer.errors import CannotBeExact, ConsumerError
+from consumer.errors import CannotBeExact, Code, ConsumerError
 from consumer.model.combinations import Feature, refused
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
@@ -35,4 +35,4 @@ def misfits(
     for table in tables:
         why = refused(features_of(table, rules, dialect), protocol_of(dialect).commit_ts) if table.table else None
         if why is not None:
-            yield table, CannotBeExact(why.why, hint=why.hint, table=str(table))
+            yield table, CannotBeExact(why.why, hint=why.hint, table=str(table), code=Code.RULES_CONFLICT)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, Code
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress
@@ -82,6 +82,7 @@ def _mixed(files: list[DataFile]) -> CannotBeExact | None:
         " which came first",
         hint=_TOLD,
         path=one.path,
+        code=Code.NO_COMMIT_TS,
     )
 
 
@@ -98,6 +99,7 @@ def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
                 " which came first",
                 hint=_TOLD,
                 path=latest.path,
+                code=Code.NO_COMMIT_TS,
             )
         latest = max([*same, *([latest] if latest else [])], key=lambda file: file.modified)
     return None
@@ -119,6 +121,7 @@ def _came_late(
                 " they are older",
                 hint="load the table again with resync",
                 path=file.path,
+                code=Code.NO_COMMIT_TS,
             )
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.ddl.resolve import routed, with_session
 from consumer.ddl.text_check import check_text
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.history.renames import rename_pairs
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import SchemaFile
@@ -87,7 +87,7 @@ def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
             statement.file,
             f"{lost.name} begins at --start-ts {lost.begins_at}, so the target does not have it as it was before this"
             f" statement: {cut(statement.file.query)}",
-            hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+            hint=f"{way} {statement.version} into the target, then: " + skip_ddl_command(name, statement.version),
         )
     if lost.never_made:
         why = f"the table rules left out {lost.name} when it was there, so the target has no such table"
@@ -97,7 +97,7 @@ def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
     return statement_refused(
         statement.file,
         f"{why}, whose rows it moves and which were never read: {cut(statement.file.query)}",
-        hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+        hint=f"{way} {statement.version} into the target, then: " + skip_ddl_command(name, statement.version),
     )
 
 
@@ -107,6 +107,7 @@ def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
         statement.file,
         f"{error.message}; the statement: {cut(statement.file.query)}",
         hint=error.hint,
+        code=error.code,
     )
 
 
@@ -117,8 +118,9 @@ def lacks_old_name(statement: Statement) -> DdlRefused:
     why = "the statement renames it to itself, as TiCDC has lost the old name" if itself else "the old name is not told"
     return DdlRefused(
         f"cannot tell which table was renamed to {name}: {why}: {statement.file.query}",
-        hint=f"rename it by hand, then: {skip_ddl_command(statement.file.name, statement.version)}",
+        hint="rename it by hand, then: " + skip_ddl_command(statement.file.name, statement.version),
         version=statement.version,
+        code=Code.NAME_UNTOLD,
     )
 
 
@@ -129,7 +131,8 @@ def refused_by_policy(statement: Statement) -> DdlRefused:
         f"the policy for {kind} is fail: {cut(statement.file.query)}",
         hint=f"set another action for {kind} in [consumer.ddl], or take it out of [[consumer.event-filters]], and run"
         " again, or do by hand what the statement means and then:"
-        f" {skip_ddl_command(statement.file.name, statement.version)}",
+        f" " + skip_ddl_command(statement.file.name, statement.version),
         table=str(statement.file.name),
         version=statement.version,
+        code=Code.POLICY_FAILS,
     )

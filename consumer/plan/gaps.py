@@ -47,11 +47,11 @@ def find_gaps(
             text = (
                 f"file number {hole.first} is missing, and the index file or the name of another file there tells that"
             )
-            yield _gap(table, f"{text} it was written", directory_of(hole.folder))
+            yield _gap(table, f"{text} it was written", directory_of(hole.folder), hole.first)
         else:
             one = hole.first == hole.last
             which = f"file number {hole.first} is" if one else f"file numbers {hole.first} to {hole.last} are"
-            yield _gap(table, f"{which} missing before number {hole.before.index}", hole.before.path)
+            yield _gap(table, f"{which} missing before number {hole.before.index}", hole.before.path, hole.first)
 
 
 def without_gaps(
@@ -101,9 +101,9 @@ def _holes(
             yield _Hole(folder, expected, last, None)
 
 
-def _gap(table: TableName, message: str, path: str) -> GapFound:
-    hint = f"restore the missing file, or go on without its rows: {accept_command(table)}"
-    return GapFound(message, hint=hint, table=str(table), path=path)
+def _gap(table: TableName, message: str, path: str, missing: int) -> GapFound:
+    hint = "restore the missing file, or go on without its rows: " + accept_command(table)
+    return GapFound(message, hint=hint, table=str(table), path=path, missing=missing)
 
 
 def gone_upto(
@@ -164,7 +164,7 @@ def find_lost_rests(
     are those of the table."""
     for folder, entry in _lost_rests(files, folders, applied_ts):
         text = f"file number {entry.index} is gone before its rows from commit-ts {entry.next_ts} on were applied"
-        yield _gap(table, text, directory_of(folder))
+        yield _gap(table, text, directory_of(folder), entry.index)
 
 
 def without_lost_rests(

@@ -13,13 +13,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.errors import CameLate, ConsumerError, CorruptFile, DdlRefused, FileUnreadable
+from consumer.errors import CameLate, Code, ConsumerError, CorruptFile, DdlRefused, FileUnreadable
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.hints import accept_command, skip_ddl_command
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread, unread_files
@@ -81,7 +81,7 @@ def rows_of_nobody(
         else:
             is_due = since < first <= checkpoint or since < last <= checkpoint
         if is_due:
-            due[file] = _of_nobody(name, file, ended.since, of)
+            due[file] = _of_nobody(name, file, ended.since, of, timeless=bounds is None)
             left |= {file} if last > checkpoint else set()
         elif bounds is not None and last <= since:
             read_then = seen.get(file.folder.partition, ())
@@ -95,13 +95,13 @@ def rows_of_nobody(
     return OfNobody(due, left, over, above)
 
 
-def _of_nobody(name: TableName, file: DataFile, since: int, rows: str) -> CameLate:
-    again = ", or they were sent again" if rows.startswith("without") else ""
+def _of_nobody(name: TableName, file: DataFile, since: int, rows: str, timeless: bool) -> CameLate:
+    again = ", or they were sent again" if timeless else ""
     return CameLate(
         f"it has rows {rows}, and no table has had the name since {since}: they are of one whose CREATE TABLE did not"
         f" reach the storage{again}",
         hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or go"
-        f" on without these rows: {accept_command(name)}",
+        " on without these rows: " + accept_command(name),
         table=str(name),
         path=file.path,
     )
@@ -112,7 +112,7 @@ def _of_moved(name: TableName, file: DataFile, since: int, last: int) -> CameLat
         f"it has rows of commit-ts {last} and before, and the table was renamed at {since} without them: the file was"
         " not there then",
         hint="a copy of a storage must get `metadata` last; load the renamed table again, from an export with"
-        f" `load-export`, or go on without these rows: {accept_command(name)}",
+        " `load-export`, or go on without these rows: " + accept_command(name),
         table=str(name),
         path=file.path,
     )
@@ -148,7 +148,7 @@ def _within(stretches: Stretches, first: int, last: int) -> bool:
 def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:
     """What to record where writers have moved tables by themselves: rows up to there were read, of any of the table's
     unread `files`. None where there are no such tables."""
-    moved = {name: place.applied_ts for name, place in progress.tables.items() if place.moved_by_writer}
+    moved = {name: place.applied_ts for name, place in progress.tables.items() if place.code is Code.MOVED_BY_WRITER}
     folders: dict[Folder, FolderProgress] = {}
     for name, end in moved.items():
         # A folder that nobody has recorded may have lost its head: the writer's own round found that to be right.
@@ -191,7 +191,7 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     return CameLate(
         f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
         hint=f"a copy of a storage must get `metadata` last; {again}do by hand what the statement means and"
-        f" record it: {skip_ddl_command(file.name, file.version)}",
+        f" record it: " + skip_ddl_command(file.name, file.version),
         table=str(file.name),
         path=file.path,
         version=file.version,
@@ -207,14 +207,15 @@ def kept_by_policy(name: TableName) -> DdlRefused:
         hint=f"set evolve for {kind} in [consumer.ddl] and run again: the table is dropped in the target then; with"
         " ignore it stays",
         table=str(name),
+        code=Code.KEPT_BY_POLICY,
     )
 
 
-def is_kept_by_policy(name: TableName, place: TableProgress) -> bool:
+def is_kept_by_policy(place: TableProgress) -> bool:
     """Whether the table stopped for that."""
-    return place.state is State.STOPPED and place.reason == kept_by_policy(name).sentence()
+    return place.code is Code.KEPT_BY_POLICY
 
 
 def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
     """The tables that stopped for that."""
-    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(name, place)}
+    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(place)}

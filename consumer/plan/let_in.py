@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from consumer.errors import BadConfig
 from consumer.history.incarnations import Incarnation
-from consumer.history.target_tables import NOT_MADE, PASSED_OVER, TargetTables, is_left_undone, is_settled, was_executed
+from consumer.history.target_tables import TargetTables, is_left_undone, is_settled, was_executed
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import LEFT_UNDONE, DdlKind, DdlRecord, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
@@ -29,7 +29,7 @@ def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf, naming: 
     is left of such a table in the target goes as it went upstream, or is taken away where its end was passed over; it
     stops where `policy_of` does not let DROP TABLE run, and stays where that is ignored.
     """
-    left = {n: p for n, p in progress.tables.items() if p.state is State.EXCLUDED or is_kept_by_policy(n, p)}
+    left = {n: p for n, p in progress.tables.items() if p.state is State.EXCLUDED or is_kept_by_policy(p)}
     back = {name: place for name, place in left.items() if assembly.wanted(name)}
     if not back:
         return None
@@ -46,7 +46,7 @@ class _LetIn:
         self._target = TargetTables(assembly.history, lambda file: was_executed(file, progress))
         self._pending = {s.file.path for s in assembly.timeline.pending if s.not_read is None}
         self._begins: defaultdict[TableName, list[int]] = defaultdict(list)
-        self._skipped: dict[str, tuple[SchemaFile, str]] = {}
+        self._skipped: dict[str, tuple[SchemaFile, DdlKind]] = {}
         self._emptied: set[TableName] = set()
         self._kept: set[TableName] = set()
         self._lost: set[int] = set()
@@ -60,7 +60,7 @@ class _LetIn:
         last = max((f.version for f in files if f.action == Action.DROP_SCHEMA and f.version < given), default=0)
         due = [file for file in files if file.version <= last and not is_settled(file, self._progress)]
         if due:
-            self._skip(due, PASSED_OVER)
+            self._skip(due, DdlKind.PASSED_OVER)
             self._lost |= {id(found.table) for found in own}
 
     def look_at_tables(self, back: set[TableName]) -> None:
@@ -81,9 +81,8 @@ class _LetIn:
         tables = {name: TableProgress(starts[name]) for name in back}
         tables |= {name: TableProgress(starts[name], State.EMPTYING, LEFT_OVER) for name in self._emptied}
         for name in self._kept:
-            error = kept_by_policy(name)
-            tables[name] = TableProgress(starts[name], State.STOPPED, error.sentence(), error.hint)
-        skipped = (DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=why) for file, why in self._skipped.values())
+            tables[name] = TableProgress.stopped(starts[name], kept_by_policy(name))
+        skipped = (DdlRecord.skipped(ddl_id(f), kind, LEFT_UNDONE[kind]) for f, kind in self._skipped.values())
         return ProgressChange(tables=tables, ddls=tuple(skipped), moved_lacks=dict.fromkeys(self._emptied, ()))
 
     def _todo(self, table: Incarnation) -> list[SchemaFile]:
@@ -107,7 +106,7 @@ class _LetIn:
         return True
 
     def _pass_over(self, table: Incarnation) -> None:
-        self._skip(self._todo(table), PASSED_OVER)
+        self._skip(self._todo(table), DdlKind.PASSED_OVER)
         self._empty(table)
 
     def _follow(self, table: Incarnation) -> None:
@@ -116,7 +115,7 @@ class _LetIn:
         done = [file for file in table.statements if was_executed(file, self._progress)]
         if taken or (done and name is None):
             # What the next RENAME moves is not there, or went with its database: it is refused.
-            self._skip([*done, *todo[:taken]], NOT_MADE)
+            self._skip([*done, *todo[:taken]], DdlKind.NOT_MADE)
             self._empty(table)
             name, todo = None, todo[taken:]
         self._begin(name, todo)
@@ -159,5 +158,5 @@ class _LetIn:
         elif policy is not DdlPolicy.IGNORE:
             self._kept.add(name)
 
-    def _skip(self, files: Iterable[SchemaFile], why: str) -> None:
-        self._skipped |= {file.path: (file, why) for file in files}
+    def _skip(self, files: Iterable[SchemaFile], kind: DdlKind) -> None:
+        self._skipped |= {file.path: (file, kind) for file in files}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
-from consumer.errors import GapFound
+from consumer.errors import Code, GapFound
 from consumer.layout.paths import date_level
 from consumer.model.files import Folder, Listing, SchemaFile
 from consumer.model.hints import accept_command
@@ -126,8 +126,10 @@ class CleanUp:
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
             hint="file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing); if"
             " the folders are gone, take the table from a snapshot (a new --name with --start-ts), or go on without"
-            f" their rows: {accept_command(table)}",
+            " their rows: " + accept_command(table),
             table=str(table),
+            missing=first,
+            code=Code.DATES_DELETED,
         )
 
     def _limit(self, history: Collection[SchemaFile], needed: int) -> str:

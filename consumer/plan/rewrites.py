@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from consumer.ddl.changes import takes_rows
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, Code
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile, StoredFile
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress
@@ -92,6 +92,7 @@ def check_places(
                     f" the statement of version {said.version}, which came behind it",
                     hint="load the table again with resync",
                     table=str(table),
+                    code=Code.NO_COMMIT_TS,
                 )
             then = said
     return None

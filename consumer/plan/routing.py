@@ -9,7 +9,7 @@ from functools import cached_property
 from shlex import quote
 
 from consumer.ddl.changes import written_tables
-from consumer.errors import BadConfig, DdlRefused
+from consumer.errors import BadConfig, Code, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName, same_name
@@ -89,6 +89,7 @@ class SharedNames:
             hint="give one of the two another name with --route, or leave it out with --tables; tables are merged by"
             " routes that give them one column (docs/shaping.md)",
             table=str(name),
+            code=Code.RULES_CONFLICT,
         )
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
@@ -112,7 +113,7 @@ class SharedNames:
         return None if other is None else statement_refused(
             statement.file,
             f"it would also drop {self._naming.shown(other)}: {statement.file.query}",
-            hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
+            hint=f"drop the tables of {database} by hand in the target, then: " + skip_ddl_command(database, version),
         )  # fmt: skip
 
     @cached_property

@@ -14,7 +14,7 @@ from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
 from consumer.model.hints import statement_refused
-from consumer.model.names import TableName, by_name, same_names
+from consumer.model.names import TableName, by_name
 from consumer.model.progress import NOT_READ, DdlState, Progress
 from consumer.model.rules import Shaping, ShapingOf, unshaped
 from consumer.model.steps import ddl_id
@@ -39,22 +39,12 @@ def check_shaping(shaping_of: ShapingOf, progress: Progress, catalog: Catalog) -
     before: Mapping[str, str] = json.loads(progress.filters) if progress.filters else {}
     for name in dict.fromkeys(_with_rows(progress, catalog)):
         rules, had = shaping_of(name) if name.table else None, before.get(json.dumps(name), "")
-        if _canonical(rules.record if rules else "") != _canonical(had):
+        if (rules.record if rules else "") != had:
             raise BadConfig(
                 f"the filters of {name} are not those that its rows in the target were written with: the rows would be"
                 " neither what the former ones choose nor what these do",
                 hint="take the filters back as they were, or fill the table again under another --name",
             )
-
-
-def _canonical(record: str) -> str:
-    """The same for rules that mean the same: the order of the columns that a mask is for means nothing, nor does their
-    case."""
-    if '"masks"' not in record:
-        return record
-    rules = json.loads(record)
-    masks = [{**mask, "columns": sorted(same_names(mask["columns"]))} for mask in rules.get("masks", ())]
-    return json.dumps({**rules, "masks": masks}) if masks else record
 
 
 def _with_rows(progress: Progress, catalog: Catalog) -> Iterator[TableName]:
@@ -86,6 +76,7 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
         f"{why}; the statement: {file.query}",
         hint="fill the target again under another --name, with the same filters for all of these tables and on columns"
         " that stay, or leave the table out with --tables",
+        code=Code.RULES_CONFLICT,
     )
 
 

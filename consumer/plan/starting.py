@@ -10,14 +10,23 @@ from functools import cached_property
 from consumer.errors import BadConfig, CheckpointBehind
 from consumer.history.history import exchanged
 from consumer.history.incarnations import Incarnation
-from consumer.history.target_tables import PASSED_OVER, TargetTables, is_settled, was_executed
+from consumer.history.target_tables import TargetTables, is_settled, was_executed
 from consumer.model.actions import Action
 from consumer.model.combinations import Feature, refused
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Folder, SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import (
+    LEFT_UNDONE,
+    DdlId,
+    DdlKind,
+    DdlRecord,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
 from consumer.model.rules import NO_STARTS, NOW, ShapingOf, Starts
 from consumer.model.steps import ddl_id
 from consumer.model.times import time_text, tso_to_ms
@@ -183,24 +192,26 @@ class _Starting:
     def change(self, begins: Mapping[TableName, int], policy_of: PolicyOf) -> ProgressChange:
         """What `begins` records."""
         progress = self._progress
-        passed: dict[str, tuple[SchemaFile, str]] = {}
+        passed: dict[str, tuple[SchemaFile, DdlKind, str]] = {}
         again: list[DdlId] = []
         former: dict[TableName, TableProgress] = {}
+        gone = (DdlKind.PASSED_OVER, LEFT_UNDONE[DdlKind.PASSED_OVER])
         for name, ts in begins.items():
             for table in self._history.had(name, ts):
                 own = table is self._at[name]
                 over = own or (table.end is not None and table.end.version <= ts)
-                passed |= {f.path: (f, f"{GIVEN}{ts}" if own else PASSED_OVER) for f in _up_to(table, ts, over or name)}
+                kind, reason = (DdlKind.GIVEN, f"the target was given its table as of --start-ts {ts}") if own else gone
+                passed |= {file.path: (file, kind, reason) for file in _up_to(table, ts, over or name)}
                 again += self._done_again(table, ts) if name in progress.starts else []
                 if over and (there := self._target.followed(table)) not in (None, name):
                     former |= self._taken_away(name, there, policy_of)
             dropped = self._last_drop(name, ts)
             for file, _ in self._history.met if dropped else ():
                 if file.database == name.database and file.version <= dropped:
-                    passed.setdefault(file.path, (file, PASSED_OVER))
+                    passed.setdefault(file.path, (file, *gone))
         records = (
-            DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=why)
-            for file, why in passed.values()
+            DdlRecord.skipped(ddl_id(file), kind, reason)
+            for file, kind, reason in passed.values()
             if file.query and not is_settled(file, progress)
         )
         return ProgressChange(
@@ -219,7 +230,8 @@ class _Starting:
         known = (
             (ddl_id(file), self._progress.ddls.get(ddl_id(file))) for file in table.statements if file.version > ts
         )
-        return [ddl for ddl, record in known if record and record.reason.startswith((GIVEN, PASSED_OVER))]
+        again = (DdlKind.GIVEN, DdlKind.PASSED_OVER)
+        return [ddl for ddl, record in known if record and record.kind in again]
 
     def _taken_away(self, name: TableName, there: TableName, policy_of: PolicyOf) -> dict[TableName, TableProgress]:
         """What becomes of `there`: the target has an older table of the name there, or the table as it was then."""

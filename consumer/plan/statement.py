@@ -19,11 +19,11 @@ from consumer.model.actions import (
     TAKING_ACTIONS,
     Action,
 )
-from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
+from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import DdlKind, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import UNKNOWN_TABLE, TableBefore
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
@@ -99,9 +99,12 @@ class Statement:
         return self.file.name if self.action in _NAMING_ACTIONS else None
 
     @property
-    def ignored(self) -> str:
+    def ignored(self) -> tuple[DdlKind, str]:
         """Why it is not executed, by its policy or as its table never has rows."""
-        return "a global temporary table has no rows" if self.temporary else ignored_reason(self.action)
+        if self.temporary:
+            return DdlKind.NO_ROWS, "a global temporary table has no rows"
+        keeps = self.action in (Action.DROP_TABLE, Action.DROP_SCHEMA)
+        return DdlKind.KEPT if keeps else DdlKind.IGNORED, f"the policy for {kind_of(self.action)} is ignore"
 
     @property
     def may_fail(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from consumer.model.bad_rows import first_of
+from consumer.model.hints import Hint
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
 from consumer.model.progress import DdlState, Progress, State
@@ -28,8 +29,9 @@ def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iter
             table=name,
             watermark=table.applied_ts,
             state=table.state.value,
+            code=table.code,
             error=table.reason,
-            hint=table.hint,
+            hint=Hint.of(table.hint),
             version=version,
             resync=name in anew,
             quarantined=len(bad),

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from consumer.ddl.changes import Shape, declared_columns, recovered_table, takes_rows, written_tables
 from consumer.ddl.declared import Definition
-from consumer.errors import BadConfig, CannotBeExact, DdlRefused
+from consumer.errors import BadConfig, CannotBeExact, Code, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
@@ -17,7 +17,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.naming import Naming
-from consumer.model.table_modes import Chosen, ModeDdl, TableMode, canonical
+from consumer.model.table_modes import Chosen, ModeDdl, TableMode
 from consumer.plan.statement import Statement
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
@@ -37,12 +37,14 @@ def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
             f"it has no key, so nothing tells a change from the same change sent again, and the mode {mode} needs that",
             hint=f"give the table a primary key upstream, or leave it out of {rules}",
             table=str(table),
+            code=Code.NO_KEY,
         )
     if mode.merges and "." in table.database + table.table:
         raise CannotBeExact(
             "its name has a dot, and in a merged table the names of two tables could be one text then",
             hint="leave it out of the route",
             table=str(table),
+            code=Code.RULES_CONFLICT,
         )
     chosen = mode.chosen or Chosen()
     if lost := next((column.name for column in columns if column.name in key and not chosen.keeps(column.name)), None):
@@ -50,6 +52,7 @@ def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
             f"[[consumer.columns]] leaves its column {lost} out, which is one of its key",
             hint="keep the columns of the key, or leave the table out of the rule or of the replica (--tables)",
             table=str(table),
+            code=Code.RULES_CONFLICT,
         )
     added = mode.added
     taken = same_names(column.name for column in added)
@@ -60,12 +63,14 @@ def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
             hint="give the added column another name: "
             + ("merge in its [[consumer.routes]]" if mode.merges else _renaming(mode, clash)),
             table=str(table),
+            code=Code.RULES_CONFLICT,
         )
     if twice := [name for name, count in Counter(map(same_name, called)).items() if count > 1]:
         raise CannotBeExact(
             f"[[consumer.columns]] gives two of its columns the name {twice[0]}",
             hint="give one of them another name, or leave it out",
             table=str(table),
+            code=Code.RULES_CONFLICT,
         )
     kept = (column for column in stored_columns(columns, shape) if chosen.keeps(column.name))
     found = (replace(column, name=chosen.name(column.name), is_pk=column.name in key) for column in kept)
@@ -90,7 +95,10 @@ def mode_ddl(statement: Statement) -> ModeDdl | None:
     before, after = statement.shapes(file)
     creates, columns = statement.action in CREATE_ACTIONS, statement.known.columns
     if not creates and columns is None:
-        raise DdlRefused(f"nothing tells what the table was before, which has the table mode {mode} in the target")
+        raise DdlRefused(
+            f"nothing tells what the table was before, which has the table mode {mode} in the target",
+            code=Code.RULES_CONFLICT,
+        )
     if mode.chosen is not None:
         _check_chosen(mode.chosen, file, () if creates or columns is None else columns, creates)
     try:
@@ -100,9 +108,11 @@ def mode_ddl(statement: Statement) -> ModeDdl | None:
             mode_columns(mode, file.name, file.columns, after),
         )
     except CannotBeExact as error:
-        raise DdlRefused(error.message, hint=error.hint) from error
+        raise DdlRefused(error.message, hint=error.hint, code=error.code) from error
     if not creates and _moves_key(found, file):
-        raise DdlRefused(f"it changes the key, by which a table with the mode {mode} finds its rows")
+        raise DdlRefused(
+            f"it changes the key, by which a table with the mode {mode} finds its rows", code=Code.RULES_CONFLICT
+        )
     if not creates and mode.merges:
         _check_columns(found, file)
     return found
@@ -114,6 +124,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
         raise DdlRefused(
             f"[[consumer.columns]] gives columns of it that it does not have ({', '.join(lost)})",
             hint="correct the name, or write it with a * where the column comes later",
+            code=Code.RULES_CONFLICT,
         )
     old_name = declared_columns(file, None, before).old_name
     left = same_names(c.name for c in before if not chosen.keeps(c.name))
@@ -122,6 +133,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             raise DdlRefused(
                 f"it renames column {old}, of which the target has no values, to {column.name}, of which it has",
                 hint="leave the new name out too (fill the table again under another --name), or the table (--tables)",
+                code=Code.RULES_CONFLICT,
             )
 
 
@@ -134,13 +146,17 @@ def _check_columns(found: ModeDdl, file: SchemaFile) -> None:
         if old is None:
             continue
         if same_name(old.name) != same_name(column.name):
-            raise DdlRefused(f"it renames column {old.name}, which other tables that are merged with this one have too")
+            raise DdlRefused(
+                f"it renames column {old.name}, which other tables that are merged with this one have too",
+                code=Code.RULES_CONFLICT,
+            )
         if old.kind != column.kind:
             raise DdlRefused(
                 f"it changes the type of column {column.name}, which other tables that are merged with this one have"
                 " too",
                 hint="once all of them have it upstream, change the column in the target by hand, then for each of"
-                f" them: {skip_ddl_command(file.name, file.version)}",
+                " them: " + skip_ddl_command(file.name, file.version),
+                code=Code.RULES_CONFLICT,
             )
 
 
@@ -156,17 +172,22 @@ def check_beside(statement: Statement) -> None:
         source = recovered_table(file) if action == Action.RECOVER_TABLE else statement.old_name
         other = None if source is None else naming.mode(source)
         if other != own:
-            raise DdlRefused(f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}")
+            raise DdlRefused(
+                f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}", code=Code.RULES_CONFLICT
+            )
     elif own is not None:
         if takes_rows(file):
-            raise DdlRefused(f"which rows are in a partition is not known of a table with the mode {own}")
+            raise DdlRefused(
+                f"which rows are in a partition is not known of a table with the mode {own}", code=Code.RULES_CONFLICT
+            )
     elif (named := _named(statement)) is not None:
         kind = kind_of(action)
         raise DdlRefused(
             f"it names {named}, which is {_said(naming.mode(named))} in the target, and not what upstream has",
             hint="do by hand what the statement should mean there, then: "
-            f"{skip_ddl_command(file.name, file.version)}"
+            + skip_ddl_command(file.name, file.version)
             + (f"; or let [consumer.ddl] ignore {kind} for such tables" if kind not in NEVER_IGNORED else ""),
+            code=Code.RULES_CONFLICT,
         )
 
 
@@ -182,8 +203,10 @@ def _check_merged(statement: Statement) -> None:
         raise DdlRefused(
             f"it moves {merged}, of which the rows are in {naming.target(merged)} of the target with those of others",
             hint="give the table another name or other rows there by hand, as the statement means it, then: "
-            f"{skip_ddl_command(file.name, file.version)}; or fill the target again under another --name, without that"
+            + skip_ddl_command(file.name, file.version)
+            + "; or fill the target again under another --name, without that"
             " table in the route",
+            code=Code.RULES_CONFLICT,
         )
     if naming.merges(file.name) and action in _REMOVING and statement.policy is DdlPolicy.RENAME:
         kind = kind_of(action)
@@ -191,6 +214,7 @@ def _check_merged(statement: Statement) -> None:
             f"[consumer.ddl] renames tables for {kind}, and {file.name} is a part of {naming.target(file.name)} in the"
             " target",
             hint=f"set evolve or ignore for {kind} of such tables in [consumer.ddl], and run again",
+            code=Code.RULES_CONFLICT,
         )
 
 
@@ -239,7 +263,7 @@ def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
     for name in begun:
         mode = naming.mode(name)
         was, now = before.get(name.folded, ""), "" if mode is None else str(mode)
-        if name.table and canonical(was) != canonical(now):
+        if name.table and was != now:
             raise BadConfig(
                 f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
                 hint="give what the target was filled with, in [[consumer.table-modes]], with --table-mode or as the"

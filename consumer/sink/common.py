@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 
-from consumer.errors import BadConfig, CannotBeExact, DdlRefused, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, Code, DdlRefused, TableMissing
 from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome
 from consumer.model.names import NAME_LIMIT, TableName
@@ -73,6 +73,7 @@ def merge_conflict(step: ApplyDdl, why: str) -> DdlRefused:
         f"{step.table} cannot be merged into {step.name}: {why}",
         hint=f"leave {step.table} out of the route or give it another target's name there, and run again; or leave it"
         " out with --tables",
+        code=Code.RULES_CONFLICT,
     )
 
 

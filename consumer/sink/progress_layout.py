@@ -35,7 +35,14 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "filters": "long text",
         "starts": "long text",
     },
-    "table_progress": {**_TABLE, "applied_ts": "tso", "state": 16, "reason": "long text", "hint": "long text"},
+    "table_progress": {
+        **_TABLE,
+        "applied_ts": "tso",
+        "state": 16,
+        "reason": "long text",
+        "hint": "long text",
+        "code": 64,
+    },
     "folder_progress": {
         "name": NAME_LIMIT,
         "root": "long text",
@@ -60,6 +67,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "state": 16,
         "before_state": "long text",
         "reason": "long text",
+        "kind": 32,
     },
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,

@@ -12,9 +12,10 @@ from dataclasses import astuple
 from typing import Any, Protocol, TypeVar
 
 from consumer import __version__
-from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
+from consumer.errors import BadConfig, Code, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
+from consumer.model.hints import Hint
 from consumer.model.losses import Loss, Losses
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, naming_from
@@ -23,6 +24,7 @@ from consumer.model.progress import (
     FORMAT_VERSION,
     AuditRow,
     DdlId,
+    DdlKind,
     DdlRecord,
     DdlState,
     FolderProgress,
@@ -65,7 +67,7 @@ class ProgressTables(Protocol):
         and its text; ("", "") where there is none."""
 
     def run(self, query: str, *values: object) -> Rows:
-        """Run a statement in which each `?` is a value; the rows, of a query."""
+        """The rows of a query, in which each `?` is a value."""
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
         """`columns`, as in a SELECT list, of the rows with one of `keys`."""
@@ -76,6 +78,12 @@ class ProgressTables(Protocol):
     def remove(self, table: str, keys: Sequence[Row]) -> None: ...
 
     def append(self, table: str, rows: Sequence[Row]) -> None: ...
+
+    def update(self, table: str, changes: str, where: str, *values: object) -> None:
+        """As an UPDATE of `table` does, in which each `?` is a value."""
+
+    def delete(self, table: str, where: str, *values: object) -> None:
+        """As a DELETE does."""
 
 
 _Found = TypeVar("_Found")
@@ -170,7 +178,7 @@ def loaded(tables: ProgressTables, name: str) -> dict[TableName, tuple[int, int]
 def forget(tables: ProgressTables, name: str) -> None:
     """Remove every row of consumer `name`."""
     for table in tables.of_name:
-        tables.run(f"DELETE FROM storage_consumer.{table} WHERE name = ?", name)
+        tables.delete(table, "name = ?", name)
 
 
 def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -> None:
@@ -178,19 +186,17 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     BadConfig where it is bound to another time zone: one under which something was applied."""
     found = tables.run("SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = ?", name)
     if not found:
-        tables.run(
-            f"INSERT INTO storage_consumer.consumer ({', '.join(COLUMNS['consumer'])}) "
-            f"VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '', '', '')",
-            *(name, FORMAT_VERSION, upstream, __version__, time_zone),
-        )
+        ((now,),) = tables.run(f"SELECT {tables.now}")
+        begun = (name, FORMAT_VERSION, upstream, 0, 0, str(now), __version__, time_zone)
+        tables.append("consumer", [_row("consumer", *begun, "", "", "", "")])
         return
     check_upstream(name, found[0][0], upstream)
     if found[0][1] != time_zone and load(tables, name).is_empty:
-        tables.run("UPDATE storage_consumer.consumer SET time_zone = ? WHERE name = ?", time_zone, name)
+        tables.update("consumer", "time_zone = ?", "name = ?", time_zone, name)
     else:
         check_time_zone(name, found[0][1], time_zone)
     _leave(tables, name)  # whoever has the target may write to it
-    tables.run("UPDATE storage_consumer.consumer SET written_by = ? WHERE name = ?", __version__, name)
+    tables.update("consumer", "written_by = ?", "name = ?", __version__, name)
 
 
 def store(
@@ -204,16 +210,13 @@ def store(
     own = {TableName(*row[:2]): (int(row[2]), State(row[3])) for row in places}
     change.check(int(before[0][0]) if before else 0, {table: applied_ts for table, (applied_ts, _) in own.items()})
     if change.applied_ts is not None:
-        tables.run(
-            f"UPDATE storage_consumer.consumer SET applied_ts = ?, updated = {tables.now} WHERE name = ?",
-            *(change.applied_ts, name),
-        )
-        old = f"finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY"
-        tables.run(f"DELETE FROM storage_consumer.audit WHERE name = ? AND {old}", name)
+        moved = f"applied_ts = ?, updated = {tables.now}"
+        tables.update("consumer", moved, "name = ?", change.applied_ts, name)
+        tables.delete("audit", f"name = ? AND finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY", name)
     rules = (("routes", change.routes), ("modes", change.modes), ("filters", change.filters))
     for column, value in (("start_ts", change.start_ts), *rules):
         if value is not None:
-            tables.run(f"UPDATE storage_consumer.consumer SET {column} = ? WHERE name = ?", value, name)
+            tables.update("consumer", f"{column} = ?", "name = ?", value, name)
     if change.starts:
         _store_starts(tables, name, change.starts)
     gone = [table for table, place in change.tables.items() if place is None]
@@ -251,10 +254,7 @@ def _release(tables: ProgressTables, name: str, change: ProgressChange, before: 
     rows = tables.run(_THERE, name) if naming.rename is not None else ()
     there = {TableName(*row[:2]) for row in rows if row[2] not in ENDED}
     for table in released(change, before, naming, there, case):
-        tables.run(
-            "DELETE FROM storage_consumer.owned_table WHERE name = ? AND database_name = ? AND table_name = ?",
-            *(name, *table),
-        )
+        tables.delete("owned_table", "name = ? AND database_name = ? AND table_name = ?", name, *table)
 
 
 def ended(change: ProgressChange, before: Mapping[TableName, State]) -> set[TableName]:
@@ -280,11 +280,11 @@ def released(
 def _store_starts(tables: ProgressTables, name: str, starts: Mapping[TableName, int]) -> None:
     ((known,),) = tables.run("SELECT starts FROM storage_consumer.consumer WHERE name = ?", name)
     text = starts_text({**starts_in(known), **starts})
-    tables.run("UPDATE storage_consumer.consumer SET starts = ? WHERE name = ?", text, name)
+    tables.update("consumer", "starts = ?", "name = ?", text, name)
 
 
 def _leave(tables: ProgressTables, name: str) -> None:
-    tables.run("UPDATE storage_consumer.syncpoint SET is_current = 0 WHERE name = ? AND is_current = 1", name)
+    tables.update("syncpoint", "is_current = 0", "name = ? AND is_current = 1", name)
 
 
 def _store_syncpoint(tables: ProgressTables, name: str, applied_ts: int, keep: int) -> None:
@@ -304,15 +304,16 @@ def _store_syncpoint(tables: ProgressTables, name: str, applied_ts: int, keep: i
     tables.put("syncpoint", [row])
     newest = "SELECT upstream_ts FROM storage_consumer.syncpoint WHERE name = ? ORDER BY upstream_ts DESC"
     kept = tables.run(f"{newest} LIMIT {keep}", name)
-    tables.run("DELETE FROM storage_consumer.syncpoint WHERE name = ? AND upstream_ts < ?", name, int(kept[-1][0]))
+    tables.delete("syncpoint", "name = ? AND upstream_ts < ?", name, int(kept[-1][0]))
 
 
 def _store_lacks(tables: ProgressTables, name: str, change: ProgressChange) -> None:
     for book in ("bad_row", "loss") if change.moved_lacks else ():
-        where = f"FROM storage_consumer.{book} WHERE name = ? AND database_name = ? AND table_name = ?"
-        there = {old: tables.run(f"SELECT {own_columns(book)} {where}", name, *old) for old in change.moved_lacks}
+        of_table, columns = "name = ? AND database_name = ? AND table_name = ?", own_columns(book)
+        query = f"SELECT {columns} FROM storage_consumer.{book} WHERE {of_table}"
+        there = {old: tables.run(query, name, *old) for old in change.moved_lacks}
         for old in [old for old, found in there.items() if found]:
-            tables.run(f"DELETE {where}", name, *old)
+            tables.delete(book, of_table, name, *old)
         for old, places in change.moved_lacks.items():
             for new in places:
                 tables.put(book, [_row(book, name, *new, *row[2:]) for row in there[old]])
@@ -342,7 +343,8 @@ def _table_key(name: str, table: TableName) -> Row:
 
 def _table_row(name: str, table: TableName, place: TableProgress | None) -> Row:
     assert place is not None
-    return _row("table_progress", name, *table, place.applied_ts, place.state.value, place.reason, place.hint)
+    said = (place.state.value, place.reason, Hint.of(place.hint).dumped(), place.code or "")
+    return _row("table_progress", name, *table, place.applied_ts, *said)
 
 
 def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
@@ -353,7 +355,7 @@ def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
 
 
 def _ddl_row(name: str, record: DdlRecord) -> Row:
-    return _row("ddl", name, *record.id, record.state.value, record.before, record.reason)
+    return _row("ddl", name, *record.id, record.state.value, record.before, record.reason, record.kind.value)
 
 
 def _bad_row(name: str, table: TableName, row: BadRow) -> Row:
@@ -450,16 +452,20 @@ def _progress_of(select: Select) -> Progress:
     accepted: Losses = {}
     for database, table, loss_id, *fields in losses:
         accepted.setdefault(TableName(database, table), {})[loss_id] = Loss(*fields)
-    records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in ddls]
+    records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), row[5], row[6], DdlKind(row[7])) for row in ddls]
     return Progress(
         **{field: known[field] for field in _OF_CONSUMER},
         starts=starts_in(known["starts"]),
-        tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
+        tables={TableName(*row[:2]): _place(*row[2:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in records},
         bad_rows=bad_rows,
         losses=accepted,
     )
+
+
+def _place(applied_ts: int, state: str, reason: str, hint: str, code: str) -> TableProgress:
+    return TableProgress(applied_ts, State(state), reason, Hint.loaded(hint), None if code == "" else Code(code))
 
 
 _NONE_OPEN = "[]"

@@ -102,7 +102,7 @@ def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int, gap
         plans = tuple(found.plans())
     except GapFound as gap:  # what a target has accepted, this does not know
         hint = gap_hint or read_anyway_hint(gap.hint)
-        raise GapFound(gap.message, hint=hint, table=gap.table, path=gap.path) from None
+        raise GapFound(gap.message, hint=hint, table=gap.table, path=gap.path, code=gap.code) from None
     return Plan(asked, end, plans, reader.range_reader(), found.assembly.catalog)
 
 

@@ -3,6 +3,7 @@ here."""
 
 from __future__ import annotations
 
+import enum
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,8 +57,16 @@ REFUSED_LOGINS = frozenset(
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 """Whoever runs it by a schedule would try for ever."""
 
-_CLOCK = "the clock of this machine is wrong"
-_DENIED, _ABSENT, _NOT_A_FOLDER = "access is denied", "it is not there", "it is not a directory"
+
+class _Known(enum.StrEnum):
+    """Refusals for which there is a hint of their own, as they are told."""
+
+    DENIED = "access is denied"
+    ABSENT = "it is not there"
+    NOT_A_FOLDER = "it is not a directory"
+    CLOCK = "the clock of this machine is wrong"
+
+
 _RIGHTS = (
     "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: without rights, the answer"
     " is often the same as for a bucket that does not exist"
@@ -69,23 +78,23 @@ _ARCHIVED = {
     "BlobArchived": "it is archived and must be rehydrated first",
 }
 _REASONS = {
-    errno.ENOENT: _ABSENT,
-    errno.ENOTDIR: _NOT_A_FOLDER,
+    errno.ENOENT: _Known.ABSENT,
+    errno.ENOTDIR: _Known.NOT_A_FOLDER,
     errno.ELOOP: "it is a symbolic link that leads to itself",
-    errno.EACCES: _DENIED,
-    errno.EPERM: _DENIED,
+    errno.EACCES: _Known.DENIED,
+    errno.EPERM: _Known.DENIED,
     errno.EIO: "the device reports an error",
     errno.ESTALE: "the mount is stale",
     errno.ETIMEDOUT: "it does not answer in time",
     errno.ECONNREFUSED: "the connection is refused",
     errno.EMFILE: "this process may open no more files",
 }
-_REASONS_BY_CLASS = {"FileNotFoundError": _ABSENT, "PermissionError": _DENIED}
+_REASONS_BY_CLASS = {"FileNotFoundError": _Known.ABSENT, "PermissionError": _Known.DENIED}
 _REASONS_BY_CODE = {
-    "NoSuchBucket": _ABSENT,
-    "NoSuchKey": _ABSENT,
-    "ContainerNotFound": _ABSENT,
-    "BlobNotFound": _ABSENT,
+    "NoSuchBucket": _Known.ABSENT,
+    "NoSuchKey": _Known.ABSENT,
+    "ContainerNotFound": _Known.ABSENT,
+    "BlobNotFound": _Known.ABSENT,
     "InvalidAccessKeyId": "the login is refused",
     "SignatureDoesNotMatch": "the login is refused",
     "InvalidToken": "the login is refused",
@@ -95,14 +104,14 @@ _REASONS_BY_CODE = {
     "AuthorizationHeaderMalformed": "the region is another",
     "PermanentRedirect": "the region is another",
     "AuthenticationFailed": "the login is refused",
-    "AuthorizationFailure": _DENIED,
-    "AuthorizationPermissionMismatch": _DENIED,
+    "AuthorizationFailure": _Known.DENIED,
+    "AuthorizationPermissionMismatch": _Known.DENIED,
     "401": "the login is refused",
-    "404": _ABSENT,
-    "AccessDenied": _DENIED,
-    "403": _DENIED,
+    "404": _Known.ABSENT,
+    "AccessDenied": _Known.DENIED,
+    "403": _Known.DENIED,
     "SlowDown": "the storage is too busy",
-    "RequestTimeTooSkewed": _CLOCK,
+    "RequestTimeTooSkewed": _Known.CLOCK,
 }
 
 
@@ -134,29 +143,34 @@ def translate(
     if refusal(error) in REFUSED_LOGINS | _NO_BUCKET or isinstance(error, NotADirectoryError):
         kind = BadConfig
     place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
-    reason = _reason(error)
+    known = _known(error)
+    reason = _reason(error, known)
     if doing == "write":
         hint = "check that dead-letters can be reached, and that its login may write there; nothing is lost"
         return kind(f"cannot write {what} {place}: {settings.redact(reason)}", hint=hint)
-    return kind(f"cannot read {what} {place}: {settings.redact(reason)}", hint=_hint(error, kind, reason), path=path)
+    return kind(
+        f"cannot read {what} {place}: {settings.redact(reason)}",
+        hint=_hint(error, kind, known, settings.called),
+        path=path,
+    )
 
 
-def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
-    if reason.startswith(_NOT_A_FOLDER):
-        return "give the folder that `metadata` is in as the location in the upstream URI, not a file"
+def _hint(error: BaseException, kind: type[ConsumerError], known: str | None, uri: str) -> str:
+    if known is _Known.NOT_A_FOLDER:
+        return f"give the folder that `metadata` is in as the location in {uri}, not a file"
     if type(error).__name__ in _NO_LOGIN:
-        return "name the login in the upstream URI, or in the environment: on a cluster in that of the workers, too"
+        return f"name the login in {uri}, or in the environment: on a cluster in that of the workers, too"
     if kind is BadConfig:
-        return "check the login and the location in the upstream URI"
+        return f"check the login and the location in {uri}"
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return "raise the limit of open files: ulimit -n 1024"
     if refusal(error) in _ARCHIVED:
         return "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
-    if reason.startswith(_DENIED):
+    if known is _Known.DENIED:
         return _RIGHTS
-    if reason.startswith(_CLOCK):
+    if known is _Known.CLOCK:
         return "set it (the storage takes requests of about the present only), then run again; nothing is lost"
-    return "check the location in the upstream URI" if reason.startswith(_ABSENT) else "check that it can be reached"
+    return f"check the location in {uri}" if known is _Known.ABSENT else "check that it can be reached"
 
 
 def refusal(error: BaseException | None) -> str:
@@ -173,12 +187,16 @@ def refusal(error: BaseException | None) -> str:
     return ""
 
 
-def _reason(error: BaseException) -> str:
-    """One line, in words where the error is a common one."""
-    code = refusal(error)
-    known = _REASONS_BY_CLASS.get(type(error).__name__) or _REASONS_BY_CODE.get(code)
+def _known(error: BaseException) -> str | None:
+    """What is wrong, in words, where the error is a common one."""
     if isinstance(error, OSError) and error.errno in _REASONS:
-        known = _REASONS[error.errno]
+        return _REASONS[error.errno]
+    return _REASONS_BY_CLASS.get(type(error).__name__) or _REASONS_BY_CODE.get(refusal(error))
+
+
+def _reason(error: BaseException, known: str | None) -> str:
+    """One line."""
+    code = refusal(error)
     if known:
         return f"{known} ({code})" if code else known
     text = one_line(str(error))

@@ -38,11 +38,7 @@ class ExportReader:
 
     def moment(self) -> str:
         """As `metadata` has it. Raises BadConfig, StorageUnavailable."""
-        try:
-            content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
-        except ConsumerError as error:
-            error.hint = error.hint.replace("the upstream URI", "the export's URI")
-            raise
+        content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
         if content is None:
             raise BadConfig(
                 f"{self.identity} is no export of Dumpling: it has no `metadata`",

@@ -72,7 +72,7 @@ class RemoteFiles:
         if self.settings.scheme == "azblob":
             files = blobs(self._filesystem(), self.settings.bucket, self._prefix, None)[0]
             if not files and self._is_a_file():
-                raise BadConfig(f"the upstream URI names a file, not a folder: {self.settings.identity}")
+                raise BadConfig(f"{self.settings.called} names a file, not a folder: {self.settings.identity}")
             return files
         found = self._filesystem().find(self.settings.base, detail=True).values()
         return [file for info in found if (file := self._stored(info)).path and _is_file(info)]
@@ -145,12 +145,12 @@ def _connected(settings: StorageSettings) -> Any:
     options = settings.fsspec_options()
     # What is no file would be taken for a token, and sent away to be looked at.
     if (login := options.get("token")) is not None and not os.path.isfile(login):
-        raise BadConfig("the file that credentials-file of the upstream URI names is not there")
+        raise BadConfig(f"the file that credentials-file of {settings.called} names is not there")
     try:
         return _filesystem_class(settings.scheme)(**options)
     except (ValueError, KeyError) as error:  # of both libraries, for a login that is none
         raise BadConfig(
-            f"the login in the upstream URI of {settings.identity} cannot be used ({type(error).__name__})",
+            f"the login in {settings.called} of {settings.identity} cannot be used ({type(error).__name__})",
             hint="check the parameters that name it" if options else "",
         ) from error
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from consumer.errors import BadConfig
 
 _SCHEMES = {"file": "file", "s3": "s3", "gcs": "gcs", "gs": "gcs", "azblob": "azblob", "azure": "azblob"}
+_UPSTREAM = "the upstream URI"
 _WHOSE = ("account-name", "endpoint")
 _SHORTEST_SECRET = 6
 """The least length of one that is masked within words."""
@@ -22,35 +23,38 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
     """One upstream. `scheme` is file, s3, gcs or azblob; `prefix` has no slash at its ends, but for file it is the
-    absolute path. `options` say how to reach the storage, `parameters` are the changefeed's own."""
+    absolute path. `options` say how to reach the storage, `parameters` are the changefeed's own. `called` is what
+    messages call the URI."""
 
     scheme: str
     bucket: str
     prefix: str
     options: tuple[tuple[str, str], ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+    called: str = field(default=_UPSTREAM, compare=False)
 
     @classmethod
-    def from_uri(cls, uri: str) -> StorageSettings:
+    def from_uri(cls, uri: str, called: str = _UPSTREAM) -> StorageSettings:
         """Reads a sink URI as TiCDC does: a ``+`` is a plus sign. Raises BadConfig, without the URI's secrets."""
-        scheme, bucket, path, query = _split(uri)
+        scheme, bucket, path, query = _split(uri, called)
         if scheme == "file" and bucket not in ("", "localhost"):
             raise BadConfig("a file:// URI needs an absolute path, with three slashes: file:///dir")
         if scheme != "file" and not bucket:
-            raise BadConfig(f"the upstream URI names no bucket: {scheme}://BUCKET/PREFIX")
+            raise BadConfig(f"{called} names no bucket: {scheme}://BUCKET/PREFIX")
         given = dict(_parameters(query))
         known = STORAGE_OPTIONS[scheme]
         given = {_option_name(name, known): value for name, value in given.items()}
         if unknown := sorted(given.keys() - known - CHANGEFEED_PARAMETERS):
-            raise _not_known(unknown[0], scheme)
+            raise _not_known(unknown[0], scheme, called)
         options = {name: value for name, value in given.items() if name in known}
-        _check(options)
+        _check(options, called)
         return cls(
             scheme,
             "" if scheme == "file" else bucket,
             posixpath.normpath(f"/{path.lstrip('/')}") if scheme == "file" else path.strip("/"),
             tuple(sorted(options.items())),
             {name: value for name, value in given.items() if name not in options},
+            called,
         )
 
     @property
@@ -109,22 +113,22 @@ def _secret_in_texts(value: str) -> re.Pattern[str]:
     return re.compile(form if len(value) >= _SHORTEST_SECRET else rf"(?<!\w){form}(?!\w)")
 
 
-def _split(uri: str) -> tuple[str, str, str, str]:
+def _split(uri: str, called: str) -> tuple[str, str, str, str]:
     """Scheme (TiCDC's synonyms resolved), bucket, path and query. Their texts are not repeated in errors."""
     try:
         parts = urlsplit(uri)
     except ValueError as error:
-        raise BadConfig("the upstream URI is not a URI") from error
+        raise BadConfig(f"{called} is not a URI") from error
     if parts.scheme not in _SCHEMES:
         named = f"scheme {parts.scheme!r}" if parts.scheme else "no scheme"
         raise BadConfig(
-            f"the upstream URI has {named}; known are {', '.join(f'{name}://' for name in _SCHEMES)}",
+            f"{called} has {named}; known are {', '.join(f'{name}://' for name in _SCHEMES)}",
             hint="give a folder of this machine as file:///its/path" if not parts.scheme else "",
         )
     if parts.fragment or "#" in uri:
-        raise BadConfig("the upstream URI has a '#'; write it as %23")
+        raise BadConfig(f"{called} has a '#'; write it as %23")
     if "@" in parts.netloc:
-        raise BadConfig("the upstream URI has a login before its bucket; give it as query parameters")
+        raise BadConfig(f"{called} has a login before its bucket; give it as query parameters")
     return _SCHEMES[parts.scheme], parts.netloc, unquote(parts.path), parts.query
 
 
@@ -140,28 +144,28 @@ def _option_name(name: str, known: Collection[str]) -> str:
     return spelled if spelled in known else name
 
 
-def _not_known(name: str, scheme: str) -> BadConfig:
+def _not_known(name: str, scheme: str, called: str) -> BadConfig:
     near = get_close_matches(name.lower(), STORAGE_OPTIONS[scheme] | CHANGEFEED_PARAMETERS, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
-    return BadConfig(f"parameter {name!r} of the upstream URI is not known for {scheme}:// storage{meant}")
+    return BadConfig(f"parameter {name!r} of {called} is not known for {scheme}:// storage{meant}")
 
 
-def _check(options: Mapping[str, str]) -> None:
+def _check(options: Mapping[str, str], called: str) -> None:
     endpoint = options.get("endpoint", "")
     if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise BadConfig("parameter 'endpoint' of the upstream URI must begin with http:// or https://")
+        raise BadConfig(f"parameter 'endpoint' of {called} must begin with http:// or https://")
     for name in ("force-path-style", "use-accelerate-endpoint"):
         if options.get(name, "true").lower() not in _FLAGS:
-            raise BadConfig(f"parameter {name!r} of the upstream URI is neither true nor false")
+            raise BadConfig(f"parameter {name!r} of {called} is neither true nor false")
     if "role-arn" in options:
         raise BadConfig(
-            "parameter 'role-arn' of the upstream URI is not supported",
+            f"parameter 'role-arn' of {called} is not supported",
             hint="assume the role outside, and give access-key, secret-access-key and session-token, or a profile",
         )
     if options.keys() & {"account-key", "sas-token"} and "account-name" not in options:
-        raise BadConfig("account-key and sas-token of the upstream URI need account-name, which is missing")
+        raise BadConfig(f"account-key and sas-token of {called} need account-name, which is missing")
     if ("access-key" in options) != ("secret-access-key" in options):
-        raise BadConfig("access-key and secret-access-key of the upstream URI go together, but one is missing")
+        raise BadConfig(f"access-key and secret-access-key of {called} go together, but one is missing")
 
 
 def _azure_options(options: Mapping[str, str]) -> dict[str, Any]:

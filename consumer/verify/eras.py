@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, Code
 from consumer.history.incarnations import Incarnation
 from consumer.model.actions import Action
 from consumer.model.bad_rows import Quarantine
@@ -177,6 +177,7 @@ class TableHistory:
                     f"{why}; the statement of version {file.version}: {file.query}",
                     hint="give the same filters and masks to all names that the table and its columns have had",
                     table=str(self.name),
+                    code=Code.RULES_CONFLICT,
                 )
 
     def _key_before(self, file: SchemaFile) -> Sequence[Column]:

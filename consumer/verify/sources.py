@@ -157,7 +157,7 @@ class TableStatements:
 
     def is_ignored(self, file: SchemaFile) -> bool:
         """Whether a policy kept it from being executed."""
-        return self.progress.was_ignored(ddl_id(file), file.action)
+        return self.progress.was_ignored(ddl_id(file))
 
 
 @dataclass(frozen=True)

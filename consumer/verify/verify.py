@@ -278,7 +278,7 @@ class Verifier:
         if self.mender is None or not found.counted.differences:
             return found
         if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
-            return replace(found, notes=(*found.notes, f"not made right: {reason}"))
+            return _left(found, reason)
         try:
             version, quarantine = self._version(history), self._quarantined(history)
             targets = write_targets(self.ports.sink, version, task, rows.groups, quarantine)
@@ -287,7 +287,7 @@ class Verifier:
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
-            return replace(found, notes=(*found.notes, f"not made right: {error.sentence()}"))
+            return _left(found, error.sentence())
         if refused is not None:
             (answer,) = self._targets([history])
             again = replace(self, mender=None)._checked(history, answer)
@@ -313,6 +313,12 @@ def _learn(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bo
         return False
     absent.update(dict.fromkeys(range(eras), new))
     return True
+
+
+def _left(found: TableCheck, why: str) -> TableCheck:
+    """`found`, which was not made right."""
+    unmended = f"not made right: {why}"
+    return replace(found, notes=(*found.notes, unmended), unmended=unmended)
 
 
 def _waiting_for_a_name(assembly: Assembly, progress: Progress) -> Mapping[TableName, TableMissing]:

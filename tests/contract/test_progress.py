@@ -5,15 +5,17 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, WrongUpstream
+from consumer.errors import BadConfig, Code, LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
+from consumer.model.hints import AS_FILES_SHOW, Hint, skip_ddl_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import naming_of, routes_of
 from consumer.model.progress import (
     AuditRow,
     DdlId,
+    DdlKind,
     DdlRecord,
     DdlState,
     FolderProgress,
@@ -39,7 +41,7 @@ LONG_ROOT = "数据库🙂" * 200 + "/t"
 CHANGE = ProgressChange(
     applied_ts=470611625733521409,
     tables={
-        SHOP: TableProgress(1 << 62, State.STOPPED, "it's \\ broken\nhere", "resync `x` — 数据"),
+        SHOP: TableProgress(1 << 62, State.STOPPED, "it's \\ broken\nhere", "resync `x` — 数据", Code.ROW_REFUSED),
         LOG: TableProgress(7, State.EXCLUDED),
         TableName("shop", "Gone"): TableProgress(9, State.DROPPED),
         TableName("shop", "gone"): TableProgress(2, State.DROPPED),
@@ -62,7 +64,7 @@ CHANGE = ProgressChange(
         Folder(LONG_ROOT + "2", 1): FolderProgress(3),
     },
     ddls=(
-        DdlRecord(DdlId("shop", "item", 2, 4_294_967_295), DdlState.SKIPPED, "before", "done by hand"),
+        DdlRecord(DdlId("shop", "item", 2, 4_294_967_295), DdlState.SKIPPED, "before", "overtaken", DdlKind.BY_HAND),
         DdlRecord(DdlId("shop", "", 1, 0), DdlState.INTENT, "{}"),
         DdlRecord(DdlId("shop", "", 1, 0), DdlState.DONE),
     ),
@@ -94,6 +96,22 @@ def test_every_field_of_progress_survives(target: Target, sink: Sink) -> None:
     assert again.progress() == wanted
     assert again.acquire(UPSTREAM) == wanted
     again.close()
+
+
+def test_every_kind_of_statement_and_every_code_of_a_table_survives(sink: Sink) -> None:
+    ddls = [DdlRecord(DdlId("shop", "t", n, 0), DdlState.SKIPPED, kind=kind) for n, kind in enumerate(DdlKind)]
+    places = {TableName("shop", code): TableProgress(7, State.STOPPED, code=code) for code in Code}
+    sink.record(ProgressChange(ddls=tuple(ddls), tables=places))
+    found = sink.progress()
+    assert (found.ddls, found.tables) == ({record.id: record for record in ddls}, places)
+
+
+def test_a_hint_survives_with_its_commands(sink: Sink) -> None:
+    hint = "it's \\ no\nmatter: " + skip_ddl_command(TableName("é`b", "x y"), 7) + "; or " + AS_FILES_SHOW
+    sink.record(ProgressChange(tables={SHOP: TableProgress(7, State.STOPPED, "why", hint)}))
+    found = sink.progress().tables[SHOP].hint
+    assert isinstance(found, Hint)
+    assert (found, found.parts) == (hint, hint.parts)
 
 
 def test_later_progress_replaces_and_removes(sink: Sink) -> None:

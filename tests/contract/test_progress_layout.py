@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from consumer import __version__
-from consumer.errors import BadConfig
-from consumer.model.progress import FORMAT_VERSION, Progress, ProgressChange
+from consumer.errors import BadConfig, Code
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    FORMAT_VERSION,
+    DdlId,
+    DdlKind,
+    DdlRecord,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
 from consumer.sink.progress_layout import check_layout
 from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, Server
@@ -67,17 +78,38 @@ def test_another_layout_is_refused_with_what_to_do(layout: int, target: DuckDb |
     assert take(target, "c").applied_ts == 40
 
 
-@pytest.mark.parametrize("column", ["written_by", "modes"])
-def test_this_layout_without_one_of_its_columns_is_told_as_no_releases(column: str, target: DuckDb | Server) -> None:
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("consumer", "written_by"), ("consumer", "modes"), ("ddl", "kind"), ("table_progress", "code")],
+)
+def test_this_layout_without_one_of_its_columns_is_told_as_no_releases(
+    table: str, column: str, target: DuckDb | Server
+) -> None:
     """As an early build, or a hand, can have left it."""
     take(target, "c", ProgressChange(applied_ts=40))
-    write(target, f"ALTER TABLE storage_consumer.consumer DROP COLUMN {column}")
+    write(target, f"ALTER TABLE storage_consumer.{table} DROP COLUMN {column}")
     sink = target.sink("c")
     for look in (sink.progress, lambda: sink.acquire(UPSTREAM)):
         with pytest.raises(BadConfig, match="is not as any release leaves it") as refused:
             look()
         assert column in refused.value.message
         assert "fill an empty target" in refused.value.hint
+    sink.close()
+
+
+def test_what_no_release_records_is_no_kind_of_statement_and_a_later_ones_code_is_some_error(
+    target: DuckDb | Server,
+) -> None:
+    """By its kind a statement's rows are read: nobody guesses it. What a table stopped for is told anyway."""
+    statement, place = DdlId("d", "t", 7, 0), TableProgress(40, State.STOPPED, "why", code=Code.ROW_REFUSED)
+    record = DdlRecord.skipped(statement, DdlKind.BY_HAND, "done")
+    take(target, "c", ProgressChange(tables={TableName("d", "t"): place}, ddls=(record,)))
+    write(target, "UPDATE storage_consumer.table_progress SET code = 'on-the-moon'")
+    assert take(target, "c").tables == {TableName("d", "t"): replace(place, code=Code.ERROR)}
+    write(target, "UPDATE storage_consumer.ddl SET kind = 'by magic'")
+    sink = target.sink("c")
+    with pytest.raises(BadConfig, match="is not as any release leaves it"):
+        sink.progress()
     sink.close()
 
 

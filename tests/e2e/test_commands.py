@@ -14,7 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState
+from consumer.model.progress import DdlKind
 from consumer.results import RunResult
 from tests.support.build import ID, VALUE
 from tests.support.feed import ENDS, Feed, MemoryReplica
@@ -195,7 +195,8 @@ def test_resync_refuses_a_table_whose_files_were_cleaned_up(feed: Feed, replica:
 # skip-ddl
 
 
-def test_skip_ddl_records_a_refused_statement(feed: Feed, replica: MemoryReplica) -> None:
+@pytest.mark.parametrize("reason", ["by hand", "overtaken by a change that we made by hand"])
+def test_skip_ddl_records_a_refused_statement(reason: str, feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "x"), 21: (2, "y")})
     feed.statement("d.t", 20, Action.TRUNCATE_PARTITION, "ALTER TABLE `t` TRUNCATE PARTITION `p0`")
@@ -204,9 +205,9 @@ def test_skip_ddl_records_a_refused_statement(feed: Feed, replica: MemoryReplica
     for version, problem in ((25, "not applied yet"), (19, "is pending")):
         with pytest.raises(BadConfig, match=problem):
             app.skip_ddl(replica.settings(), Recorder(), T, version, "by hand")
-    assert "by hand" in app.skip_ddl(replica.settings(), Recorder(), T, 20, "by hand").skipped
-    records = {ddl.version: (r.state, r.reason) for ddl, r in replica.sink.progress().ddls.items() if ddl.table}
-    assert records[20] == (DdlState.SKIPPED, "by hand")
+    assert reason in app.skip_ddl(replica.settings(), Recorder(), T, 20, reason).skipped
+    records = {ddl.version: (r.kind, r.reason) for ddl, r in replica.sink.progress().ddls.items() if ddl.table}
+    assert records[20] == (DdlKind.BY_HAND, reason)
     assert replica.once(40).exit_code == 0
     assert replica.tables == {"d.t": {1: "x", 2: "y"}}
 

@@ -7,7 +7,7 @@ import pytest
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState
+from consumer.model.progress import DdlKind
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica, states
 
@@ -161,7 +161,7 @@ def test_a_statement_that_ends_the_rows_heals_a_stopped_table(how: str, feed: Fe
     assert result.tables[TableName("d", "a")].error == ""
     assert replica.tables == {"d.a": {1: "x"}}
     assert any("d.a: 1 files from before" in note for note in replica.seen.notes)
-    skipped = [d for d, record in replica.sink.progress().ddls.items() if record.state is DdlState.SKIPPED]
+    skipped = [d for d, record in replica.sink.progress().ddls.items() if record.kind is DdlKind.OVERTAKEN]
     # A truncated table keeps its definition, so earlier statements on it still run; a dropped one needs none of them.
     assert [ddl.version for ddl in skipped] == ([] if how == "truncate" else [15])
     assert comment.name.startswith("schema_15_")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from consumer.errors import LeaseHeld, ProgressMoved, TableMissing
 from consumer.model.load import LoadTarget, Receipt
-from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
+from consumer.model.progress import ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.target import ArrowTable
 from tests.support.memory.sink import MemorySession
@@ -56,7 +56,7 @@ class SimulatedSession(MemorySession):
         known = server.progress
         if known.table(target.table).applied_ts < window.end:
             merge_multiset(table, target, rows)
-            place = TableProgress(window.end, reason=MOVED_BY_WRITER)
+            place = TableProgress.moved(window.end)
             server.store.progress["default"] = known.after(ProgressChange(tables={target.table: place}))
         return Receipt(added, added - sum(row["n"] for row in rows), proofs=self._proofs())
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from consumer.errors import DdlRefused, LeaseHeld, ProgressMoved, TableMissing, TargetBusy, TargetUnavailable
+from consumer.errors import Code, DdlRefused, LeaseHeld, ProgressMoved, TableMissing, TargetBusy, TargetUnavailable
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
 from consumer.model.progress import (
-    MOVED_BY_WRITER,
     DdlRecord,
     DdlState,
     Progress,
@@ -208,7 +207,7 @@ class ServerSink(MemorySink):
         """What tables' own commits say counts, where the progress did not follow."""
         known, ahead = self.progress(), self._ahead()
         places = {
-            name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
+            name: replace(known.table(name), applied_ts=end, code=Code.MOVED_BY_WRITER)
             for commit in ahead.values()
             for name, end in commit.applied.items()
             if known.table(name).applied_ts < end

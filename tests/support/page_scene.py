@@ -20,6 +20,7 @@ from consumer.model.events import (
     WorkMoved,
     WorkStarted,
 )
+from consumer.model.hints import resync_command
 from consumer.model.load import LoadPart
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, Progress, State, TableProgress
@@ -66,7 +67,7 @@ def scene(names: list[TableName]) -> Live:
         return ms_to_tso(int((clock[0] - seconds) * 1000))
 
     error = f"{names[0]}: line 12 of CDC00000000000000000003.json: the value of `price` is no DECIMAL(10,2)"
-    hint = f"mend the file, or load the table again: storage-consumer resync --table {names[0]}"
+    hint = "mend the file, or load the table again: " + resync_command(names[0])
     stopped = {names[0]: TableProgress(ago(-_HOURS * 3600 + 700), State.STOPPED, error, hint)}
     for number in range(int(_HOURS * 3600 / SAMPLE_SECONDS)):
         clock[0] += SAMPLE_SECONDS

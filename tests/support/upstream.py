@@ -31,8 +31,8 @@ CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY,`v` INT)"
 @dataclass
 class Table:
     """`partitions` are the physical ids of a table that is partitioned by its key. `life` is which table it is, from
-    its CREATE to its DROP, whatever its name. `uniques` are the columns of its unique keys beside a primary one. Rows of one that is
-    `numbered` have numbers that nobody sees, and no ids but among their values."""
+    its CREATE to its DROP, whatever its name. `uniques` are the columns of its unique keys beside a primary one. Rows
+    of one that is `numbered` have numbers that nobody sees, and no ids but among their values."""
 
     columns: tuple[Column, ...] = (ID, VALUE)
     partitions: tuple[int, ...] = ()

@@ -46,5 +46,5 @@ def test_a_plan_has_what_the_target_would_run() -> None:
     step = PlannedStep(kind="ddl", table=T, from_ts=1, to_ts=1, touches=(T,), target=TargetDdl(("DROP",), note="n"))
     body = printed(PlanResult(checkpoint_ts=1, steps=(step,)))
     jsonschema.Draft202012Validator(COMMITTED).validate(body)
-    assert body["steps"][0]["target"] == {"statements": ["DROP"], "note": "n", "error": ""}
+    assert body["steps"][0]["target"] == {"statements": ["DROP"], "note": "n", "error": "", "collations": []}
     assert body["steps"][0]["touches"] == ["a.b.t"]

@@ -97,6 +97,19 @@ def test_what_hints_name_is_there(hints: list[tuple[str, str]]) -> None:
     assert unknown == []
 
 
+def test_no_hint_has_a_command_as_a_text_alone() -> None:
+    """An f-string takes its text, and it would be printed without the flags of the call: they are put together by +."""
+    parts = {"AS_FILES_SHOW", "GRANT", "ACCEPT_LOSS"}
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            value = node.value if isinstance(node, ast.FormattedValue) else None
+            name = value.func if isinstance(value, ast.Call) else value
+            if isinstance(name, ast.Name) and (name.id in parts or name.id.endswith(("_command", "_hint"))):
+                found.append(f"{file.relative_to(PACKAGE)}:{name.lineno}")
+    assert found == []
+
+
 def test_no_hint_writes_a_command_by_hand(hints: list[tuple[str, str]]) -> None:
     """`consumer.model.hints` quotes names as a shell takes them."""
     assert [place for place, text in hints if _BY_HAND.search(text)] == []

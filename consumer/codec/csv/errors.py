@@ -115,7 +115,7 @@ def suspicion(cells: Sequence[bytes], form: RowForm) -> str:
     if cells[0].startswith(b"ticdc-meta$"):
         return (
             "the file begins with a header line: set `output-field-header` in [sink.csv] to true, as in the changefeed;"
-            f" {AS_FILES_SHOW}"
+            " " + AS_FILES_SHOW
         )
     start = form.delimiter.join(cells[:3])
     quoted, bare = _QUOTED.match(start), _BARE.match(start)
@@ -133,7 +133,7 @@ def _suspected_terminator(record: bytes, form: RowForm) -> str:
         return ""
     return (
         "`terminator` in [sink] is '\\n' here, and looks to be '\\r\\n' in the changefeed, as it is where it is not"
-        f" set; {AS_FILES_SHOW}"
+        " set; " + AS_FILES_SHOW
     )
 
 
@@ -151,12 +151,12 @@ def _suspected_switch(cells: Sequence[bytes], form: RowForm) -> str:
 
 def _other(setting: str, configured: bytes, seen: bytes) -> str:
     here, there = (repr(value.decode(errors="replace")) for value in (configured, seen))
-    return f"`{setting}` in [sink.csv] is {here} here, and looks to be {there} in the changefeed; {AS_FILES_SHOW}"
+    return f"`{setting}` in [sink.csv] is {here} here, and looks to be {there} in the changefeed; " + AS_FILES_SHOW
 
 
 def _switch(setting: str, cell: int, what: str, seen: bool) -> str:
     looks, on = ("looks like", "true") if seen else ("is not", "false")
-    return f"cell {cell} {looks} {what}: `{setting}` in [sink.csv] looks to be {on} in the changefeed; {AS_FILES_SHOW}"
+    return f"cell {cell} {looks} {what}: `{setting}` in [sink.csv] looks to be {on} in the changefeed; " + AS_FILES_SHOW
 
 
 def _is_good(records: Sequence[bytes], reader: CellReader, form: RowForm) -> bool:

@@ -19,7 +19,7 @@ COMMIT_TS = "include-commit-ts=true in the changefeed's [sink.csv]"
 """What gives rows their commit-ts."""
 SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
-    f"restore it, or remove it and go on without its rows: {ACCEPT_LOSS}"
+    "restore it, or remove it and go on without its rows: " + ACCEPT_LOSS
 )
 """What to do if a file does not have the form that the settings describe."""
 _LINE_BREAKS = b"\r\n"

@@ -20,7 +20,7 @@ from consumer.codec.csv.options import (
     undecided,
 )
 from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, Code
 from consumer.model.files import SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
@@ -48,6 +48,7 @@ def csv_layouts(
             " inserts",
             hint=f"set output-old-value=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
             table=str(target.table),
+            code=Code.NO_KEY,
         )
     virtual = same_names(target.virtual)
     layouts = tuple(_layout(schema, declared(schema), virtual) for schema in schemas)

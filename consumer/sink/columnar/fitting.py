@@ -45,5 +45,5 @@ def check_labels(request: LoadRequest, column: Column) -> None:
 
 def drift(request: LoadRequest, text: str, first: str = "") -> SchemaDrift:
     """The rows do not fit the table; `first` is what can be done in place of a reload."""
-    hint = f"{first}empty and reload the table: {resync_command(request.table)}"
+    hint = f"{first}empty and reload the table: " + resync_command(request.table)
     return SchemaDrift(text, hint=hint, table=str(request.table))

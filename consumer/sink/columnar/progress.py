@@ -72,10 +72,7 @@ GENERATION = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consum
 
 def raise_epoch(tables: FileTables) -> int:
     """Lock out all writers of earlier epochs; returns the new one. The caller commits."""
-    tables.run(
-        f"UPDATE storage_consumer.lease SET epoch = epoch + 1, holder = ?, since = {tables.now}",
-        holder_text(),
-    )
+    tables.update("lease", f"epoch = epoch + 1, holder = ?, since = {tables.now}", "true", holder_text())
     found = tables.run("SELECT epoch FROM storage_consumer.lease")
     if not found:
         raise damaged(f"{SCHEMA}.lease has no row")
@@ -101,6 +98,7 @@ class FileTables:
     of_name: Collection[str] = tuple(table for table, columns in TABLES.items() if "name" in columns)
     columns: Mapping[str, Mapping[str, str]] = TABLES
     keys: Mapping[str, Sequence[str]] = KEYS
+    returning = ""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._connection = connection
@@ -141,12 +139,26 @@ class FileTables:
     def remove(self, table: str, keys: Sequence[Row]) -> None:
         same = " AND ".join(f"t.{part} = g.{part}" for part in self.keys[table])
         if keys:
-            incoming = self._incoming(table)
-            self.run(f"DELETE FROM {SCHEMA}.{table} t USING ({incoming}) g WHERE {same}", json.dumps(keys))
+            self._take_out(table, f"USING ({self._incoming(table)}) g WHERE {same}", json.dumps(keys))
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
         if rows:
-            self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {self._incoming(table)}", json.dumps(rows))
+            self._put_in(table, json.dumps(rows))
+
+    def update(self, table: str, changes: str, where: str, *values: object) -> None:
+        self.run(f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {where}", *values)
+
+    def delete(self, table: str, where: str, *values: object) -> None:
+        self._take_out(table, f"WHERE {where}", *values)
+
+    def _take_out(self, table: str, which: str, *values: object) -> Rows:
+        """What `returning` says of the rows that were there."""
+        return self.run(f"DELETE FROM {SCHEMA}.{table} t {which} {self.returning.format('t')}", *values)
+
+    def _put_in(self, table: str, rows: str) -> Rows:
+        """The same of those that are there now."""
+        new = self._incoming(table)
+        return self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {new} {self.returning.format(table)}", rows)
 
     def _incoming(self, table: str) -> str:
         """The rows of a JSON text as those of `table`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -72,24 +72,26 @@ def _with_kept(table: ReplicaTable, found: list[Change], dropped: Collection[str
     return found
 
 
-def reshaped(table: ReplicaTable, changes: Sequence[Change], written: Callable[[TableName], str]) -> Iterator[str]:
-    """What brings the table to the new columns: in place where columns only go, or only come at the end; else a copy,
-    as the order of columns is upstream's. `written` writes a table's name."""
+def reshaped(
+    table: ReplicaTable, changes: Sequence[Change], written: Callable[[TableName], str]
+) -> tuple[list[str], bool]:
+    """What brings the table to the new columns, and whether that copies its rows: in place where columns only go, or
+    only come at the end; else a copy, as the order of columns is upstream's. `written` writes a table's name."""
     name = written(table.name)
     kept = [change for change in changes if change.old is not None]
     in_place = all(change.value.sql == quote(change.old or "") and change.old == change.name for change in kept)
     old_names = [change.old for change in kept]
     if in_place and len(kept) == len(changes) and old_names == [name for name in table.types if name in old_names]:
-        for gone in (name for name in table.types if name not in old_names):
-            yield f"ALTER TABLE {name} DROP COLUMN {quote(gone)}"
-    elif in_place and old_names == list(table.types) and list(changes[: len(kept)]) == kept:
+        gone = (quote(gone) for gone in table.types if gone not in old_names)
+        return [f"ALTER TABLE {name} DROP COLUMN {column}" for column in gone], False
+    if in_place and old_names == list(table.types) and list(changes[: len(kept)]) == kept:
+        sql = []
         for change in changes[len(kept) :]:
             added = quote(change.name)
-            yield f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}"
-            yield f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT"
-    else:
-        selected = ", ".join(f"{change.value.sql} AS {quote(change.name)}" for change in changes)
-        copy = written(TableName(table.name.database, _REBUILT))
-        yield f"CREATE TABLE {copy} AS SELECT {selected} FROM {name}"
-        yield f"DROP TABLE {name}"
-        yield f"ALTER TABLE {copy} RENAME TO {quote(table.name.table)}"
+            sql.append(f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}")
+            sql.append(f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT")
+        return sql, False
+    selected = ", ".join(f"{change.value.sql} AS {quote(change.name)}" for change in changes)
+    copy = written(TableName(table.name.database, _REBUILT))
+    made = f"CREATE TABLE {copy} AS SELECT {selected} FROM {name}"
+    return [made, f"DROP TABLE {name}", f"ALTER TABLE {copy} RENAME TO {quote(table.name.table)}"], True

@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from consumer.ddl.changes import changes_of, declared_columns
 from consumer.ddl.declared import Definition, Definitions, NotExact
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -53,7 +53,8 @@ PLAIN = Written()
 class Operations:
     """`sql` in its order, and the tables that are others then, by name: None for one that is gone. `note`: what the
     replica does not hold of it. The same in words: `moved` is a table's old and new name; of one that stays, `emptied`
-    says that its rows go first, and `columns` what those are made of that it has then."""
+    says that its rows go first, and `columns` what those are made of that it has then. `copies`: the rows of a table
+    are copied."""
 
     sql: tuple[str, ...] = ()
     there: Mapping[TableName, ReplicaTable | None] = field(default_factory=dict)
@@ -61,11 +62,7 @@ class Operations:
     moved: tuple[TableName, TableName] | None = None
     emptied: bool = False
     columns: tuple[Change, ...] | None = None
-
-    @property
-    def copies(self) -> bool:
-        """Whether it copies the rows of a table."""
-        return any(" AS SELECT " in statement for statement in self.sql)
+    copies: bool = False
 
 
 def follow(
@@ -94,7 +91,7 @@ def action_of(step: ApplyDdl) -> Action:
     try:
         return step.action
     except DdlRefused as error:
-        raise refused(step, error.message) from error
+        raise refused(step, error.message, code=error.code) from error
 
 
 def operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written = PLAIN) -> Operations:
@@ -128,7 +125,7 @@ def trashed(
     if not truncated:
         return replace(gone, note=note)
     anew = f"CREATE TABLE {written.table(table.name)} AS SELECT * FROM {written.table(trash)} LIMIT 0"
-    return Operations((*gone.sql, anew), {**gone.there, table.name: table}, note, gone.moved)
+    return replace(gone, sql=(*gone.sql, anew), there={**gone.there, table.name: table}, note=note)
 
 
 def moved(table: ReplicaTable, new: TableName, written: Written) -> Operations:
@@ -137,7 +134,7 @@ def moved(table: ReplicaTable, new: TableName, written: Written) -> Operations:
     names = table.name, new
     if table.name.database != new.database:
         copied = f"CREATE TABLE {written.table(new)} AS SELECT * FROM {source}"
-        return Operations((_schema(new, written), copied, f"DROP TABLE {source}"), there, moved=names)
+        return Operations((_schema(new, written), copied, f"DROP TABLE {source}"), there, moved=names, copies=True)
     if table.name.folded != new.folded:
         return Operations((f"ALTER TABLE {source} RENAME TO {quote(new.table)}",), there, moved=names)
     # Over a third name: names that differ in case only are one name to DuckDB.
@@ -181,7 +178,7 @@ def _merged(
     try:
         sql, after = merged_into(step, mode_ddl, table, zone, written.table(table.name))
     except DdlRefused as error:
-        raise refused(step, error.message, error.hint) from error
+        raise refused(step, error.message, error.hint, error.code) from error
     return Operations(tuple(sql), {table.name: after}, only_own_rows(step) if removes else "")
 
 
@@ -192,7 +189,8 @@ def _schema(name: TableName, written: Written) -> str:
 def _created(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
     name = step.name
     if name in tables:
-        raise refused(step, f"the table {name} exists already", table_there_hint(step.table, step.file.version))
+        hint = table_there_hint(step.table, step.file.version)
+        raise refused(step, f"the table {name} exists already", hint, Code.TABLE_EXISTS)
     if step.mode_ddl is not None:
         return empty_table(name, Upstream(step.mode_ddl.after), written)
     upstream = _like(step, tables) or _upstream(step.file.columns, changes_of(step.file).columns)
@@ -241,12 +239,14 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
     types = {change.name: change.value.type for change in found}
     unknown = [column.name for column in after.stored if column.labelled and not column.elements]
     changed = [name for name in unknown if same_name(name) in definitions.columns]
+    sql, copies = reshaped(table, found, written.table)
     return Operations(
-        (*emptied, *reshaped(table, found, written.table)),
+        (*emptied, *sql),
         {table.name: replace(table, types=types, upstream=after)},
         f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else "",
         emptied=bool(emptied),
         columns=tuple(found),
+        copies=copies,
     )
 
 
@@ -277,8 +277,8 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
     return Upstream(tuple(found), frozenset(virtual))
 
 
-def refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
-    return statement_refused(step.file, f"{why}: {cut(step.file.query)}", hint=hint)
+def refused(step: ApplyDdl, why: str, hint: str = "", code: Code | None = None) -> DdlRefused:
+    return statement_refused(step.file, f"{why}: {cut(step.file.query)}", hint, code)
 
 
 def own_rows(step: ApplyDdl, mode_ddl: ModeDdl) -> str:

@@ -103,7 +103,7 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
         return StagedRowsGone(f"its staged rows are gone: {text}", hint=hint, table=str(table))
     found = _CONDITION.search(whole)
     if found is not None and any(word in found[1] for word in _VALUES):
-        hint = f"let the column take the value, or empty and reload the table: {resync_command(table)}"
+        hint = "let the column take the value, or empty and reload the table: " + resync_command(table)
         return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
     if is_refusal(error) or any(word in whole for word in _CHANGED):
         return SchemaDrift(f"the table is not as this program left it: {text}", hint=_by_hand(table), table=str(table))
@@ -111,4 +111,4 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
 
 
 def _by_hand(table: TableName) -> str:
-    return f"was it changed by hand? Empty and reload it: {resync_command(table)}"
+    return "was it changed by hand? Empty and reload it: " + resync_command(table)

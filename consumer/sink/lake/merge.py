@@ -202,7 +202,7 @@ class Merging:
                 raise CannotBeExact(
                     f"{lacking[0]} rows are to be removed from {self.target.table}, a table with no key, but only"
                     f" {lacking[1]} are there",
-                    hint=f"empty and reload the table: {resync_command(self.target.table)}",
+                    hint="empty and reload the table: " + resync_command(self.target.table),
                     table=str(self.target.table),
                 )
             needed.createOrReplaceTempView(_NET)

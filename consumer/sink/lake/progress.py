@@ -2,14 +2,13 @@
 the lake itself, `storage_consumer/progress`.
 
 Its rows are never changed. Each commit adds records, with 1 in `sign`, and takes some back, with -1: what is there has
-the sum 1. They are those that the transaction's statements say they have changed, so a commit costs what changes. Now
-and then a commit writes anew what is there. A commit proves the one before it (`Commit.generation`), so whoever was
-taken over can record nothing."""
+the sum 1. They are noted as the transaction changes rows, so a commit costs what changes. Now and then a commit writes
+anew what is there. A commit proves the one before it (`Commit.generation`), so whoever was taken over can record
+nothing."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,8 +39,6 @@ _LAKE_TABLE = {
     "table_text": "VARCHAR",
 }
 _BOOKS: Mapping[str, Mapping[str, str]] = {**TABLES, "lake_table": _LAKE_TABLE}
-_WRITES = re.compile(r"(DELETE FROM|INSERT INTO|UPDATE) storage_consumer\.(\w+)( t\b)?")
-"""How each statement begins that changes the progress."""
 _LEFT = "nobody"
 """Holder of a lease that was given back."""
 _ANEW = 100
@@ -71,32 +68,32 @@ class NotedTables(FileTables):
 
     columns = _BOOKS
     keys: Mapping[str, Sequence[str]] = {**KEYS, "lake_table": ("database_name", "table_name")}
+    returning = "RETURNING to_json({})"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         super().__init__(connection)
         self.changes: Counter[tuple[str, str]] = Counter()
 
-    def run(self, query: str, *values: object) -> Rows:
-        found = _WRITES.match(query)
-        if found is None:
-            return super().run(query, *values)
-        verb, book, alias = found[1], found[2], found[3] or found[2]
-        if verb == "UPDATE":  # only tables with a few rows are updated, and it does not tell what was there
-            self._note(book, -1, self.all(book))
-            super().run(query, *values)
-            self._note(book, 1, self.all(book))
-        else:
-            changed = super().run(f"{query} RETURNING to_json({alias})", *values)
-            self._note(book, 1 if verb == "INSERT INTO" else -1, changed)
-        return ()
+    def update(self, table: str, changes: str, where: str, *values: object) -> None:
+        # Only tables with a few rows are updated, and it does not tell what was there.
+        self._note(table, -1, self.all(table))
+        super().update(table, changes, where, *values)
+        self._note(table, 1, self.all(table))
+
+    def _take_out(self, table: str, which: str, *values: object) -> Rows:
+        return self._note(table, -1, super()._take_out(table, which, *values))
+
+    def _put_in(self, table: str, rows: str) -> Rows:
+        return self._note(table, 1, super()._put_in(table, rows))
 
     def all(self, book: str) -> Rows:
         """Its rows, as JSON."""
-        return super().run(f"SELECT to_json(t) FROM storage_consumer.{book} t")
+        return self.run(f"SELECT to_json(t) FROM storage_consumer.{book} t")
 
-    def _note(self, book: str, sign: int, texts: Rows) -> None:
+    def _note(self, book: str, sign: int, texts: Rows) -> Rows:
         for (text,) in texts:
             self.changes[book, text] += sign
+        return texts
 
 
 class LakeProgress:
@@ -255,12 +252,12 @@ def take(rows: FileTables) -> int:
 
 def leave(rows: FileTables) -> None:
     """The progress has all that was done to tables."""
-    rows.run("UPDATE storage_consumer.lease SET holder = ?", _LEFT)
+    rows.update("lease", "holder = ?", "true", _LEFT)
 
 
 def hold(rows: FileTables) -> None:
     """What is done to tables from now on may not be in the progress."""
-    rows.run("UPDATE storage_consumer.lease SET holder = ?", holder_text())
+    rows.update("lease", "holder = ?", "true", holder_text())
 
 
 def was_left(rows: FileTables) -> bool:

@@ -15,12 +15,12 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from consumer.errors import BadConfig, ConsumerError, Fatal, LeaseHeld, TableError, TableMissing, TargetBusy
+from consumer.errors import BadConfig, Code, ConsumerError, Fatal, LeaseHeld, TableError, TableMissing, TargetBusy
 from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.layout import Layout
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import MOVED_BY_WRITER, AuditRow, DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -344,7 +344,7 @@ class LakeSink(stored.ProgressPorts):
                 for consumer in sorted(stored.consumers(rows).keys() & {t.newest.consumer for t in found.values()}):
                     known = stored.load(rows, consumer)
                     behind = {
-                        name: replace(known.table(name), applied_ts=end, reason=MOVED_BY_WRITER)
+                        name: replace(known.table(name), applied_ts=end, code=Code.MOVED_BY_WRITER)
                         for table in found.values()
                         for name, end in table.newest.applied.items()
                         if table.newest.consumer == consumer and known.table(name).applied_ts < end

@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from consumer.ddl.expressions import NotUnderstood
-from consumer.errors import DdlRefused
+from consumer.ddl.partitions import columns_read
+from consumer.errors import Code, DdlRefused
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
@@ -60,7 +61,7 @@ def planned(step: ApplyDdl, tables: Tables, zone: tzinfo, filled: bool) -> Opera
         return away
     done = operations(step, there, zone)
     if done.moved is not None and done.moved[1] in there and done.moved[0].folded != done.moved[1].folded:
-        raise refused(step, f"the table {done.moved[1]} exists already")
+        raise refused(step, f"the table {done.moved[1]} exists already", code=Code.TABLE_EXISTS)
     return done
 
 
@@ -239,8 +240,9 @@ class Executing:
                 raise NotUnderstood(strange_rows(strange, table.replica.name))
         except NotUnderstood as error:
             raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
-        if table.lost and condition != ALL:
-            self._check_days(step, table, _named_days(condition, table))
+        if table.lost and condition != ALL and step.known.partitioning is not None:
+            read = set(columns_read(step.known.partitioning))
+            self._check_days(step, table, [column.name for column in _days(table) if same_name(column.name) in read])
         return condition
 
     def _check_days(self, step: ApplyDdl, table: LakeTable, names: Collection[str]) -> None:
@@ -346,6 +348,10 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
 def _named_days(expression: str, table: LakeTable) -> set[str]:
     """The columns of days that an expression of DuckDB reads."""
     return {column.name for column in table.columns if column.family in DAYS and quote(column.name) in expression}
+
+
+def _days(table: LakeTable) -> Iterator[Column]:
+    return (column for column in table.columns if column.family in DAYS)
 
 
 def _days_read(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> set[str]:

@@ -11,10 +11,18 @@ from copy import deepcopy
 import pytest
 
 from consumer.cli.program import COMMANDS
-from consumer.errors import GapFound, Interrupted, LeaseHeld
+from consumer.errors import Code, GapFound, Interrupted, LeaseHeld
 from consumer.model.check import VerifyResult
 from consumer.model.events import Note, NoteKind
-from consumer.model.hints import GRANT
+from consumer.model.hints import (
+    AS_FILES_SHOW,
+    GRANT,
+    Hint,
+    accept_command,
+    resync_command,
+    retry_command,
+    skip_ddl_command,
+)
 from consumer.model.names import TableName
 from consumer.model.steps import TargetDdl
 from consumer.results import (
@@ -47,7 +55,9 @@ PARTLY = RunResult(
         TableName("shop", "bad.one"): TableResult(
             state="stopped", error="a row is refused", hint="mend it", watermark=T1 - 9, version=7, resync=True
         ),
-        TableName("shop", "late"): TableResult(state="waits", error="waits for shop.bad", watermark=T1 - 9),
+        TableName("shop", "late"): TableResult(
+            state="waits", code=Code.WAITS_FOR_STATEMENT, error="waits for shop.bad", watermark=T1 - 9
+        ),
         TableName("shop", "idle"): TableResult(watermark=T1),
     },
     seconds=1.23456,
@@ -90,8 +100,8 @@ def test_json_is_the_fixed_object_and_the_last_line(app: FakeApp, capsys: pytest
     assert (body["checkpoint_ts"], body["checkpoint_ts_str"]) == (T1 + 5, str(T1 + 5))
     assert body["tables"]["shop.orders"] == {
         "changes": 4000, "rows": 3010, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1,
-        "watermark_str": str(T1), "state": "ok", "error": None, "hint": None, "version": None, "version_str": None,
-        "resync": False, "quarantined": 0, "bad_row": None, "accepted": [], "target_table": None,
+        "watermark_str": str(T1), "state": "ok", "code": None, "error": None, "hint": None, "version": None,
+        "version_str": None, "resync": False, "quarantined": 0, "bad_row": None, "accepted": [], "target_table": None,
         "seconds": 0.0, "target_seconds": 0.0,
     }  # fmt: skip
     stopped = body["tables"]["shop.bad.one"]
@@ -235,7 +245,8 @@ note: unknown path x
     assert [step["kind"] for step in body["steps"]] == ["ddl", "ddl", "ddl", "load", "barrier"]
     assert body["steps"][0]["touches"] == ["shop.orders", "shop.late"]
     assert body["steps"][0]["policy"] == "rename"
-    assert body["steps"][0]["target"] == {"statements": list(kept.statements), "note": "a note", "error": ""}
+    told = {"statements": list(kept.statements), "note": "a note", "error": "", "collations": []}
+    assert body["steps"][0]["target"] == told
     assert [step["destructive"] for step in body["steps"]] == [False, False, True, False, False]
     assert (body["steps"][3]["table"], body["steps"][3]["bytes"]) == ("shop.orders", 5 << 20)
     assert (body["stopped"]["shop.late"]["error"], body["stopped"]["shop.late"]["version_str"]) == (
@@ -287,25 +298,38 @@ STOPPED = TableStatus(
     watermark=T1 - (60_000 << 18),
     state="stopped",
     error="a row is refused",
-    hint="mend it",
+    hint=Hint("mend it"),
     resync=True,
 )
 WAITS = TableStatus(
-    table=TableName("shop", "late"), watermark=T1, state="waits", error="waits for shop.orders: a row is refused"
+    table=TableName("shop", "late"),
+    watermark=T1,
+    state="waits",
+    code=Code.WAITS_FOR_STATEMENT,
+    error="waits for shop.orders: a row is refused",
 )
 
 
 @pytest.mark.parametrize(
-    "hint", [GRANT, "do by hand what it means, then: storage-consumer skip-ddl --table shop.orders"]
+    ("hint", "offered"),
+    [
+        (Hint("mend it"), True),
+        ("run it again: " + retry_command(ORDERS), True),
+        (GRANT + ", then run again", False),
+        ("set it; " + AS_FILES_SHOW, False),
+        ("do by hand what it means, then: " + skip_ddl_command(ORDERS, 7), False),
+        ("go on without: " + accept_command(ORDERS), False),
+        ("empty and reload it: " + resync_command(ORDERS), False),
+    ],
 )
-def test_no_reload_is_offered_where_it_would_stop_again(
-    hint: str, app: FakeApp, capsys: pytest.CaptureFixture[str]
+def test_no_reload_is_offered_where_it_would_stop_again_or_the_hint_names_it(
+    hint: Hint, offered: bool, app: FakeApp, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app.result = status_result(STOPPED.model_copy(update={"hint": hint}))
     exit_code("status", "--upstream-uri", UPSTREAM)
     text = capsys.readouterr().out
     assert hint in text
-    assert "to empty and reload it" not in text
+    assert ("to empty and reload it" in text) is offered
 
 
 def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
-from consumer.history.target_tables import PASSED_OVER, TargetTables
+from consumer.history.target_tables import TargetTables, is_left_undone, was_executed
 from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.progress import (
+    LEFT_UNDONE,
+    DdlKind,
+    DdlRecord,
+    DdlState,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
 from consumer.model.steps import ddl_id
 from tests.support.build import schema_file
 
@@ -154,10 +165,46 @@ def test_a_table_that_was_passed_over_has_not_taken_the_name_of_one_that_waits_f
 def test_the_target_does_not_go_on_from_a_table_whose_end_was_passed_over() -> None:
     """What was left of it there was taken away."""
     files = [made("a", 10), dropped("a", 20)]
-    record = DdlRecord(ddl_id(files[1]), DdlState.SKIPPED, reason=PASSED_OVER)
+    record = DdlRecord.skipped(ddl_id(files[1]), DdlKind.PASSED_OVER, "")
     progress = Progress().after(ProgressChange(ddls=(record,)))
     assert told(there(history_of(*files), files[1])) == {A: (files[0], [A])}
     assert told(there(history_of(*files), files[1], progress=progress)) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "ran", "undone"),
+    [
+        (DdlKind.EXECUTED, True, False),
+        (DdlKind.BY_HAND, True, False),
+        (DdlKind.GIVEN, True, False),
+        (DdlKind.IGNORED, True, False),
+        (DdlKind.KEPT, True, False),
+        (DdlKind.NO_ROWS, True, False),
+        (DdlKind.LEFT, True, False),
+        (DdlKind.OVERTAKEN, False, False),
+        (DdlKind.PASSED_OVER, False, True),
+        (DdlKind.NOT_MADE, False, True),
+    ],
+)
+def test_what_became_of_a_statement_is_its_kind_whatever_somebody_gave_as_the_reason(
+    kind: DdlKind, ran: bool, undone: bool
+) -> None:
+    file = dropped("a", 20)
+    state = DdlState.DONE if kind is DdlKind.EXECUTED else DdlState.SKIPPED
+    reasons = (
+        "done by hand",
+        "overtaken by DROP TABLE `d`.`a`",
+        "the target was given its table as of --start-ts 5",
+        "the policy for drop-table is ignore",
+        *LEFT_UNDONE.values(),
+    )
+    for reason in reasons:
+        record = DdlRecord(ddl_id(file), state, reason=reason, kind=kind)
+        progress = Progress(ddls={record.id: record}, tables={A: TableProgress(20, State.DROPPED)})
+        assert (was_executed(file, progress), is_left_undone(file, progress)) == (ran, undone)
+        assert progress.was_given(record.id) is (kind is DdlKind.GIVEN)
+        assert progress.was_ignored(record.id) is (kind in (DdlKind.IGNORED, DdlKind.KEPT))
+        assert progress.kept == ({A} if kind is DdlKind.KEPT else set())
 
 
 def test_a_table_to_which_a_rename_gives_its_first_known_name_is_not_there_before_it() -> None:

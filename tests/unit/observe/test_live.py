@@ -29,6 +29,7 @@ from consumer.model.events import (
     WorkEnded,
     WorkStarted,
 )
+from consumer.model.hints import Hint, resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, Progress, State, TableProgress
@@ -71,7 +72,7 @@ def a_round(live: Live) -> None:
     live.tell(WorkEnded(work))
     live.tell(StepFinished(AuditRow("load", A, 0, ago(4), changes=40, puts=25, deletes=5, dropped_rows=3), 12.0, 1000))
     live.tell(StepFinished(AuditRow("ddl", A, 0, ago(9), statement="DROP TABLE `<i>`"), 0.5))
-    stopped = TableProgress(ago(100), State.STOPPED, "a bad line", "storage-consumer resync --table shop.b")
+    stopped = TableProgress(ago(100), State.STOPPED, "a bad line", Hint(resync_command(B)))
     lost = Loss("files are missing", "shop/a/1", ago(60), ago(50))
     live.tell(Recorded(Progress("s3://b/c", ago(6), {B: stopped}, losses={A: {"1": lost}}, time_zone="UTC")))
     live.tell(RoundFinished(ago(4), 13.0, 1, 0))

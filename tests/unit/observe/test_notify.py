@@ -13,6 +13,7 @@ import pytest
 
 from consumer.errors import CorruptFile
 from consumer.model.events import Recorded, RoundFinished, RoundStarted, TableStopped
+from consumer.model.hints import Hint, resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State, TableProgress
@@ -23,7 +24,7 @@ from consumer.observe.notify import Notifier
 
 NOW = 1_800_000_000.0
 A, B = TableName("shop", "a"), TableName("shop", "b")
-ERROR = CorruptFile("no JSON: secret", hint="storage-consumer resync --table shop.a", path="f.json", line=3)
+ERROR = CorruptFile("no JSON: secret", hint=Hint(resync_command(A)), path="f.json", line=3)
 HERE = Identity("prod", "s3://b/c", "duckdb:///r", "--name prod")
 
 

@@ -21,6 +21,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import (
     AuditRow,
     DdlId,
+    DdlKind,
     DdlRecord,
     DdlState,
     FolderProgress,
@@ -249,3 +250,22 @@ def test_who_was_taken_over_records_nothing() -> None:
     with pytest.raises(LeaseHeld), first.transaction(epoch) as rows:
         stored.store(rows, "c", epoch, ProgressChange(7))
     assert log.kept() == kept
+
+
+def test_a_statement_that_an_earlier_build_recorded_without_its_kind_is_refused() -> None:
+    """A record of a lake may lack a member, which is none of any kind."""
+    log = Log()
+    progress = log.progress()
+    with progress.transaction(None) as rows:
+        stored.register(rows, "c", "u", "UTC")
+        epoch = take(rows)
+    record = DdlRecord.skipped(DdlId("d", "t", 1, 7), DdlKind.BY_HAND, "done")
+    with progress.transaction(epoch) as rows:
+        stored.store(rows, "c", epoch, ProgressChange(5, ddls=(record,)), ())
+    assert stored.load(log.progress().rows(), "c").ddls == {record.id: record}
+    told = ',"kind":"by hand"'
+    older = [text.replace(told, "") for text in log.commits[-1]["record"].to_pylist()]
+    assert older != log.commits[-1]["record"].to_pylist()
+    log.commits[-1] = log.commits[-1].set_column(3, "record", pa.array(older))
+    with pytest.raises(BadConfig, match="is not as any release leaves it"):
+        stored.load(log.progress().rows(), "c")

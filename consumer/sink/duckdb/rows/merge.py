@@ -69,7 +69,7 @@ def publish(
         first = found[0] if found and target.load.quarantine is None else (None, True, "")
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
-            hint=f"let the column take the value, or empty and reload the table: {resync_command(target.table)}",
+            hint="let the column take the value, or empty and reload the table: " + resync_command(target.table),
             table=str(target.table),
             row=first[0],
             put=first[1],
@@ -132,7 +132,7 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name:
             f"the table holds rows without a value in its key ({', '.join(names)}), from changes that lacked it: these"
             " changes have it, and do not find those rows",
             hint="did the changefeed's column selectors change? Empty and reload the table:"
-            f" {resync_command(target.table)}",
+            " " + resync_command(target.table),
             table=str(target.table),
         )
 
@@ -226,7 +226,7 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
     if gone != asked:
         raise CannotBeExact(
             f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
-            hint=f"empty and reload the table: {resync_command(target.table)}",
+            hint="empty and reload the table: " + resync_command(target.table),
             table=str(target.table),
         )
     connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")

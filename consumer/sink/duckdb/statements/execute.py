@@ -73,7 +73,7 @@ def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, mode_ddl
     source = describe(connection, [step.name])[step.name].spelled(mode_ddl.mode.name(SOURCE))
     if source is not None and connection.execute(f"SELECT 1 FROM {there} WHERE {own} LIMIT 1").fetchall():
         found = rows_there(step, f"DELETE FROM {there} WHERE {own}")
-        raise refused(step, found.message, found.hint)
+        raise refused(step, found.message, found.hint, found.code)
 
 
 def run(connection: duckdb.DuckDBPyConnection, done: Operations) -> Operations:

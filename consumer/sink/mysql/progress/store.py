@@ -68,6 +68,8 @@ class ServerTables:
         """REPLACE in few statements: pymysql joins rows up to 1 MB."""
         if table == "folder_progress":
             rows = [{**row, "id": _folder_id(row)} for row in rows]
+        elif table == "audit":
+            rows = [{**row, "statement_hash": sha256(row["statement"])} for row in rows]
         if rows:
             columns, marks = ", ".join(f"`{column}`" for column in rows[0]), ", ".join(["%s"] * len(rows[0]))
             query = f"REPLACE INTO storage_consumer.{table} ({columns}) VALUES ({marks})"
@@ -78,7 +80,13 @@ class ServerTables:
             self._some("DELETE FROM", table, keys[start : start + _BATCH])
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
-        self.put(table, [{**row, "statement_hash": sha256(row["statement"])} for row in rows])
+        self.put(table, rows)
+
+    def update(self, table: str, changes: str, where: str, *values: object) -> None:
+        self.run(f"UPDATE storage_consumer.{table} SET {changes} WHERE {where}", *values)
+
+    def delete(self, table: str, where: str, *values: object) -> None:
+        self.run(f"DELETE FROM storage_consumer.{table} WHERE {where}", *values)
 
     def _some(self, what: str, table: str, keys: Sequence[Row]) -> None:
         columns, wanted = _found_by(table, keys)

@@ -15,7 +15,7 @@ from consumer.errors import CannotBeExact, RowRefused
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName, quote
-from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
+from consumer.model.progress import ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows.statements import by_statements, near, pieces, same_bytes
@@ -53,7 +53,7 @@ def apply(
         _remove(cursor, target, rows, packet)
     for rows in pieces(added, _ROWS, _BYTES):
         by_statements(cursor, target, _copies(rows), packet, "INSERT")
-    change = ProgressChange(tables={target.table: TableProgress(window.end, reason=MOVED_BY_WRITER)})
+    change = ProgressChange(tables={target.table: TableProgress.moved(window.end)})
     store(cursor, settings.name, epoch, change, touched=[target.table])
     return receipt
 

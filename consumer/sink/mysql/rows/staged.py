@@ -18,7 +18,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pymysql
 
-from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
+from consumer.errors import CannotBeExact, Code, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, qualified, quote
@@ -204,6 +204,7 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
             f"the target computes other values of its key's columns {names} than upstream did",
             hint=f"make them plain columns in {target.name}, then run again",
             table=str(target.table),
+            code=Code.TARGET_KEY,
         )
 
 

@@ -123,8 +123,9 @@ def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = 
     else:
         fore = _FORE.get(kind)
     text = f"{fore}: {_message(error)}" if fore else _message(error)
+    hint: str = _HINTS.get(kind, "")
     if number in _GRANT:
-        hint = f"{GRANT}, then run again"
+        hint = GRANT + ", then run again"
     elif number in _PASSWORD:
         hint = "check the user and the password in --downstream-uri"
     elif number in _EXPIRED:
@@ -133,8 +134,6 @@ def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = 
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
     elif full:
         hint = "make room on its disk or in its memory, then run again; nothing is lost"
-    else:
-        hint = _HINTS.get(kind, "")
     found = kind(text, hint=hint, table=table)
     if isinstance(found, RowRefused):
         found.of_data = number in _VALUE

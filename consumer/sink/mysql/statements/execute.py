@@ -38,6 +38,7 @@ from consumer.sink.mysql.statements.json_values import rewrite_json
 from consumer.sink.mysql.statements.operations import (
     TIDB_DEFAULTS,
     Operations,
+    about_step,
     adopted,
     adoption,
     refused,
@@ -142,7 +143,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             now = before if done.merged else look_again(cursor, before, before.at, flavor)
             ran = done.merged is None and was_executed(step, before, now)
             if ran and is_anothers(cursor, step):
-                raise refused(step, *table_exists(step))
+                raise about_step(step, table_exists(step))
             if ran and not (len(done.statements) == 1 and may_run(cursor, step, flavor)):
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.name_before == step.name:
@@ -199,7 +200,7 @@ def _merge(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[], N
     try:
         return run_merged(cursor, merged, check)
     except DdlRefused as error:
-        raise refused(merged.step, error.message, error.hint) from error
+        raise about_step(merged.step, error) from error
 
 
 def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None:

@@ -13,7 +13,7 @@ from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import RewriteContext, rewrite
 from consumer.ddl.tokens import tokenize
-from consumer.errors import DdlRefused
+from consumer.errors import Code, DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, Action
 from consumer.model.columns import Column
@@ -57,6 +57,8 @@ class Operations:
     """The columns whose values are written again behind `statements`, as TiDB writes JSON."""
     trash: TableName | None = None
     """No `statements`: the table is moved there, or back from there, by what is left to do then."""
+    collations: tuple[str, ...] = ()
+    """What `note` says of character sets and collations."""
 
 
 def check_names(step: ApplyDdl, flavor: FlavorName) -> None:
@@ -85,7 +87,7 @@ def operations(step: ApplyDdl, now: TargetNow, zone: str, resumed: bool = False)
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
         hint = not_kept_hint(step.table, step.file.version) if lost else ""
-        raise DdlRefused(error.message, hint=hint) from error
+        raise DdlRefused(error.message, hint=hint, code=error.code) from error
 
 
 def adoption(step: ApplyDdl, statement: str) -> str:
@@ -99,9 +101,10 @@ def adopted(step: ApplyDdl) -> str:
     return f"the database {step.name.database} existed already; it has upstream's character set now"
 
 
-def table_exists(step: ApplyDdl) -> tuple[str, str]:
-    """The reason and the hint where a table that `step` creates is there, and not of it."""
-    return "a table of this name exists", table_there_hint(step.table, step.file.version)
+def table_exists(step: ApplyDdl) -> DdlRefused:
+    """Why a table that `step` creates cannot be: it is there, and not of it."""
+    hint = table_there_hint(step.table, step.file.version)
+    return DdlRefused("a table of this name exists", hint=hint, code=Code.TABLE_EXISTS)
 
 
 def preview(
@@ -131,12 +134,12 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
         return TargetDdl(error=f"the target has no table {missing}")
     done = operations(step, target, zone)
     if step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and step.merged is None and target.holds(step.name):
-        raise DdlRefused(table_exists(step)[0])
+        raise table_exists(step)
     if done.trash is not None:
         return TargetDdl(tuple(target.moves(step, done.trash)), done.note)
     target.follow(step, done.statements)
     rows = (f"writes the values of column {quote(column)} again, as TiDB writes JSON" for column in done.json)
-    return TargetDdl((*done.statements, *rows), done.note)
+    return TargetDdl((*done.statements, *rows), done.note, collations=done.collations)
 
 
 def _left_out(step: ApplyDdl, now: TargetNow) -> Operations | None:
@@ -193,7 +196,15 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     for column in () if now.flavor == "tidb" else _unnamed(step, statement):
         statements.append(f"ALTER TABLE {qualified(*step.name)} ADD COLUMN {quote(column.name)} {type_of(column)} NULL")
         notes.append(f"column {column.name} is hidden upstream and a plain one here, as the rows carry it")
-    return Operations(tuple(statements), "; ".join(notes), done.timestamp, session, strict=bool(json), json=json)
+    return Operations(
+        tuple(statements),
+        "; ".join(notes),
+        done.timestamp,
+        session,
+        strict=bool(json),
+        json=json,
+        collations=done.collations,
+    )
 
 
 def _unnamed(step: ApplyDdl, statement: ParsedStatement) -> list[Column]:
@@ -219,5 +230,10 @@ def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
     return now.by_key(step.name) if known is None else known.kind is PartitionKind.KEY
 
 
-def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
-    return statement_refused(step.file, f"{reason}; the statement: {cut(step.file.query)}", hint=hint)
+def refused(step: ApplyDdl, reason: str, hint: str = "", code: Code | None = None) -> DdlRefused:
+    return statement_refused(step.file, f"{reason}; the statement: {cut(step.file.query)}", hint, code)
+
+
+def about_step(step: ApplyDdl, error: DdlRefused) -> DdlRefused:
+    """`error`, which knows only what is wrong, with the statement and what to do."""
+    return refused(step, error.message, error.hint, error.code)

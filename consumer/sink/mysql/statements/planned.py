@@ -22,7 +22,14 @@ from consumer.sink.mysql.server.connection import SESSION_MARK, FlavorName, chec
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.errors import TOO_LONG, errno, translate
 from consumer.sink.mysql.statements.evidence import BeforeState, before_state, look_again
-from consumer.sink.mysql.statements.operations import Operations, check_names, operations, refused, table_exists
+from consumer.sink.mysql.statements.operations import (
+    Operations,
+    about_step,
+    check_names,
+    operations,
+    refused,
+    table_exists,
+)
 from consumer.sink.mysql.statements.target_now import TargetNow
 from consumer.sink.mysql.statements.trash import is_taken
 from consumer.target import DdlOutcome
@@ -59,7 +66,7 @@ def plan_ddls(
         try:
             plans.append(_planned(cursor, step, unfinished.get(step.id), now, zone))
         except DdlRefused as error:
-            plans.append(DdlOutcome(step, refused(step, error.message, error.hint)))
+            plans.append(DdlOutcome(step, about_step(step, error)))
         except pymysql.MySQLError as error:
             refusal = translated(error, step)
             if not isinstance(refusal, DdlRefused):
@@ -98,8 +105,7 @@ def _check(cursor: pymysql.cursors.Cursor, step: ApplyDdl, before: BeforeState, 
     """Raises DdlRefused where something in the target stands in the way of a step that has not begun."""
     creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
     if creates and before.exists(step.name) and step.merged is None:
-        reason, hint = table_exists(step)
-        raise DdlRefused(reason, hint=hint)
+        raise table_exists(step)
     if reason := _misplaced(cursor, step, flavor):
         raise DdlRefused(reason)
     if step.trash is not None and is_taken(cursor, step, step.trash, flavor):

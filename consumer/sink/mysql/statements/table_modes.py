@@ -162,7 +162,7 @@ class Merged:
         ordered = sorted(self.mode_ddl.after, key=lambda column: column not in self.mode_ddl.mode.added)
         key = ", ".join(quote(column.name) for column in ordered if column.is_pk)
         lines = [*map(_declared, ordered), f"PRIMARY KEY ({key})"]
-        return f"TABLE {there} ({', '.join(lines)}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        return f"{there} ({', '.join(lines)}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
     def added(self, column: Column) -> str:
         return f"ALTER TABLE {self.there} ADD COLUMN {_declared(column)}"
@@ -200,7 +200,7 @@ def merged_statements(merged: Merged) -> list[str]:
     """What the statement comes to where the table has none of the columns that it brings."""
     action = merged.step.action
     if action in CREATE_ACTIONS:
-        return [f"CREATE {merged.columns(merged.there).replace('TABLE', 'TABLE IF NOT EXISTS', 1)}"]
+        return [f"CREATE TABLE IF NOT EXISTS {merged.columns(merged.there)}"]
     if action in (Action.TRUNCATE_TABLE, Action.DROP_TABLE):
         return [f"DELETE FROM {merged.there} WHERE {merged.own}"]
     return [*map(merged.added, merged.brought), *merged.filled]
@@ -263,7 +263,7 @@ def _check_columns(cursor: pymysql.cursors.Cursor, merged: Merged, whole: bool) 
     have all of them if `whole`."""
     probe, step = qualified(SCHEMA, _PROBE), merged.step  # temporary tables need a right that it has there
     cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
-    cursor.execute(f"CREATE TEMPORARY {merged.columns(probe)}")
+    cursor.execute(f"CREATE TEMPORARY TABLE {merged.columns(probe)}")
     wanted, there = _shown(cursor, probe), _shown(cursor, merged.there)
     cursor.execute(f"DROP TEMPORARY TABLE {probe}")
     keys = [{name for name, (_, _, is_pk) in shown.items() if is_pk} for shown in (wanted, there)]

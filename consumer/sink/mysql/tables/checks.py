@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from consumer.ddl.session_times import hanging
 from consumer.ddl.tokens import tokenize
-from consumer.errors import CannotBeExact, SchemaDrift
+from consumer.errors import CannotBeExact, Code, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import Purpose
 from consumer.model.names import TableName, qualified, quote, same_name, same_names
@@ -28,12 +28,14 @@ def check_table(request: LoadRequest, table: TargetTable, settings: MySqlSetting
             f"{request.name} is a view in the target, rows cannot be written to it",
             hint="drop the view, then resync the table",
             table=str(request.table),
+            code=Code.TARGET_TABLE,
         )
     if table.triggers and not settings.allow_triggers:
         raise CannotBeExact(
             f"the target table {request.name} has triggers, which would change rows beside those of upstream",
             hint="drop them, or allow them with allow-triggers=true in --downstream-uri",
             table=str(request.table),
+            code=Code.TARGET_TABLE,
         )
 
 
@@ -47,6 +49,7 @@ def check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged
         f"{needs} needs transactions, the table's engine {table.engine} has none",
         hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
         table=str(request.table),
+        code=Code.TARGET_TABLE,
     )
 
 
@@ -144,6 +147,7 @@ def _refused(name: TableName, column: str, hint: str) -> CannotBeExact:
         " session that writes, and rows are written in UTC",
         hint=hint,
         table=str(name),
+        code=Code.AMBIGUOUS_TIME,
     )
 
 
@@ -156,4 +160,5 @@ def refuse_indistinct(name: TableName, table: TargetTable) -> None:
                 f"has {_DOUBLE_DIGITS} digits, so two keys can become one",
                 hint=f"give the target's column the type DOUBLE, or at most {_DOUBLE_DIGITS} digits",
                 table=str(name),
+                code=Code.TARGET_KEY,
             )

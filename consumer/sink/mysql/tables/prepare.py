@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
+from consumer.errors import CannotBeExact, Code, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
@@ -185,6 +185,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
                 hint=f"ALTER TABLE {qualified(*table.name)} {other}ADD PRIMARY KEY"
                 f" ({', '.join(map(quote, declared))}); then run again",
                 table=str(request.table),
+                code=Code.TARGET_KEY,
             )
     else:
         virtual = same_names(column.name for column in table.columns if column.virtual)
@@ -205,6 +206,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
             f"its key has columns that the rows lack: {listed(unwritten)}",
             hint=generated if unwritten == [_GENERATED] else "",
             table=str(request.table),
+            code=Code.TARGET_KEY,
         )
     return tuple(positions[same_name(column)] for column in key.columns)
 
@@ -335,6 +337,7 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
                 hint=f"ALTER TABLE {qualified(*request.name)} DROP INDEX "
                 f"{quote(unique.name)}; then run again, or resync the table where its rows are not upstream's",
                 table=str(request.table),
+                code=Code.TARGET_KEY,
             )
 
 
