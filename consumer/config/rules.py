@@ -282,7 +282,7 @@ def naming_by(
         if (chosen := first(columns, table, case_sensitive)) is not None:
             mode = replace(mode or TableMode(ModeKind.CHOSEN), chosen=chosen.chosen(table, case_sensitive))
         if merged is not None and mode is not None:
-            found = COMBINATIONS[Feature.MERGE, Feature.MODE].of(mode=str(mode))
+            found = COMBINATIONS[Feature.MERGE, Feature.MODE].of({Feature.MODE: str(mode)})
             raise BadConfig(f"{table}: {found.why}", hint=found.hint)
         return merged or mode
 

@@ -25,17 +25,25 @@ class Feature(StrEnum):
     NO_CHECKPOINT = "no `metadata`"
 
 
+NO_NAMES: Mapping[Feature, str] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Why two features do not go together, without the table's name, and what to do. In braces stand the names that a
-    caller gives for the features (see `of`), and ``{option}`` for what makes the changefeed write commit-ts."""
+    """Why two features do not go together, without the table's name, and what to do. ``{mode}`` and ``{consistency}``
+    stand for what the settings say, ``{option}`` for what makes the changefeed write commit-ts."""
 
     why: str
     hint: str
 
-    def of(self, **names: str) -> Combination:
-        """With these names in the texts."""
-        return Combination(self.why.format(**names), self.hint.format(**names))
+    def of(self, names: Mapping[Feature, str] = NO_NAMES, option: str = "") -> Combination:
+        """With these names of features in the texts."""
+        given = {
+            "mode": names.get(Feature.MODE, ""),
+            "consistency": names.get(Feature.CONSISTENCY, ""),
+            "option": option,
+        }
+        return Combination(self.why.format_map(given), self.hint.format_map(given))
 
 
 _WITH_TIMES = "set {option}, and have it write to a new prefix"
@@ -110,8 +118,7 @@ def refused(features: Mapping[Feature, str], option: str = "") -> Combination | 
     texts, "" where these have none. `option`: what makes the changefeed write commit-ts."""
     for pair, found in COMBINATIONS.items():
         if features.keys() >= set(pair):
-            names = {feature.name.lower(): name for feature, name in features.items()}
-            return found.of(**names, option=option)
+            return found.of(features, option)
     return None
 
 
@@ -119,6 +126,6 @@ def combinations_table() -> str:
     """A Markdown table, one row a pair."""
     rows = ["| This | does not go with | because |", "| --- | --- | --- |"]
     for (one, other), found in COMBINATIONS.items():
-        names = {feature.name.lower(): "M" if feature is Feature.MODE else "LEVEL" for feature in Feature}
-        rows.append(f"| {one} | {other} | {found.of(**names, option='').why} |")
+        shown = found.of({Feature.MODE: "M", Feature.CONSISTENCY: "LEVEL"})
+        rows.append(f"| {one} | {other} | {shown.why} |")
     return "\n".join(rows)

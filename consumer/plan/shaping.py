@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from consumer.ddl.changes import changes_of, written_tables
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.tokens import Tokens, starts
-from consumer.errors import BadConfig, DdlRefused
+from consumer.errors import BadConfig, Code, DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile

@@ -312,7 +312,7 @@ def test_a_table_of_which_the_create_is_not_there_is_not_merged(make: Make) -> N
     result = replica.once(20 * MS)
     assert (states(result)["s3.t"], replica.rows()) == ("stopped", FIRST)
     assert "its CREATE TABLE is not in the storage" in result.tables[TableName("s3", "t")].error
-    with pytest.raises(BadConfig, match="merges tables: which rows of which table are there"):
+    with pytest.raises(BadConfig, match="a route merges it with others, and which rows of it the target has"):
         replica.settings(start_ts="5")
 
 

@@ -139,23 +139,23 @@ class FileTables:
     def remove(self, table: str, keys: Sequence[Row]) -> None:
         same = " AND ".join(f"t.{part} = g.{part}" for part in self.keys[table])
         if keys:
-            self._take_out(table, f"USING ({self._incoming(table)}) g WHERE {same}", json.dumps(keys))
+            self.take_out(table, f"USING ({self._incoming(table)}) g WHERE {same}", json.dumps(keys))
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
         if rows:
-            self._put_in(table, json.dumps(rows))
+            self.put_in(table, json.dumps(rows))
 
     def update(self, table: str, changes: str, where: str, *values: object) -> None:
         self.run(f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {where}", *values)
 
     def delete(self, table: str, where: str, *values: object) -> None:
-        self._take_out(table, f"WHERE {where}", *values)
+        self.take_out(table, f"WHERE {where}", *values)
 
-    def _take_out(self, table: str, which: str, *values: object) -> Rows:
+    def take_out(self, table: str, which: str, *values: object) -> Rows:
         """What `returning` says of the rows that were there."""
         return self.run(f"DELETE FROM {SCHEMA}.{table} t {which} {self.returning.format('t')}", *values)
 
-    def _put_in(self, table: str, rows: str) -> Rows:
+    def put_in(self, table: str, rows: str) -> Rows:
         """The same of those that are there now."""
         new = self._incoming(table)
         return self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {new} {self.returning.format(table)}", rows)

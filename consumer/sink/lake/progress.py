@@ -80,11 +80,11 @@ class NotedTables(FileTables):
         super().update(table, changes, where, *values)
         self._note(table, 1, self.all(table))
 
-    def _take_out(self, table: str, which: str, *values: object) -> Rows:
-        return self._note(table, -1, super()._take_out(table, which, *values))
+    def take_out(self, table: str, which: str, *values: object) -> Rows:
+        return self._note(table, -1, super().take_out(table, which, *values))
 
-    def _put_in(self, table: str, rows: str) -> Rows:
-        return self._note(table, 1, super()._put_in(table, rows))
+    def put_in(self, table: str, rows: str) -> Rows:
+        return self._note(table, 1, super().put_in(table, rows))
 
     def all(self, book: str) -> Rows:
         """Its rows, as JSON."""
