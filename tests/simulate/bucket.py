@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+BASE = "bucket/changefeed"
+
 
 @dataclass(frozen=True, slots=True)
 class Object:

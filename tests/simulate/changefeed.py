@@ -30,6 +30,7 @@ class Changefeed:
     style: Style
     read_up_to: Callable[[str], int]
     checkpoint: int = 0
+    """In the beginning the one that it begins with, 0 for the beginning of upstream."""
     began: int = 0
     executed: int = 0
     sent: dict[str, int] = field(default_factory=dict)
@@ -47,6 +48,11 @@ class Changefeed:
 
     def __post_init__(self) -> None:
         self.dispatchers = self.style.dispatchers
+        if self.checkpoint:
+            self.began, self.executed = self.checkpoint, len(self.original.statements)
+            self.sent = dict.fromkeys(NAMES, self.checkpoint)
+            self.bucket.put("metadata", render_checkpoint(self.checkpoint))
+            return
         self._schema(Statement(1, "", Action.CREATE_SCHEMA, f"CREATE DATABASE `{DATABASE}`"))
 
     # How far it is

@@ -73,6 +73,8 @@ def check_target(world: World, ended: bool) -> None:
     if (world.server.direct or world.server.by_itself or untold) and not ended:
         return
     progress = world.server.progress
+    if world.given and not progress.start_ts:
+        return  # as it was given
     names = {name for name in world.server.store.tables if name.table in NAMES}
     names |= {world.name(table) for table in world.original.at(progress.applied_ts)}
     for name in sorted(names):
@@ -174,7 +176,7 @@ def _row(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def _has_run(world: World, statement: Statement) -> bool:
-    return any(
+    return statement.ts <= world.given or any(
         (ddl.version, ddl.table) == (statement.ts, statement.table)
         and record.state in (DdlState.DONE, DdlState.SKIPPED)
         for ddl, record in world.server.progress.ddls.items()

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from consumer.config.load import load
 from consumer.config.settings import Settings
+from tests.simulate.bucket import BASE
 from tests.simulate.events import Setup
 from tests.simulate.shaping import Rules
-from tests.simulate.world import BASE
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="simulated-")
 
 
 @lru_cache(maxsize=64)
-def settings(setup: Setup) -> Settings:
+def settings(setup: Setup, start_ts: int) -> Settings:
+    """`start_ts`: the target was given what there was then; 0: it begins empty."""
     flags: dict[str, object] = {
         "upstream_uri": uri(setup),
         "downstream_uri": "memory://simulated",
@@ -27,6 +28,8 @@ def settings(setup: Setup) -> Settings:
     }
     if setup.consistency != "row":
         flags |= {"consistency": setup.consistency, "publish_bytes": str(setup.publish_bytes)}
+    if start_ts:
+        flags["start_ts"] = str(start_ts)
     if setup.never_split:
         flags["never_split"] = ("d.*",)
     return load(flags, {}, _file(setup)).settings

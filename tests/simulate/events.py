@@ -57,6 +57,8 @@ class Setup:
     """Whether each round of `run` makes way for the next one as soon as it can."""
     more: str = ""
     """Which statements of Mover upstream makes, too."""
+    given: bool = False
+    """Whether upstream is older than the changefeed, and the target was given what there was then."""
     rules: str = ""
     """Of the settings: one of the KINDS of shaping."""
     consistency: str = "row"

@@ -32,7 +32,6 @@ from consumer.results import RunResult
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from tests.simulate.checks import behind, check_end, check_run, check_target, check_waiting
-from tests.simulate.config import settings
 from tests.simulate.events import Event, History
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import Beside, Crash, Failure, Happening, VirtualTime
@@ -112,9 +111,9 @@ def _consume(world: World, event: Event) -> RunResult | None:
                 frame.idle = lambda: _idle(world, observer)
             if event.kind == "run":
                 stop: Any = Rounds(world, random.randint(1, 3))
-                result = app.run(settings(world.history.setup), observer, stop, world.loader)
+                result = app.run(world.settings, observer, stop, world.loader)
             else:
-                result = app.once(settings(world.history.setup), observer, world.loader)
+                result = app.once(world.settings, observer, world.loader)
         told = f"exit {result.exit_code} at {result.checkpoint_ts}"
         error: ConsumerError | None = None
         for name, table in result.tables.items():
@@ -208,7 +207,7 @@ class _AtOnce:
 @contextmanager
 def _installed(world: World) -> Iterator[None]:
     machine = world.machine
-    storage = StorageSettings.from_uri(settings(world.history.setup).upstream_uri)
+    storage = StorageSettings.from_uri(world.settings.upstream_uri)
     filesystems = {(os.getpid(), storage): world.bucket}
     schemas: dict[StoredFile, SchemaFile] = {}  # that no history finds those of another
     # Hundreds of RENAMEs, one a round, would be thousands of listings.

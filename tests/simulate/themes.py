@@ -101,6 +101,11 @@ THEMES: dict[str, Theme] = {
         style=_TIMED | {"raw": True}, setup={"more": "ids", "statements": 0.1},
         between=("commit", "commit", "catch up"),
     ),
+    "given tables": Theme(
+        style={"commit_ts": True},
+        setup={"given": True, "more": "names columns indexes", "statements": 0.3, "own_tables": False},
+        between=("change", "catch up", "once"),
+    ),
     "masks and filters": Theme(
         setup={"keyless": False, "more": "names columns", "statements": 0.15, "own_tables": False},
         between=("change", "catch up", "once"),

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from consumer.config.settings import Settings
 from consumer.errors import TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.model.progress import State
 from consumer.model.times import tso_to_time
-from tests.simulate.bucket import Bucket
+from tests.simulate.bucket import BASE, Bucket
 from tests.simulate.changefeed import Changefeed
+from tests.simulate.config import settings
 from tests.simulate.events import Event, History
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import BEHIND, Crash, Machine
 from tests.simulate.movers import Mover
 from tests.simulate.original import DATABASE, DAY, Original
+from tests.simulate.rows import image
 from tests.simulate.server import Server
+from tests.support.memory.store import MemoryTable
 from tests.support.upstream import Change
 
-BASE = "bucket/changefeed"
 MORE_FILES = "files came meanwhile"
 """This alone may break a round off, but it stops no table."""
 
@@ -40,9 +43,19 @@ class World:
             more=setup.more,
             classic=setup.style.classic,
         )
-        self.changefeed = Changefeed(self.original, self.bucket, setup.style, self.read_up_to)
+        if setup.given:
+            self.original.act(Random(played.seed), 8, 0.4)
+        self.given = self.original.now if setup.given else 0
+        """The moment as of which the target has all tables, with which the changefeed begins; 0: with nothing."""
+        self.changefeed = Changefeed(self.original, self.bucket, setup.style, self.read_up_to, checkpoint=self.given)
         self.changefeed.index_fails = setup.index_fails
         self.server = Server(self.machine, setup.direct, setup.by_itself, setup.by_table, setup.goes_back)
+        for name, table in self.original.tables.items():
+            rows = [dict(image(table.columns, side)) for side in table.rows.items()]
+            self.server.store.tables[self.name(name)] = MemoryTable(table.columns, rows)
+        self.server.keep_past()
+        if setup.given and played.seed % 2:
+            self.original.rename_away(Random(played.seed))  # the first that is told of a table is another name
         self.loader: SimulatedLoader | None = None
         self.excuses: list[str] = []
         self.damaged: dict[str, bytes] = {}
@@ -69,6 +82,10 @@ class World:
 
     def read_up_to(self, table: str) -> int:
         return self.server.progress.table(TableName(DATABASE, table)).applied_ts
+
+    @property
+    def settings(self) -> Settings:
+        return settings(self.history.setup, self.given)
 
     def name(self, table: str) -> TableName:
         return TableName(DATABASE, table)
@@ -187,7 +204,7 @@ class World:
 
     def _send_again(self, random: Random, moment: str) -> str | None:
         """Rows of a table that has got another name come once more under its old one."""
-        times = [ts for ts, _ in self.original.states][-12:]
+        times = [ts for ts, _ in self.original.states if ts >= self.given][-12:]
         name = self.original.rename_away(random)
         if name is None or not times:
             return None
@@ -203,7 +220,7 @@ class World:
         return self._from(random, self.changefeed.checkpoint, moment, torn=True)
 
     def _set_back(self, random: Random, moment: str) -> str:
-        times = [ts for ts, _ in self.original.states if ts <= self.changefeed.checkpoint]
+        times = [ts for ts, _ in self.original.states if self.given <= ts <= self.changefeed.checkpoint]
         back = random.choice(times[-12:]) if times else self.changefeed.checkpoint
         found = self._from(random, back, moment)
         self.changefeed.publish(back)

@@ -41,7 +41,7 @@ def _truths(world: World) -> list[Truth]:
     if any(statement.ts == end for statement in original.statements):
         end -= 1  # its schema file may be still to be written
     written = [change for changes in world.changefeed.written.values() for change in changes]
-    told = (original, setup.style, Rules(setup.rules))
+    told = (original, setup.style, Rules(setup.rules), world.given)
     found = [Truth(*told, life, name, end) for name, life in sorted(original.lives_at(end).items())]
     whole = [truth for truth in found if truth.is_written(written)]
     world.machine.happened[LOST] += len(found) - len(whole)

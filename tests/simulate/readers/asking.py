@@ -45,4 +45,4 @@ def may_refuse(world: World, error: ConsumerError) -> bool:
     if isinstance(error, BadConfig):
         return True
     few = style.timeless or not style.commit_ts or (style.csv is not None and not style.csv.output_old_value)
-    return few or gone or world.original.took_columns or "keys" in setup.more or bool(setup.rules)
+    return few or gone or setup.given or world.original.took_columns or "keys" in setup.more or bool(setup.rules)

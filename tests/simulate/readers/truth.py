@@ -42,11 +42,12 @@ Forms = list[list[Told]]
 @dataclass(frozen=True)
 class Truth:
     """Of the table with a `life`, which is called `name` at the moment `end`. Values that `rules` have ever masked stay
-    masked, and rows that they have left out are left out."""
+    masked, and rows that they have left out are left out. The storage has what was committed after `since`."""
 
     original: Original
     style: Style
     rules: Rules
+    since: int
     life: int
     name: str
     end: int
@@ -95,7 +96,8 @@ class Truth:
             raise Failure(f"missing {missing}, too many {[str(told) for told in left.elements()]}")
 
     def _own(self, first: int) -> list[Change]:
-        return [c for c in self.original.changes if c.life == self.life and first < self._seen(c) and c.ts <= self.end]
+        own = (change for change in self.original.changes if change.life == self.life)
+        return [c for c in own if first < self._seen(c) and self.since < c.ts <= self.end]
 
     def _seen(self, change: Change) -> int:
         """Its time as the files have it."""
