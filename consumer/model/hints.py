@@ -124,15 +124,11 @@ class Hint(str):
         return Hint, self.parts
 
     @property
-    def commands(self) -> Iterator[Command]:
-        return (part for part in self.parts if isinstance(part, Command))
-
-    @property
     def reloads(self) -> bool:
         """Whether a command that loads the table again may stand behind it: it names none itself, and nothing says
         that the table would stop again."""
-        ways = (Verb.RESYNC, Verb.SKIP_DDL, Verb.ONCE)
-        return not any(isinstance(part, Instead) or getattr(part, "verb", None) in ways for part in self.parts)
+        ways = {part.verb for part in self.parts if isinstance(part, Command)} - {Verb.RETRY, Verb.FORGET}
+        return not ways and not any(isinstance(part, Instead) for part in self.parts)
 
     def with_texts(self, change: Callable[[str], str]) -> Hint:
         """The same with other texts around the commands."""
@@ -174,12 +170,14 @@ def _dumped(part: str | Command | Instead) -> object:
 
 
 def _loaded(part: Any) -> str | Command | Instead:
-    if isinstance(part, str):
-        return part
-    if "instead" in part:
-        return Instead(part["instead"])
-    table = None if part["table"] is None else TableName(*part["table"])
-    return Command(**{**part, "verb": Verb(part["verb"]), "table": table})
+    match part:
+        case str(words):
+            return words
+        case {"instead": str(words)}:
+            return Instead(words)
+        case {"verb": verb, "table": name, "version": int(version), "accepts": bool(accepts), "name": str(other)}:
+            return Command(Verb(verb), None if name is None else TableName(*name), version, accepts, other)
+    raise ValueError(f"{part!r} is no part of a hint")
 
 
 AS_FILES_SHOW = Instead("`inspect --toml` prints the settings as the files show them")

@@ -224,7 +224,7 @@ def goes_twice(table: TableName, there: Owned, start: int, naming: Naming) -> Dd
         f"the replay {there.consumer!r} has brought {naming.shown(table)} up to {there.applied_ts} in this target, and"
         f" this one would begin at {start}: what lies between would be applied twice",
         hint=f"begin at {there.applied_ts} or later; where the table was made again since that replay, remove its"
-        f" progress: " + forget_command(there.consumer),
+        " progress: " + forget_command(there.consumer),
         table=str(table),
         code=Code.OF_ANOTHER_CONSUMER,
     )

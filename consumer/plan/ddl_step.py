@@ -131,7 +131,7 @@ def refused_by_policy(statement: Statement) -> DdlRefused:
         f"the policy for {kind} is fail: {cut(statement.file.query)}",
         hint=f"set another action for {kind} in [consumer.ddl], or take it out of [[consumer.event-filters]], and run"
         " again, or do by hand what the statement means and then:"
-        f" " + skip_ddl_command(statement.file.name, statement.version),
+        " " + skip_ddl_command(statement.file.name, statement.version),
         table=str(statement.file.name),
         version=statement.version,
         code=Code.POLICY_FAILS,

@@ -191,7 +191,7 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     return CameLate(
         f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
         hint=f"a copy of a storage must get `metadata` last; {again}do by hand what the statement means and"
-        f" record it: " + skip_ddl_command(file.name, file.version),
+        " record it: " + skip_ddl_command(file.name, file.version),
         table=str(file.name),
         path=file.path,
         version=file.version,

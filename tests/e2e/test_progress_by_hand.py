@@ -18,6 +18,7 @@ JUNK = {
     "UPDATE storage_consumer.consumer SET starts = '[1'": "'[1' is not JSON",
     "UPDATE storage_consumer.folder_progress SET open_files = '-'": "'-' is not JSON",
     "UPDATE storage_consumer.ddl SET state = 'done?'": "'done?' is not a valid DdlState",
+    "UPDATE storage_consumer.ddl SET kind = 'by magic'": "'by magic' is not a valid DdlKind",
 }
 LACKS = [f"storage_consumer.{table}" for table in ("consumer", "table_progress", "folder_progress", "bad_row", "ddl")]
 BY_HAND = {**JUNK, **{f"DROP TABLE {table}": table for table in LACKS}}
