@@ -217,6 +217,8 @@ class History:
         told = self._told.get(file.path)
         if told is None:
             return Shape(), Shape()
+        if told.file is not file:  # a RENAME declares nothing
+            return told.shape(), told.shape()
         return Shape() if told.before is None or told.copy else told.before.shape(), told.shape()
 
     # How it goes on

@@ -211,6 +211,19 @@ def test_a_table_whose_first_file_is_a_rename_is_read_under_both_names(tmp_path:
     assert rows_of(tmp_path, "a") == [{"id": 3, "v": 33}, {"id": 4, "v": 44}]
 
 
+def test_a_rename_moves_no_key(tmp_path: Path) -> None:
+    """Of a table with no key, too."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE `t` (`a` INT NOT NULL,`b` INT NOT NULL)", (A, B))
+    feed.file("d.t", 10, typed_line((A, B), 11, {"a": "1", "b": "5"}) * 2)
+    feed.statement("d.u", 20, Action.RENAME_TABLE, "RENAME TABLE `d`.`t` TO `d`.`u`", (A, B))
+    feed.file("d.u", 20, typed_line((A, B), 21, {"a": "1", "b": "5"}))
+    feed.checkpoint(30)
+    rows = read(f"file://{feed.folder}?protocol=canal-json", table="d.u", mode="state").to_pylist()
+    assert rows == [{"a": 1, "b": 5}] * 3
+
+
 MASK = '[[consumer.masks]]\ntables = ["d.t"]\ncolumns = ["v"]\nmask = "null"\n'
 FILTER = '[[consumer.rows]]\ntables = ["d.t"]\nwhere = "v > 1"\n'
 PARTED: dict[str, Statement] = {

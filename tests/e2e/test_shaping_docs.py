@@ -183,7 +183,7 @@ def test_a_rule_about_forms_and_one_that_merges_exclude_one_another(cli: Command
     route = ("--route", "shard_*.orders -> shop.orders merge origin", "--table-mode", "*.orders = append")
     left = cli.raw("once", *flags, *route, "--downstream-uri", cli.target)
     assert left.code == 2
-    assert "a route merges shard_1.orders with others, and a rule gives it the table mode append" in left.err
+    assert "shard_1.orders: a route merges it with others, and a rule gives it the table mode append" in left.err
     assert "leave it out of the route, or out of the rules of [[consumer.table-modes]]" in left.err
     assert cli.raw("once", *flags, *route[:2], "--downstream-uri", cli.target).code == 0
 

@@ -78,10 +78,11 @@ def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName
 
     A table that is where the global applied-ts is has no row of its own: it gets one, as there is nothing else to lock.
     """
-    key = (name, table.database, table.table)
+    key, columns = (name, table.database, table.table), COLUMNS["table_progress"]
+    texts = ", ".join(["''"] * (len(columns) - 5))
     cursor.execute(
-        f"INSERT IGNORE INTO storage_consumer.table_progress ({', '.join(COLUMNS['table_progress'])}) "
-        "SELECT name, %s, %s, applied_ts, 'ok', '', '' FROM storage_consumer.consumer WHERE name = %s",
+        f"INSERT IGNORE INTO storage_consumer.table_progress ({', '.join(columns)}) "
+        f"SELECT name, %s, %s, applied_ts, 'ok', {texts} FROM storage_consumer.consumer WHERE name = %s",
         (table.database, table.table, name),
     )
     cursor.execute(
