@@ -43,7 +43,8 @@ def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
         return changes
     left_out = {UPDATE, *(f"c{position}" for position in key)}
     values = changes.select([name for name in changes.column_names[META:] if name not in left_out])
-    others = _differ(values.take(pa.array(one[near])), values.take(pa.array(other[near])))
+    pairs = values.take(pa.array(one[near])), values.take(pa.array(other[near]))
+    others = _differ(*pairs) if values.num_columns else np.zeros(int(near.sum()), np.bool_)
     unsplit = np.isin(rank[one[near]], -rank[rank < 0]) & (rank[other[near]] > 0)
     kept, doubtful = np.ones(len(codes), dtype=bool), other[near][unsplit & ~others]
     kept[other[near][others]] = False
