@@ -167,8 +167,7 @@ def start_of(settings: Settings, reader: StorageReader, progress: Progress) -> P
 
 def _check_times(dialect: Dialect) -> None:
     if dialect.timeless:
-        found = COMBINATIONS[Feature.START, Feature.NO_TIMES].of(option=protocol_of(dialect).commit_ts)
-        raise BadConfig(found.why, hint=found.hint)
+        raise COMBINATIONS[Feature.START, Feature.NO_TIMES].of(option=protocol_of(dialect).commit_ts).refusal()
 
 
 def one_round(manager: ConsumerManager, listing: Listing, started: float, again: bool = True) -> RunResult:

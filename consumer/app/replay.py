@@ -79,8 +79,7 @@ def _of_a_replay(result: RunResult, name: str) -> RunResult:
 
 def _check(settings: Settings, first: int, last: int | None) -> None:
     if settings.start_ts != StartRules():
-        found = COMBINATIONS[Feature.START, Feature.REPLAY]
-        raise BadConfig(found.why, hint=found.hint)
+        raise COMBINATIONS[Feature.START, Feature.REPLAY].refusal()
     if last is not None and last <= first:
         raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
 
@@ -99,8 +98,7 @@ def _name(settings: Settings, first: int, last: int | None) -> str:
 
 def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
     if dialect.timeless and bounded:
-        found = COMBINATIONS[Feature.REPLAY, Feature.NO_TIMES].of(option=protocol_of(dialect).commit_ts)
-        raise BadConfig(found.why, hint=found.hint)
+        raise COMBINATIONS[Feature.REPLAY, Feature.NO_TIMES].of(option=protocol_of(dialect).commit_ts).refusal()
 
 
 def _only_milliseconds(reader: StorageReader, listing: Listing) -> bool:

@@ -100,17 +100,16 @@ def _notes(texts: Iterable[str]) -> tuple[Note, ...]:
     return tuple(Note(NoteKind.SETTING, text) for text in texts)
 
 
-def _features(settings: Settings) -> dict[Feature, str]:
+def _features(settings: Settings) -> dict[Feature, str | bool]:
     """Those of all tables, whatever the storage holds. Those of single tables are looked at when a round opens."""
     whole = settings.start_ts.whole is not None
-    given = {
+    return {
         Feature.START: whole,
-        Feature.MASK: whole and settings.masks,
+        Feature.MASK: whole and bool(settings.masks),
         Feature.MERGE: whole and any(route.merge for route in settings.routes),
-        Feature.SYNCPOINTS: settings.syncpoints,
-        Feature.NO_TIMES: settings.syncpoints and settings.dialect.timeless,
+        Feature.SYNCPOINTS: bool(settings.syncpoints),
+        Feature.NO_TIMES: bool(settings.syncpoints) and settings.dialect.timeless,
     }
-    return {feature: "" for feature, is_given in given.items() if is_given}
 
 
 def _settings(
@@ -128,7 +127,7 @@ def _settings(
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
         if (misfit := refused(_features(settings), PROTOCOLS[settings.protocol].commit_ts)) is not None:
-            raise BadConfig(misfit.why, hint=misfit.hint)
+            raise misfit.refusal()
         if settings.http is not None and not settings.http_token and not is_local(settings.http[0]):
             raise BadConfig(
                 f"{spelt['http']}: other machines reach {settings.http[0]}, and no http-token is set",

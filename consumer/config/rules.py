@@ -30,7 +30,6 @@ from consumer.config import values
 from consumer.config.secrets import REFERENCES, read_secret
 from consumer.config.sentences import OfKey, check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
-from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.layout import TRANSFORMS, Layout, Part
@@ -282,8 +281,7 @@ def naming_by(
         if (chosen := first(columns, table, case_sensitive)) is not None:
             mode = replace(mode or TableMode(ModeKind.CHOSEN), chosen=chosen.chosen(table, case_sensitive))
         if merged is not None and mode is not None:
-            found = COMBINATIONS[Feature.MERGE, Feature.MODE].of({Feature.MODE: str(mode)})
-            raise BadConfig(f"{table}: {found.why}", hint=found.hint)
+            raise COMBINATIONS[Feature.MERGE, Feature.MODE].of({Feature.MODE: str(mode)}).refusal(str(table))
         return merged or mode
 
     return replace(routed, modes=mode_of)

@@ -214,12 +214,12 @@ def together(pairs: Mapping[str, Settings], upstream_of: Mapping[str, str]) -> d
     uris = {upstream_of[name]: settings.upstream_uri for name, settings in pairs.items()}
     for name, settings in pairs.items():
         given = {
+            Feature.TOGETHER: True,
             Feature.NO_CHECKPOINT: settings.checkpoint_ts is not None,
             Feature.NO_TIMES: settings.dialect.timeless,
         }
-        features = [Feature.TOGETHER, *(feature for feature, is_given in given.items() if is_given)]
-        if (misfit := refused(dict.fromkeys(features, ""))) is not None:
-            raise BadConfig(f"{name}: {misfit.why}", hint=misfit.hint)
+        if (misfit := refused(given)) is not None:
+            raise misfit.refusal(name)
     if len(uris) < 2:
         raise BadConfig(
             "`together` is for several upstreams, and there is one",

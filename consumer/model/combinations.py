@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from consumer.errors import BadConfig
+
 
 class Feature(StrEnum):
     """What the settings, or how the changefeed writes, make of a table. The text names it in the docs."""
@@ -45,8 +47,13 @@ class Combination:
         }
         return Combination(self.why.format_map(given), self.hint.format_map(given))
 
+    def refusal(self, of: str = "") -> BadConfig:
+        """The error of settings that no storage can follow; `of` are those of one table, or of one upstream."""
+        return BadConfig(f"{of}: {self.why}" if of else self.why, hint=self.hint)
+
 
 _WITH_TIMES = "set {option}, and have it write to a new prefix"
+_ALONE = "leave `together` out, or leave this upstream out of the file"
 _MIRRORS_ONLY = "filters or masks, which are for mirrors only"
 _MERGED = Combination(
     f"a route merges it with others, and it has {_MIRRORS_ONLY}",
@@ -104,22 +111,22 @@ COMBINATIONS: Mapping[tuple[Feature, Feature], Combination] = {
     ),
     (Feature.TOGETHER, Feature.NO_TIMES): Combination(
         "`together` needs the commit-ts of its rows, as upstreams go together from one moment to the next",
-        "leave `together` out, or leave this upstream out of the file",
+        _ALONE,
     ),
     (Feature.TOGETHER, Feature.NO_CHECKPOINT): Combination(
         "`together` needs a checkpoint in its `metadata`, as upstreams go together from one moment to the next",
-        "leave `together` out, or leave this upstream out of the file",
+        _ALONE,
     ),
 }
 
 
-def refused(features: Mapping[Feature, str], option: str = "") -> Combination | None:
-    """The first pair of these features that does not go together, None where all do. The values are names for the
-    texts, "" where these have none. `option`: what makes the changefeed write commit-ts."""
-    for pair, found in COMBINATIONS.items():
-        if features.keys() >= set(pair):
-            return found.of(features, option)
-    return None
+def refused(features: Mapping[Feature, str | bool], option: str = "") -> Combination | None:
+    """The first pair of these features that does not go together, None where all do. Each has its name for the texts,
+    or says whether it is there. `option`: what makes the changefeed write commit-ts."""
+    there = {feature for feature, said in features.items() if said}
+    names = {feature: said for feature, said in features.items() if isinstance(said, str)}
+    pairs = (found for pair, found in COMBINATIONS.items() if there.issuperset(pair))
+    return next((found.of(names, option) for found in pairs), None)
 
 
 def combinations_table() -> str:

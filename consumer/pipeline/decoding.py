@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from consumer.ddl.declared import Definition
@@ -22,25 +22,27 @@ from consumer.ports import StorageReader
 
 
 def rows_were_read(
-    reader: StorageReader, assembly: Assembly, options: RoundOptions, table: TableName, since: int
-) -> Callable[[DataFile, Stretches], bool]:
-    """What tells of a file, whose two ends do not tell it, whether all its rows up to `since` have a commit-ts in some
-    stretches: it reads the file. False where it cannot be decoded."""
+    reader: StorageReader,
+    assembly: Assembly,
+    options: RoundOptions,
+    table: TableName,
+    since: int,
+    file: DataFile,
+    seen: Stretches,
+) -> bool:
+    """Whether all rows of the file up to `since` have a commit-ts in the stretches `seen`: its two ends do not tell
+    that, so it is read. False where it cannot be decoded."""
+    from consumer.changes.folding import decoded  # Arrow is loaded only where it is needed
 
-    def tell(file: DataFile, seen: Stretches) -> bool:
-        from consumer.changes.folding import decoded  # Arrow is loaded only where it is needed
-
-        window, entry = Window(since, MAX_TSO), Unread(file, 0, MAX_TSO)
-        stats: list[FileStat] = []
-        try:
-            for task in decoding_tasks(table, window, [entry], assembly, options, {file.folder.partition: seen}):
-                for _ in decoded(reader.range_reader(), task.slices, task, stats):
-                    pass
-        except TableError:
-            return False
-        return not any(stat.unseen_ts for stat in stats)
-
-    return tell
+    window, entry = Window(since, MAX_TSO), Unread(file, 0, MAX_TSO)
+    stats: list[FileStat] = []
+    try:
+        for task in decoding_tasks(table, window, [entry], assembly, options, {file.folder.partition: seen}):
+            for _ in decoded(reader.range_reader(), task.slices, task, stats):
+                pass
+    except TableError:
+        return False
+    return not any(stat.unseen_ts for stat in stats)
 
 
 def decoding_tasks(
@@ -65,8 +67,7 @@ def decoding_tasks(
             if not column.hidden and not (known := declared.get(same_name(column.name), Definition())).virtual
         )
         names = [column.name for column in columns]
-        primary = [column.name for column in columns if column.is_pk]
-        key = next(iter([primary] if primary else catalog.shape(schema).unique_keys(columns)), ())
+        key = catalog.shape(schema).handle_key(columns) or ()
         virtual = tuple(sorted(name for name, known in declared.items() if known.virtual))
         about = TableLoad(table, shaping=options.rules.shaping_of(table))
         target = LoadTarget(about, columns, tuple(names), tuple(map(names.index, key)), virtual=virtual)

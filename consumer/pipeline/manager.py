@@ -30,7 +30,7 @@ from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.waiting import Deferred, SideBySide
 from consumer.plan.assembly import Assembly
-from consumer.plan.combining import misfits
+from consumer.plan.combining import cannot_begin
 from consumer.plan.date_order import check_dates
 from consumer.plan.notes import notes, went_back
 from consumer.plan.options import RoundOptions
@@ -203,10 +203,7 @@ class ConsumerManager:
         states = {name: consumer.state for name, consumer in context.consumers.items()}
         for name, losses in assembly.losses(progress, options.rules.accept_gap):
             context.accept(name, losses, assembly.without_losses(name, progress, progress.table(name).applied_ts))
-        for name, error in (
-            *assembly.errors(progress, options.rules.accept_gap),
-            *misfits(filter(options.rules.wanted, assembly.tables), options.rules, options.files.dialect),
-        ):
+        for name, error in cannot_begin(assembly, progress, options):
             context.stop(name, error)
         self._look_at_beginning(context)
         if options.files.dialect.timeless:

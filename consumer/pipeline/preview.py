@@ -30,7 +30,7 @@ from consumer.pipeline.statements import refusal_of
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.combining import misfits
+from consumer.plan.combining import cannot_begin
 from consumer.plan.ddl_step import ddl_step
 from consumer.plan.notes import notes
 from consumer.plan.options import RoundOptions
@@ -185,11 +185,7 @@ class _Preview:
         self._round.learned(bounds)
 
     def steps(self) -> Iterator[_Planned]:
-        rules = self._options.rules
-        for name, error in (
-            *self.assembly.errors(self.progress, self._accept_gap),
-            *misfits(filter(rules.wanted, self.assembly.tables), rules, self._options.files.dialect),
-        ):
+        for name, error in cannot_begin(self.assembly, self.progress, self._options):
             self._stop(name, error)
         found = not_begun(self._sink, self.assembly, self.progress, self._options)
         for name in found.absent:

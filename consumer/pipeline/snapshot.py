@@ -28,10 +28,13 @@ def check_times(options: RoundOptions, checkpoint: int) -> None:
     level, dialect = options.batches.consistency, options.files.dialect
     if level is Consistency.ROW:
         return
-    given = {Feature.NO_TIMES: dialect.timeless, Feature.NO_CHECKPOINT: checkpoint == MAX_TSO}
-    features = {Feature.CONSISTENCY: str(level), **{feature: "" for feature, is_given in given.items() if is_given}}
-    if (misfit := refused(features, protocol_of(dialect).commit_ts)) is not None:
-        raise BadConfig(misfit.why, hint=misfit.hint)
+    given: dict[Feature, str | bool] = {
+        Feature.CONSISTENCY: str(level),
+        Feature.NO_TIMES: dialect.timeless,
+        Feature.NO_CHECKPOINT: checkpoint == MAX_TSO,
+    }
+    if (misfit := refused(given, protocol_of(dialect).commit_ts)) is not None:
+        raise misfit.refusal()
 
 
 def check_rows(options: RoundOptions, outcomes: list[LoadOutcome]) -> None:

@@ -34,7 +34,16 @@ from consumer.plan.gaps import (
     without_gaps,
     without_lost_rests,
 )
-from consumer.plan.late import Ended, OfNobody, Stretches, left_over, overdue_statements, rows_of_nobody, seen_rows
+from consumer.plan.late import (
+    Ended,
+    OfNobody,
+    Stretches,
+    WereRead,
+    left_over,
+    overdue_statements,
+    rows_of_nobody,
+    seen_rows,
+)
 from consumer.plan.options import FilesKnown
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.rewrites import (
@@ -186,10 +195,10 @@ class Assembly:
         ended: Mapping[TableName, Ended],
         bounds: Mapping[str, Bounds | ConsumerError] | None,
         progress: Progress,
-        were_read: Callable[[TableName, int], Callable[[DataFile, Stretches], bool]],
+        were_read: WereRead,
     ) -> dict[TableName, OfNobody]:
         """What the files of the names hold. `bounds` are those of the files with rows that can be due, None where rows
-        have no time. `were_read` makes, for a name and its end, what `rows_of_nobody` asks."""
+        have no time."""
         return {
             name: rows_of_nobody(
                 name,
@@ -199,7 +208,7 @@ class Assembly:
                 progress.folders,
                 progress.start_of(name),
                 self._seen_before(name, one, progress),
-                were_read(name, one.since),
+                were_read,
             )
             for name, one in ended.items()
         }

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from consumer.codec import protocol_of
 from consumer.errors import CannotBeExact, Code, ConsumerError
 from consumer.model.combinations import Feature, refused
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
+from consumer.model.progress import Progress
 from consumer.model.table_rules import TableRules
+from consumer.plan.assembly import Assembly
+from consumer.plan.options import RoundOptions
 
 
-def features_of(table: TableName, rules: TableRules, dialect: Dialect) -> dict[Feature, str]:
-    """Those of a table, with their names."""
-    found, mode, shaping = dict[Feature, str](), rules.naming.mode(table), rules.shaping_of(table)
-    if mode is not None and mode.merges:
-        found[Feature.MERGE] = ""
-    elif mode is not None and mode.keeps_ended:
-        found[Feature.MODE] = str(mode)
-    if shaping is not None and (shaping.events or shaping.where):
-        found[Feature.FILTER] = ""
-    if shaping is not None and shaping.masks:
-        found[Feature.MASK] = ""
-    if dialect.timeless:
-        found[Feature.NO_TIMES] = ""
-    return found
-
-
-def misfits(
-    tables: Iterable[TableName], rules: TableRules, dialect: Dialect
+def cannot_begin(
+    assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> Iterator[tuple[TableName, ConsumerError]]:
-    """The tables that cannot be as the rules have them, each with its error."""
-    for table in tables:
-        why = refused(features_of(table, rules, dialect), protocol_of(dialect).commit_ts) if table.table else None
+    """The tables that a round stops as it opens, each with its error: what is wrong with their files, and those that
+    cannot be as the rules have them."""
+    rules, dialect = options.rules, options.files.dialect
+    yield from assembly.errors(progress, rules.accept_gap)
+    for table in filter(rules.wanted, assembly.tables):
+        why = refused(_features(table, rules, dialect), protocol_of(dialect).commit_ts) if table.table else None
         if why is not None:
             yield table, CannotBeExact(why.why, hint=why.hint, table=str(table), code=Code.RULES_CONFLICT)
+
+
+def _features(table: TableName, rules: TableRules, dialect: Dialect) -> dict[Feature, str | bool]:
+    mode, shaping = rules.naming.mode(table), rules.shaping_of(table)
+    return {
+        Feature.MERGE: mode is not None and mode.merges,
+        Feature.MODE: str(mode) if mode is not None and mode.keeps_ended else "",
+        Feature.FILTER: shaping is not None and bool(shaping.events or shaping.where),
+        Feature.MASK: shaping is not None and bool(shaping.masks),
+        Feature.NO_TIMES: dialect.timeless,
+    }

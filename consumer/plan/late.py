@@ -54,12 +54,11 @@ def rows_of_nobody(
     read: Mapping[Folder, FolderProgress],
     start: int,
     seen: Mapping[str, Stretches],
-    were_read: Callable[[DataFile, Stretches], bool],
+    were_read: WereRead,
 ) -> OfNobody:
     """`bounds` None: rows have no time, and a file can be of another table if it lies in a folder of the end, or is a
     new one beside those that were `read` until then. `start`: the target was given what is older. `seen`: as of
-    `seen_rows`, where the table lives on under another name with the rows that it had; else empty. `were_read` tells
-    whether all rows of a file lie in such stretches, where its two ends do not show it."""
+    `seen_rows`, where the table lives on under another name with the rows that it had; else empty."""
     since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
     due: dict[DataFile, ConsumerError] = {}
     left: set[DataFile] = set()
@@ -86,7 +85,7 @@ def rows_of_nobody(
         elif bounds is not None and last <= since:
             read_then = seen.get(file.folder.partition, ())
             doubtful = read_then and found.exact and not _within(read_then, first, last)
-            if doubtful and not were_read(file, read_then):
+            if doubtful and not were_read(name, ended.since, file, read_then):
                 due[file] = _of_moved(name, file, ended.since, last)
             else:
                 over.append(file)
@@ -120,6 +119,8 @@ def _of_moved(name: TableName, file: DataFile, since: int, last: int) -> CameLat
 
 Stretches = tuple[int, ...]
 """Begin, end, begin, end, .. of stretches of commit-ts, ascending, the ends not included."""
+WereRead = Callable[[TableName, int, DataFile, Stretches], bool]
+"""Whether all rows of a file of the table, up to its end, lie in such stretches: where its two ends do not show it."""
 
 LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 

@@ -271,9 +271,12 @@ def _check(name: TableName, ts: int, assembly: Assembly, progress: Progress, sha
     if ts < progress.start_ts:
         raise _refused(name, f"all tables began at --start-ts {progress.start_ts}, and {ts} is before that")
     rules = shaping_of(name)
-    given = {Feature.MERGE: assembly.naming.merges(name), Feature.MASK: rules is not None and bool(rules.masks)}
-    features = [Feature.START, *(feature for feature, is_given in given.items() if is_given)]
-    if (misfit := refused(dict.fromkeys(features, ""))) is not None:
+    given = {
+        Feature.START: True,
+        Feature.MERGE: assembly.naming.merges(name),
+        Feature.MASK: rules is not None and bool(rules.masks),
+    }
+    if (misfit := refused(given)) is not None:
         raise _refused(name, misfit.why)
 
 

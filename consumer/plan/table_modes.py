@@ -29,8 +29,7 @@ _BRINGING = frozenset({Action.ADD_COLUMN, Action.ADD_COLUMNS, Action.MULTI_SCHEM
 def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
     """The columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for upstream's
     key, and those that the mode adds. Raises CannotBeExact."""
-    unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
-    key = {column.name for column in columns if column.is_pk}.union(*unique)
+    key = shape.handle_key(columns) or ()
     rules = "the route" if mode.merges else "[[consumer.table-modes]]"
     if not key:
         raise CannotBeExact(

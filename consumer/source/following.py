@@ -26,11 +26,10 @@ class Follower:
         (self._table,) = plan.tables
         self._plan, self._reader = plan, reader_of(plan.asked.settings)
         self._listing: Listing | None = None
-        self._last, self._position = 0, -1
-        self._seen = self._floor = 0
-        """The last offset that the query has recorded, in this process or in one before: Spark asks for the shares from
-        that offset to itself when a query is started again. `metadata` can have gone back since. All up to `floor` was
-        read before an offset that is lower, which a Spark that does not ask so has recorded."""
+        self._last, self._position, self._floor = 0, -1, 0
+        """`last`: the greatest offset that was told, also by a process before this one: Spark asks for the shares from
+        that offset to itself when a query is started again. `metadata` can have gone back since. `floor`: all up to
+        there was read before an offset that is lower, which a Spark that does not ask so has recorded."""
         self._end: tuple[int, ConsumerError] | None = None
 
     def latest(self) -> int:
@@ -46,12 +45,12 @@ class Follower:
             raise self._end[1]
         if self._plan.asked.last is not None:
             end = min(end, self._plan.asked.last)
-        self._last = max(self._bounded(end), self._last, self._seen)
+        self._last = max(self._bounded(end), self._last)
         return self._last
 
     def shares(self, after: int, end: int) -> list[Share]:
         """Those of the changes with `after` < commit-ts <= `end`."""
-        self._position, self._seen = end, max(after, end, self._seen)
+        self._position, self._last = end, max(after, end, self._last)
         self._floor = after if end < after else self._floor
         after = max(after, self._floor)
         return [] if end <= after else list(self._shares(after, end))

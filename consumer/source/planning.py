@@ -37,7 +37,6 @@ from consumer.plan.starting import check_moment
 from consumer.plan.survey import check_selected
 from consumer.plan.table_modes import stored_columns
 from consumer.ports import RangeReader, StorageReader
-from consumer.sink.columnar.table import handle_key
 from consumer.source.followed import followed
 from consumer.source.options import Asked, Mode
 from consumer.verify.eras import TableHistory
@@ -240,7 +239,8 @@ class _Tables:
                 hint="read its state",
                 table=str(name),
             )
-        key, shaping = handle_key(columns, shape.unique_keys(columns)), rules.shaping_of(name)
+        names, shaping = shape.handle_key(columns) or (), rules.shaping_of(name)
+        key = tuple(at for at, column in enumerate(columns) if column.name in names)
         if self.asked.mode is Mode.CHANGES and shaping is not None and (shaping.events or shaping.where):
             raise CannotBeExact(
                 "filters are for its changes or rows, and its changes are read as upstream made them",

@@ -28,7 +28,7 @@ from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
 from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
-from consumer.verify.era_rows import ERA, as_now, rows_left
+from consumer.verify.era_rows import as_now, rows_left
 
 log = logging.getLogger(__name__)
 
@@ -281,10 +281,6 @@ def _check_known(eras: Sequence[Era], share: Share) -> None:
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
     rows = rows_left(share.eras, share.target, reader, True, partial(_check_era, share))
-    there = set(np.unique(rows.column(ERA).to_numpy()).tolist())
-    for era in share.eras:
-        if era.task.number in there:
-            _check_era(share, era, by_all_values=not share.target.key)
     for position, column in enumerate(share.target.columns):
         if not column.nullable and rows.column(f"c{position}").null_count:
             raise CannotBeExact(f"column {column.name} is NOT NULL, and an older row has NULL there")

@@ -71,6 +71,8 @@ def rows_left(
         rows = _last(rows, number, len(key)) if key else _net(rows, of_key, whole, check)
         held = rows.select([name for name in rows.column_names if not name.startswith(f"k{number}_")])
     assert held is not None
+    for era in _with_rows(held, eras):
+        check(era, False)
     return held.select([ERA, *(f"c{position}" for position in range(len(target.columns)))])
 
 
@@ -88,6 +90,12 @@ def _rows(era: Era, target: LoadTarget, reader: RangeReader) -> tuple[Sequence[F
         columns[name] = rows.column(f"c{at}")
     now = as_now(rows, era, target)
     return stats, pa.table({**columns, **dict(zip(now.column_names, now.columns, strict=True))})
+
+
+def _with_rows(rows: pa.Table, eras: Sequence[Era]) -> Iterator[Era]:
+    """Those of `eras` that some of the rows are of."""
+    there = set(np.unique(rows.column(ERA).to_numpy()).tolist())
+    return (era for era in eras if era.task.number in there)
 
 
 def _key_columns(era: Era) -> Iterator[tuple[str, int]]:
@@ -117,10 +125,8 @@ def _net(rows: pa.Table, eras: Sequence[Era], whole: bool, check: Check) -> pa.T
     """As many copies of each row as all changes together leave."""
     if not rows.num_rows:
         return rows
-    there = set(np.unique(rows.column(ERA).to_numpy()).tolist())
-    for era in eras:
-        if era.task.number in there:
-            check(era, True)
+    for era in _with_rows(rows, eras):
+        check(era, True)
     codes, count = row_codes([rows.column(name) for name in rows.column_names if name not in (ERA, COPIES)])
     copies = np.zeros(count, np.int64)
     np.add.at(copies, codes, rows.column(COPIES).to_numpy())

@@ -79,10 +79,11 @@ def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName
     A table that is where the global applied-ts is has no row of its own: it gets one, as there is nothing else to lock.
     """
     key, columns = (name, table.database, table.table), COLUMNS["table_progress"]
-    texts = ", ".join(["''"] * (len(columns) - 5))
+    own = {"name": "name", "database_name": "%s", "table_name": "%s", "applied_ts": "applied_ts", "state": "'ok'"}
+    values = ", ".join(own.get(column, "''") for column in columns)
     cursor.execute(
         f"INSERT IGNORE INTO storage_consumer.table_progress ({', '.join(columns)}) "
-        f"SELECT name, %s, %s, applied_ts, 'ok', {texts} FROM storage_consumer.consumer WHERE name = %s",
+        f"SELECT {values} FROM storage_consumer.consumer WHERE name = %s",
         (table.database, table.table, name),
     )
     cursor.execute(
