@@ -35,7 +35,7 @@ from tests.simulate.checks import behind, check_end, check_run, check_target, ch
 from tests.simulate.events import Event, History
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import Beside, Crash, Failure, Happening, VirtualTime
-from tests.simulate.readers import look, look_in_the_end
+from tests.simulate.readers import Readers
 from tests.simulate.world import Random, World
 from tests.support.observers import Recorder
 
@@ -61,18 +61,18 @@ def play(history: History, readers: bool = False) -> Played:
     world.consume = lambda event: _consume(world, event)
     if history.setup.consistency == "snapshot":
         world.server.watched = lambda: _together(world)
-    problem = ""
+    problem, looking = "", Readers(world) if readers else None
     signal.signal(signal.SIGVTALRM, _too_long)
     with _installed(world):
         signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)
         try:
             for event in history.events:
                 world.do(event)
-                if readers and event.seed % 61 == 0:
-                    look(world, Random(event.seed))
+                if looking is not None:
+                    looking.look(event.seed)
             _end(world)
-            if readers:
-                look_in_the_end(world)
+            if looking is not None:
+                looking.look_in_the_end()
         except Failure as failure:
             problem = str(failure)
         except Exception as error:

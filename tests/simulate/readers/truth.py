@@ -15,6 +15,7 @@ from tests.simulate.original import Original
 from tests.simulate.rows import changes_a_key, image, keys_of
 from tests.simulate.shaping import MASK, Ruled, Rules, fits
 from tests.simulate.style import Style
+from tests.simulate.world import World
 from tests.support.upstream import Change, Row
 
 Values = tuple[str | None, ...]
@@ -78,26 +79,23 @@ class Truth:
         pairs = zip(self.original.states, self.original.lives, strict=True)
         return [ts for (ts, _), lives in pairs if ts <= self.end and lives.get(self.name) == self.life]
 
-    def is_written(self, changes: Iterable[Change]) -> bool:
-        """Whether all that was committed to it is among these."""
-        there = set(map(id, changes))
-        return all(id(change) in there for change in self._own(0))
+    def committed(self, first: int, upto: int) -> list[Change]:
+        """What was committed to it behind `first` and up to a moment, as far as the storage is to have it."""
+        own = (change for change in self.original.changes if change.life == self.life)
+        return [c for c in own if first < self._seen(c) and self.since < c.ts <= upto]
 
-    def check(self, found: Iterable[Told], first: int, before: bool) -> None:
-        """Raises Failure unless `found` are its changes behind `first`, each once. `before`: with what they found."""
+    def check(self, found: Iterable[Told], first: int, before: bool, upto: int | None = None) -> None:
+        """Raises Failure unless `found` are its changes behind `first`, each once, in the columns of the end. `before`:
+        with what they found; `upto`: not up to the end."""
         if self.ruled.filters:
             raise Failure("changes of a table with a filter are given")
         left, missing = Counter(found), list[str]()
-        for _, changes in groupby(self._own(first), key=self._seen):
+        for _, changes in groupby(self.committed(first, self.end if upto is None else upto), key=self._seen):
             tries = [_taken(left, way, before) for way in self._ways(list(changes))]
             left, lacks = min(tries, key=lambda tried: len(tried[1]))
             missing += lacks
         if missing or left:
             raise Failure(f"missing {missing}, too many {[str(told) for told in left.elements()]}")
-
-    def _own(self, first: int) -> list[Change]:
-        own = (change for change in self.original.changes if change.life == self.life)
-        return [c for c in own if first < self._seen(c) and self.since < c.ts <= self.end]
 
     def _seen(self, change: Change) -> int:
         """Its time as the files have it."""
@@ -152,6 +150,12 @@ class Truth:
     def _masked(self, values: Values) -> Values:
         numbers = self.original.shape(self.life, self.end).numbers
         return tuple(MASK if n in self.ruled.masked else value for n, value in zip(numbers, values, strict=True))
+
+
+def are_written(world: World, changes: Iterable[Change]) -> bool:
+    """Whether the storage has all of them."""
+    there = {id(change) for rows in world.changefeed.written.values() for change in rows}
+    return all(id(change) in there for change in changes)
 
 
 def _taken(found: Counter[Told], way: Iterable[Forms], before: bool) -> tuple[Counter[Told], list[str]]:
