@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
@@ -11,6 +11,7 @@ from consumer.model.hints import Hint
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind
+from consumer.model.types.conversions import Conversion, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,9 @@ class Era:
 
     `task` decodes them as the columns were then, and folds them by the handle key of then. For each column of the
     target, `places` has its position among those columns, -1 where it was not there, and `known` whether the storage
-    says what the target must hold of a row that has not changed since: the value of the row, or the one in `added` of a
-    column that came later. `kept`: such a row must be there; else a statement may have taken it away.
+    says what the target must hold of a row that has not changed since: what its `conversions` make of the value of the
+    row, or the one in `added` of a column that came later. `kept`: such a row must be there; else a statement may have
+    taken it away.
     """
 
     task: LoadTask
@@ -30,8 +32,10 @@ class Era:
     key."""
     places: tuple[int, ...]
     known: tuple[bool, ...]
-    added: Mapping[int, str | None] = field(default_factory=dict)
+    added: Mapping[int, Value | None] = field(default_factory=dict)
     kept: bool = True
+    conversions: Mapping[int, tuple[Conversion, ...]] = field(default_factory=dict)
+    """By position in the target, one behind the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,11 @@ class CheckTask:
         return sum(era.task.bytes for era in self.eras)
 
     @property
+    def converted(self) -> tuple[int, ...]:
+        """The columns of which a value of some rows may not be known."""
+        return converted_columns(self.eras)
+
+    @property
     def groups(self) -> tuple[tuple[bool, ...], ...]:
         """Each combination of columns whose values the eras know, first that of all columns."""
         known = (era.known for era in self.eras)
@@ -83,6 +92,11 @@ class CheckTask:
     def compared(self) -> tuple[int, ...]:
         """Of a table with no key, the columns that are compared: those that each era knows."""
         return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in self.eras))
+
+
+def converted_columns(eras: Iterable[Era]) -> tuple[int, ...]:
+    """The positions in the target of columns that were others."""
+    return tuple(sorted({position for era in eras for position in era.conversions}))
 
 
 @dataclass(frozen=True, slots=True, order=True)

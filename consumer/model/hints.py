@@ -262,6 +262,18 @@ def refused_hint(owner: TableName, version: int) -> Hint:
     )
 
 
+UNKNOWN_VALUES = "the rows that are there cannot be given the values that upstream made of them"
+"""Begins the refusal of a statement that changes a column's type."""
+
+
+def values_hint(file: SchemaFile) -> Hint:
+    """What to do about a statement whose effect on rows no file tells. A reloaded table would meet it again."""
+    return (
+        "load the table from an export of a moment behind the statement, with `load-export`; or do by hand what it did"
+        " upstream, with the values that rows have there, and then: "
+    ) + skip_ddl_command(file.name, file.version)
+
+
 def too_long_hint(file: SchemaFile, table: str) -> Hint:
     """What to do where columns of the target's `table` are too long as utf8mb4, and were not in upstream's latin1."""
     convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin"

@@ -41,10 +41,17 @@ def tidb_json(text: str) -> str:
     """The text that TiDB gives to the JSON value of `text`: its members in the order of their names, the last of those
     with one name, numbers as 64 bits hold them. What is no JSON stays as it is."""
     try:
-        read = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
-    except (ValueError, RecursionError):
+        return json_of(text)
+    except ValueError:
         return text
-    return _written(read)
+
+
+def json_of(text: str) -> str:
+    """As `tidb_json`, but raises ValueError for what is no JSON."""
+    try:
+        return _written(json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite))
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
 
 
 def _finite(digits: str) -> float:

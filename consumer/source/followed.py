@@ -1,7 +1,7 @@
 """What older rows have in the columns of now: upstream executed the statements, so what it made of them counts.
 
 In a change a value is what it was then: it only has to be a value of the type of now, too. In the state of a table it
-is what the statements have left of it, which is known where they keep each value.
+is what the statements have made of it.
 """
 
 from __future__ import annotations
@@ -10,74 +10,26 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 
-import pyarrow as pa
-
-from consumer.codec.typed import typed_type
 from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
-from consumer.model.load import LoadTarget
+from consumer.model.types.conversions import Conversion, Way
 from consumer.source.options import Mode
-from consumer.verify.known import UNKNOWN, Followed, keeps
-
-_AS_TEXT = frozenset({Family.INTEGER, Family.DECIMAL, Family.TIME, Family.DATE, Family.DATETIME, Family.JSON})
-"""What is written as a text of it is."""
-_WHOLE = frozenset({Family.INTEGER, Family.BIT})
-_NUMBERS = _WHOLE | {Family.DECIMAL, Family.DOUBLE}
-_WITH_DIGITS = frozenset({Family.DECIMAL, Family.DATETIME, Family.TIMESTAMP})
+from consumer.verify.known import UNKNOWN, Followed, Made, made_upstream
 
 
-def followed(mode: Mode, zone: tzinfo, target: LoadTarget) -> Followed:
-    """`zone` is the changefeed's, `target` the table as it is at the end."""
-
-    def keeps(old: Column, new: Column, position: int) -> bool:
-        if mode is Mode.CHANGES:
-            return _holds(old, new)
-        return _keeps(old, new) and (_is_written_alike(old, new) or not _is_told_by_text(target, position))
-
-    return Followed(keeps, partial(_default, zone=zone))
+def followed(mode: Mode, zone: tzinfo) -> Followed:
+    """`zone` is the changefeed's."""
+    return Followed(_held if mode is Mode.CHANGES else made_upstream, partial(_default, zone=zone))
 
 
-def _is_written_alike(old: Column, new: Column) -> bool:
-    """Whether `new` has as many digits behind the point, where its values have these."""
-    return new.family not in _WITH_DIGITS or (old.scale or 0) == (new.scale or 0)
-
-
-def _is_told_by_text(target: LoadTarget, position: int) -> bool:
-    """Whether how a value is written counts: it is given as a text, or it tells rows apart."""
-    return not target.key or position in target.key or pa.types.is_string(typed_type(target.columns[position]))
-
-
-def _holds(old: Column, new: Column) -> bool:
-    """Whether a value of `old` is written as the same value of `new` is."""
-    if old.family is new.family:
-        return not old.labelled or _keeps_labels(old, new)
-    if new.family is Family.TEXT:
-        return old.family in _AS_TEXT
-    return old.family in _WHOLE and new.family in _NUMBERS
-
-
-def _keeps(old: Column, new: Column) -> bool:
-    """Whether the statement leaves every value that it lets through. A NULL where the column has become NOT NULL is
-    found later."""
-    if old.family is not new.family or keeps(replace(old, nullable=new.nullable), new):
-        return _holds(old, new)
-    before, after = (column.scale or 0 for column in (old, new))
-    match old.family:
-        case Family.ENUM | Family.SET | Family.TIME:
-            return False
-        case Family.TEXT:
-            return not (new.type == "CHAR" != old.type)  # which loses blanks at the end
-        case Family.BINARY:
-            return new.type != "BINARY"  # which fills with zeros
-        case Family.DATETIME | Family.TIMESTAMP | Family.DECIMAL:
-            return after >= before
-        case _:
-            return True
-
-
-def _keeps_labels(old: Column, new: Column) -> bool:
-    return keeps(replace(old, nullable=new.nullable), new)
+def _held(old: Column, new: Column) -> Made:
+    """What a value of `old` is as one of `new`: it is written alike, but for the number of a label."""
+    new = replace(new, nullable=True)  # it could be NULL then
+    means_the_same = Conversion(old, new).way in (Way.KEPT, Way.SAME)
+    if old.labelled or new.labelled:
+        return made_upstream(old, new) if means_the_same else None
+    return () if means_the_same or old.family is new.family else None
 
 
 def _default(statement: SchemaFile, column: Column, definition: Definition, zone: tzinfo) -> str | None:

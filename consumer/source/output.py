@@ -143,6 +143,7 @@ def _of_some(era: Era, kept: Sequence[int]) -> Era:
         tuple(era.known[at] for at in kept),
         {n: era.added[at] for n, at in enumerate(kept) if at in era.added},
         era.kept,
+        {n: era.conversions[at] for n, at in enumerate(kept) if at in era.conversions},
     )
 
 

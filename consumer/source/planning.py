@@ -172,7 +172,7 @@ class _Tables:
         history = TableHistory(name, table, self.end, *known, executed=self._executed, applied=False, together=together)
         self._check_beginning(name, history)
         target = self._target(history)
-        history = replace(history, followed=followed(self.asked.mode, zone, target))
+        history = replace(history, followed=followed(self.asked.mode, zone))
         self._check_times(history)
         column = ambiguous_column(self.options.files, target)
         if column is not None and not self.options.files.accept_timestamp_key:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +28,7 @@ from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
 from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
-from consumer.verify.era_rows import as_now, rows_left
+from consumer.verify.era_rows import as_now, rows_left, unknown_columns
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _changes(share: Share, reader: RangeReader) -> pa.Table:
     every, stats = _every(share, reader)
     rows = _each(every, share)
     if not share.before:
-        return _given(as_now(rows, share.eras[0], share.target), share, _head(rows, share))
+        return _given(_now(rows, share), share, _head(rows, share))
     changes = _with_found(every, rows, share)
     given = _given(changes.now, share, _head(rows, share))
     given = given.append_column(BEFORE, _struct(changes.then, changes.found, share))
@@ -131,7 +131,7 @@ def _each(every: pa.Table, share: Share) -> pa.Table:
     (era,) = share.eras
     rows = folded(every, era.task, era.keys[0]) if era.keys[0] else every
     if rows.num_rows:
-        _check_known([era], share)
+        _check_known(era, share)
     return rows
 
 
@@ -146,7 +146,7 @@ def _head(rows: pa.Table, share: Share) -> list[pa.Array | pa.ChunkedArray]:
 def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:
     (era,), target = share.eras, share.target
     found = _before(every, rows, era.keys[0])
-    now, then = as_now(rows, era, target), as_now(every, era, target)
+    now, then = _now(rows, share), _now(every, share)
     chosen = np.ones(rows.num_rows, np.bool_)
     if share.where:
         condition = compiled(share.where, target.columns, clock=era.task.dialect.clock)
@@ -264,19 +264,28 @@ def _check_order(stat: FileStat, share: Share, era: Era) -> None:
         )
 
 
-def _check_known(eras: Sequence[Era], share: Share) -> None:
-    """Raises CannotBeExact for rows of which columns that are given are not known."""
-    for era in eras:
-        lost = [share.target.columns[at].name for at in share.columns if not era.known[at]]
-        if lost:
-            end, changes = era.task.window.end, share.bounds is not None
-            ways = ["leave these columns out (option columns)"] if changes or share.target.key else []
-            ways += [f"begin with from-ts {end}"] if changes else []
-            raise CannotBeExact(
-                f"a statement of version {end} or later changed {', '.join(lost)}, and what older rows have there"
-                " cannot be told from the files",
-                hint=" or ".join([*ways, f"end with to-ts {end}"]),
-            )
+def _now(rows: pa.Table, share: Share) -> pa.Table:
+    """Changes of the share's era with the columns of now. Raises CannotBeExact where one is not known."""
+    (era,) = share.eras
+    values = as_now(rows, era, share.target, tuple(era.conversions))
+    _check_known(era, share, unknown_columns(values, era.conversions))
+    return values
+
+
+def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
+    """Raises CannotBeExact where rows of the era do not have values that are given: those of a column are not known, or
+    some of one of the columns `unknown`."""
+    lost = [at for at in share.columns if not era.known[at] or at in unknown]
+    if lost:
+        names = ", ".join(share.target.columns[at].name for at in lost)
+        end, changes = era.task.window.end, share.bounds is not None
+        ways = ["leave these columns out (option columns)"] if changes or share.target.key else []
+        ways += [f"begin with from-ts {end}"] if changes else []
+        raise CannotBeExact(
+            f"a statement of version {end} or later changed {names}, and what older rows have there cannot be told from"
+            " the files",
+            hint=" or ".join([*ways, f"end with to-ts {end}"]),
+        )
 
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
@@ -287,9 +296,9 @@ def _state(share: Share, reader: RangeReader) -> pa.Table:
     return _given(rows, share)
 
 
-def _check_era(share: Share, era: Era, by_all_values: bool) -> None:
-    """Raises CannotBeExact where the rows of the era are not as the files have them. `by_all_values`: every column
-    tells its rows apart."""
+def _check_era(share: Share, era: Era, by_all_values: bool, unknown: Collection[int]) -> None:
+    """Raises CannotBeExact where the rows of the era are not as the files have them, or have values in the columns
+    `unknown` that are not known. `by_all_values`: every column tells its rows apart."""
     if not era.kept:
         raise CannotBeExact(
             f"a statement behind version {era.task.window.end - 1} takes rows away by partitions, and the files do"
@@ -298,7 +307,7 @@ def _check_era(share: Share, era: Era, by_all_values: bool) -> None:
         )
     if by_all_values:
         share = replace(share, columns=tuple(range(len(share.target.columns))))
-    _check_known([era], share)
+    _check_known(era, share, unknown)
 
 
 def _given(rows: pa.Table, share: Share, head: Sequence[pa.Array | pa.ChunkedArray] = ()) -> pa.Table:

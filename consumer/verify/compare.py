@@ -27,6 +27,7 @@ from consumer.changes.identity import key_codes, row_codes
 from consumer.codec.change_table import META, Flags, Ints, change_schema
 from consumer.errors import CannotBeExact
 from consumer.model.check import CheckTask, Counted, Difference
+from consumer.verify.era_rows import unknown_in
 
 _NONE = -1
 DELETE, UPDATE, INSERT, ANEW = range(1, 5)
@@ -180,6 +181,8 @@ def _values(
         if position in task.target.key:
             continue
         is_known = np.array([one.known[position] for one in task.eras], np.bool_)[era[newest]]
+        if position in task.converted:
+            is_known &= ~_flags(stored, position, newest)
         if not is_known.all():
             unknown[name] = int((~is_known).sum())
         ours = stored.column(f"c{position}").take(pa.array(newest))
@@ -187,6 +190,12 @@ def _values(
         equal = pc.or_(pc.fill_null(pc.equal(ours, theirs), False), pc.and_(pc.is_null(ours), pc.is_null(theirs)))
         found[position] = ~equal.to_numpy() & is_known
     return found, unknown
+
+
+def _flags(stored: pa.Table, position: int, rows: Ints) -> Flags:
+    """Of which of these rows the value of a converted column is not known."""
+    flags: Flags = stored.column(unknown_in(position)).take(pa.array(rows)).to_numpy()
+    return flags
 
 
 def _keys(task: CheckTask, kind: str, rows: pa.Table | None, at: Ints) -> Iterator[Difference]:
@@ -243,6 +252,8 @@ def _rows_to_mend(
     # right.
     whole = np.array([all(known) and not task.target.own for known in task.groups], np.bool_)
     mended: Flags = (kinds[puts] != ANEW) | whole[of_puts] if len(puts) else np.empty(0, np.bool_)
+    for position in task.converted if len(puts) and stored is not None else ():
+        mended &= ~_flags(stored, position, newest[puts])
     puts, of_puts = puts[mended], of_puts[mended]
     if not len(gone) and not len(puts):
         return None

@@ -3,7 +3,7 @@ keys. What a table that is no mirror must have is made there of upstream's chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from consumer.model.times import MAX_TSO
 from consumer.ports import Moved, RangeReader
 from consumer.target import Comparer
 from consumer.verify.compare import Compared, compare_keyed, compare_multisets
-from consumer.verify.era_rows import ERA, as_now, rows_left
+from consumer.verify.era_rows import ERA, as_now, rows_left, unknown_columns, unknown_in
 
 HELD = -1
 """Instead of the number of an era: rows of the target."""
@@ -106,7 +106,9 @@ class Comparison:
             yield None, (_quarantined(stats, last=number == len(task.eras) - 1), None)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
         meta = rows.select([name for name in rows.column_names if not _is_value(name)])
-        yield from self._cut(self._normal(meta, as_now(rows, era, task.target)), number, buckets)
+        now = as_now(rows, era, task.target, task.converted)
+        _check_told(now, task)
+        yield from self._cut(self._normal(meta, now), number, buckets)
 
     def _left_to_the_key_of_now(self, buckets: int, moved: Moved) -> Iterator[tuple[int | None, pa.Table | Compared]]:
         """The rows that were there when the table got its key of now: each as a put of the era that left it."""
@@ -120,16 +122,20 @@ class Comparison:
             now = left.filter(pa.array(number == era.task.number)).drop_columns([ERA])
             ones = pa.array(np.ones(now.num_rows, np.int64))
             meta = pa.table({"n": ones}) if not task.target.key else _puts(now.num_rows, era, task.target)
+            _check_told(now, task)
             yield from self._cut(self._normal(meta, now), era.task.number, buckets)
 
     def _normal(self, meta: pa.Table, now: pa.Table) -> pa.Table:
-        """Rows of the storage with their values in the target's normal form, behind the columns of `meta`; those to be
-        written, too, where rows are made right."""
-        expected = self.comparer.expected(now)
+        """Rows that `as_now` made, with their values in the target's normal form, behind the columns of `meta`; where
+        rows are made right, those to be written, too."""
+        task, values = self.task, [f"c{position}" for position in range(len(self.task.target.columns))]
+        expected = self.comparer.expected(now.select(values))
         for position, name in enumerate(meta.column_names):
             expected = expected.add_column(position, name, meta.column(name))
-        for position in range(len(now.columns)) if self.task.mending else ():
-            expected = expected.append_column(f"r{position}", now.column(position))
+        for position, name in enumerate(values if task.mending else ()):
+            expected = expected.append_column(f"r{position}", now.column(name))
+        for name in map(unknown_in, task.converted):
+            expected = expected.append_column(name, now.column(name))
         return expected
 
     def _cut(self, rows: pa.Table, era: int, buckets: int) -> Iterator[tuple[int, pa.Table]]:
@@ -161,9 +167,21 @@ def _quarantined(stats: Sequence[FileStat], last: bool) -> Counted:
     return Counted(quarantined=tuple(row for stat in stats for row in stat.quarantined), later=later)
 
 
-def _check_known(era: Era, by_all_values: bool) -> None:
+def _check_told(now: pa.Table, task: CheckTask) -> None:
+    """Raises CannotBeExact where a value is not known that tells rows apart."""
+    needed = set(unknown_columns(now, task.converted)) & set(task.upstream_key or task.compared)
+    if needed:
+        names = ", ".join(task.target.names[position] for position in sorted(needed))
+        raise CannotBeExact(
+            f"what upstream made of some older values of {names} is not known, and without them its rows are not told"
+            " apart",
+            hint="see which of its statements was skipped, and reload the table from an export with `load-export`",
+        )
+
+
+def _check_known(era: Era, by_all_values: bool, unknown: Collection[int]) -> None:
     """Raises CannotBeExact where rows are told apart by values that are not known."""
-    if by_all_values and not (era.kept and all(era.known)):
+    if by_all_values and (unknown or not (era.kept and all(era.known))):
         raise CannotBeExact(
             "it had no key before a statement gave it one, and others changed its rows or columns in a way that the"
             " storage does not show"

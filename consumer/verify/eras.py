@@ -29,7 +29,7 @@ from consumer.plan.shaping import broken_rules
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
-from consumer.verify.known import IN_A_TARGET, Followed, Known, added_places, known_now, modes_of, upstream_key
+from consumer.verify.known import IN_A_TARGET, Followed, Known, Made, added_places, known_now, modes_of, upstream_key
 from consumer.verify.sources import TableFiles, TableStatements, takes_rows_away
 
 
@@ -219,9 +219,10 @@ class TableHistory:
         places = tuple(place.get(same_name(name), -1) if name else -1 for name in span.known.names)
         own_added = added_places(self.mode, target)
         known = tuple(
-            is_known and (at >= 0 or n in span.known.added or n in own_added)
-            for n, (is_known, at) in enumerate(zip(span.known.known, places, strict=True))
+            made is not None and (at >= 0 or n in span.known.added or n in own_added)
+            for n, (made, at) in enumerate(zip(span.known.made, places, strict=True))
         )
+        conversions = {n: made for n, made in enumerate(span.known.made) if made and known[n] and places[n] >= 0}
         keys = self._keys(span, place, upstream_key(self.mode, target), places, known)
         stored = tuple(
             replace(column, elements=_labels(column, target, places, n)) if column.labelled else column
@@ -251,7 +252,7 @@ class TableHistory:
         version.check_rules(own)
         version.check_schemas()
         mode_load = None if self.mode is None else ModeLoad(own, places, version.versions)
-        return Era(version.task(number, own, mode_load), keys, places, known, span.known.added, span.kept)
+        return Era(version.task(number, own, mode_load), keys, places, known, span.known.added, span.kept, conversions)
 
     def _keys(
         self,
@@ -264,10 +265,12 @@ class TableHistory:
         """See `Era.keys`. `place` has the positions of the era's columns by name, `places` and `known` those of the
         target's columns, of which those at `upstream` are its key. Raises CannotBeExact."""
         keys = [
-            [(place.get(same_name(name), -1), is_known) for name, is_known in zip(key.names, key.known, strict=True)]
+            [(place.get(same_name(name), -1), made == ()) for name, made in zip(key.names, key.made, strict=True)]
             for key in span.keys
         ]
-        keys.append([(places[position], known[position]) for position in upstream])
+        keys.append(
+            [(places[position], known[position] and _stay_apart(span.known.made[position])) for position in upstream]
+        )
         needed = keys if self.together else keys[:1]
         if any(at < 0 or not is_known for key in needed for at, is_known in key):
             raise CannotBeExact(
@@ -293,6 +296,11 @@ class TableHistory:
 
 def _is_in(name: str, names: set[str]) -> bool:
     return same_name(name) in same_names(names)
+
+
+def _stay_apart(made: Made) -> bool:
+    """Whether values that were different are still."""
+    return made is not None and all(conversion.stay_apart for conversion in made)
 
 
 def _labels(column: Column, target: LoadTarget, places: Sequence[int], place: int) -> tuple[str, ...]:

@@ -1,16 +1,16 @@
 """What the storage says of a column of an older row, after statements that changed the column; and which of upstream's
 columns a table has that is no mirror.
 
-One rule: a value in a row holds until a statement changes its column. A change that keeps every value as it is written
-is followed. What the server itself made of a value, by a cast or by a default, is known only where it is NULL or a
-whole number; else nobody but the server knows it, so it is counted and not compared.
+One rule: a value in a row holds until a statement changes its column. What upstream made of it then is what the one
+table of conversions says (`model.types`), in each target too. What a server itself made of a default is known only
+where that is NULL or a whole number; else nobody but the server knows it, so it is counted and not compared.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.declared import Definition
@@ -21,93 +21,81 @@ from consumer.model.files import SchemaFile
 from consumer.model.load import LoadTarget
 from consumer.model.names import by_name, same_name
 from consumer.model.table_modes import TableMode
+from consumer.model.types.conversions import Conversion, Value, Way
+from consumer.model.types.values import NoValue
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
-_SIZES = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
-_TEXTS = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")
-_BLOBS = ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
+Made = tuple[Conversion, ...] | None
+"""What has become of a value, one conversion behind the other; None: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """For each column that the table has now, the name that it had in an era ("" for none), whether its value is known,
-    and the values of those that came later."""
+    """For each column that the table has now, the name that it had in an era ("" for none), what has become of its
+    values since, and the values of those that came later."""
 
     names: tuple[str, ...]
-    known: tuple[bool, ...]
-    added: Mapping[int, str | None] = field(default_factory=dict)
+    made: tuple[Made, ...]
+    added: Mapping[int, Value | None] = field(default_factory=dict)
 
     @classmethod
     def now(cls, columns: Sequence[Column]) -> Known:
-        return cls(tuple(column.name for column in columns), (True,) * len(columns))
+        return cls(tuple(column.name for column in columns), ((),) * len(columns))
 
     def before(self, statement: SchemaFile, columns: Sequence[Column], rules: Followed) -> Known:
         """As it was before `statement`, where the table had `columns`. One without text has changed nothing by name."""
         parsed = changes_of(statement).columns
         new = by_name(statement.columns)
         old = by_name(columns)
-        names, known, added = list(self.names), list(self.known), dict(self.added)
-        for position, name in enumerate(self.names):
+        names, made, added = list(self.names), list(self.made), dict(self.added)
+        for position, (name, since) in enumerate(zip(self.names, self.made, strict=True)):
             if not name:
                 continue
-            column = new.get(same_name(name))
+            column, definition = new.get(same_name(name)), parsed.columns.get(same_name(name), Definition())
             former = old.get((parsed.old_name(name) or "") if statement.query else same_name(name))
             if former is None or column is None:
                 names[position] = ""
-                value: str | None = UNKNOWN
+                value: Value | None = UNKNOWN
                 if column is not None:
-                    value = rules.default(statement, column, parsed.columns.get(same_name(name), Definition()))
-                if known[position] and value is not UNKNOWN:
-                    added[position] = value
+                    value = rules.default(statement, column, definition)
+                value = _now(value, since)
+                if value is UNKNOWN:
+                    made[position] = None
                 else:
-                    known[position] = False
+                    added[position] = value
                 continue
             names[position] = former.name
-            known[position] = known[position] and rules.keeps(former, column, position)
-        return Known(tuple(names), tuple(known), added)
+            if column.labelled and former.family is column.family:  # labels stay where none are declared
+                column = replace(column, elements=column.elements or definition.elements or former.elements)
+            then = None if since is None else rules.made(former, column)
+            made[position] = None if since is None or then is None else (*then, *since)
+        return Known(tuple(names), tuple(made), added)
 
 
-def keeps(old: Column, new: Column) -> bool:
-    """Whether every value of `old` is the same text as a value of `new`."""
-    if old.nullable and not new.nullable:
-        return False
-    if (old.type, old.unsigned, old.length, old.scale, old.elements) == (
-        new.type, new.unsigned, new.length, new.scale, new.elements,
-    ):  # fmt: skip
-        return not (old.labelled and not old.elements and old.default != new.default)
-    match old.family, new.family:
-        case (Family.INTEGER, Family.INTEGER):
-            wider = _SIZES.index(new.type) - _SIZES.index(old.type)
-            return wider >= 0 if old.unsigned == new.unsigned else old.unsigned and wider > 0
-        case (Family.DECIMAL, Family.DECIMAL):
-            return old.unsigned == new.unsigned and _wider_decimal(old, new)
-        case (Family.TEXT, Family.TEXT):
-            return _longer(old, new, _TEXTS, ("VARCHAR", "VAR_STRING")) or (
-                old.type == "CHAR" and new.type == "VARCHAR" and (old.length or 0) <= (new.length or 0)
-            )
-        case (Family.BINARY, Family.BINARY):
-            return _longer(old, new, _BLOBS, ("VARBINARY",))
-        case (Family.BIT, Family.BIT):
-            return (old.length or 1) <= (new.length or 1)
-        case (Family.YEAR, Family.YEAR) | (Family.JSON, Family.JSON) | (Family.DATE, Family.DATE):
-            return True
-        case (Family.ENUM, Family.ENUM) | (Family.SET, Family.SET):
-            return bool(old.elements) and new.elements[: len(old.elements)] == old.elements
+def _now(value: Value | None, made: Made) -> Value | None:
+    """What has become of a new column's value since, UNKNOWN where nobody can tell."""
+    if made is None or value is UNKNOWN:
+        return UNKNOWN
+    try:
+        for conversion in made:
+            if value is None and conversion.refuses_null:
+                return UNKNOWN
+            value = None if value is None else conversion.value(value)
+    except NoValue:
+        return UNKNOWN
+    return value
+
+
+def made_upstream(old: Column, new: Column) -> Made:
+    """What became of the values of `old`."""
+    conversion = Conversion(old, new)
+    match conversion.way:
+        case Way.UNKNOWN:
+            return None
+        case Way.KEPT if not conversion.refuses_null:
+            return ()
         case _:
-            return False
-
-
-def _wider_decimal(old: Column, new: Column) -> bool:
-    (digits, scale), (more, same) = old.digits, new.digits
-    return scale == same and digits <= more
-
-
-def _longer(old: Column, new: Column, sizes: Sequence[str], counted: Sequence[str]) -> bool:
-    if old.type in sizes and new.type in sizes:
-        return sizes.index(old.type) <= sizes.index(new.type)
-    if old.type in counted and new.type in counted:
-        return (old.length or 0) <= (new.length or 0)
-    return False
+            return (conversion,)
 
 
 def _default(statement: SchemaFile, column: Column, definition: Definition) -> str | None:
@@ -126,16 +114,15 @@ UNKNOWN = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What is known of values that were there when a statement ran: whether they are the same after a column has
-    become another one, which is at that position now, and what they are in a new column, UNKNOWN where nobody can
-    tell."""
+    """What is known of values that were there when a statement ran: what became of them in a column that became
+    another one, and what they are in a new column, UNKNOWN where nobody can tell."""
 
-    keeps: Callable[[Column, Column, int], bool]
+    made: Callable[[Column, Column], Made]
     default: Callable[[SchemaFile, Column, Definition], str | None]
 
 
-IN_A_TARGET = Followed(lambda old, new, position: keeps(old, new), _default)
-"""Its server executed the statements."""
+IN_A_TARGET = Followed(made_upstream, _default)
+"""Its server gave new columns their values."""
 
 
 def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:
@@ -165,8 +152,8 @@ def known_now(
     without = [n for n, name in enumerate(names) if not name and n not in added and mode.merges]
     there = {same_name(mode.called(name)) for name in stayed}
     unknown = {n for n in without if same_name(target.columns[n].name) in there}
-    known = tuple(n not in unknown for n in range(len(names)))
-    return Known(names, known, {n: None for n in without if n not in unknown})
+    made = tuple(None if n in unknown else () for n in range(len(names)))
+    return Known(names, made, {n: None for n in without if n not in unknown})
 
 
 def modes_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Modes | None:

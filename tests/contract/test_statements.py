@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from consumer.errors import ConsumerError
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -33,7 +34,7 @@ from tests.contract.acts import (
     load,
     prepared,
 )
-from tests.contract.targets import Memory, Target
+from tests.contract.targets import Target
 
 
 def test_statements_between_rows(target: Target, sink: Sink) -> None:
@@ -75,8 +76,6 @@ def test_statements_between_rows(target: Target, sink: Sink) -> None:
 
 def test_values_that_become_json_and_come_back_are_as_tidb_writes_them(target: Target, sink: Sink) -> None:
     """A text becomes the value that it means, whose text is TiDB's: what upstream's rows have from then on."""
-    if isinstance(target, Memory):
-        pytest.skip("the example of a target converts nothing")
     create_item(sink)
     given = ['{"b":1,"aa":2}', '{"a":1,"a":2}', '[1e2,1.50,"\\u00e9"]', " 7", None]
     load(sink, prepared(sink), changes(*((True, (str(key), text)) for key, text in enumerate(given))))
@@ -93,6 +92,56 @@ def test_values_that_become_json_and_come_back_are_as_tidb_writes_them(target: T
     apply(sink, replace(step, known=TableBefore(columns=as_json)))
     texts = ['{"aa": 2, "b": 1}', '{"a": 2}', '[100.0, 1.5, "\u00e9"]', "7", None]
     assert target.rows(SHOP) == [(str(key), text) for key, text in enumerate(texts)]
+
+
+REREAD = {
+    "a text as a number": (
+        ["2.5", "-2.5", "1e3", " 7 ", "12", None],
+        Column("name", "INT"),
+        ["3", "-3", "1000", "7", "12"],
+    ),
+    "a text as a date": (["2024-1-5", "20240105", None], Column("name", "DATE"), ["2024-01-05"] * 2),
+    "a shorter text": (["abc", None], Column("name", "VARCHAR", length=3), ["abc"]),
+}
+"""Texts, and what upstream made of them."""
+NOT_TOLD = {
+    "a text that is no number": ("7x", Column("name", "INT")),
+    "a text that is too long": ("abcd", Column("name", "VARCHAR", length=3)),
+    "only blanks too many": ("abc ", Column("name", "VARCHAR", length=3)),
+    "a number out of range": ("300", Column("name", "TINYINT")),
+    "a time of some zone": ("2024-01-05 00:00:00", Column("name", "TIMESTAMP")),
+}
+"""What upstream made of these hangs on its session."""
+
+
+@pytest.mark.parametrize("what", REREAD)
+def test_values_become_what_upstream_made_of_them(what: str, target: Target, sink: Sink) -> None:
+    given, column, wanted = REREAD[what]
+    _retype(sink, given, column)
+    assert [found for _, found in target.rows(SHOP)] == [*wanted, None]
+
+
+@pytest.mark.parametrize("what", NOT_TOLD)
+def test_values_of_which_nobody_can_tell_are_refused(what: str, target: Target, sink: Sink) -> None:
+    given, column = NOT_TOLD[what]
+    error = _retype(sink, [given], column, refused=True)
+    assert error is not None
+    assert error.exit_code == 5
+    assert "skip-ddl --table shop.item" in error.hint
+    assert target.rows(SHOP) == [("0", given)]
+
+
+def _retype(sink: Sink, texts: list[str | None], column: Column, refused: bool = False) -> ConsumerError | None:
+    """Give a column of these texts another type."""
+    create_item(sink)
+    apply(sink, ddl(Action.DROP_INDEX, SHOP, 3, "ALTER TABLE `item` DROP INDEX `u`", (ID, NAME)))
+    load(sink, prepared(sink), changes(*((True, (str(key), text)) for key, text in enumerate(texts))))
+    size = f"({column.length})" if column.length else ""
+    query = f"ALTER TABLE `item` MODIFY COLUMN `name` {column.type}{size}"
+    step = replace(ddl(Action.MODIFY_COLUMN, SHOP, 30, query, (ID, column)), known=TableBefore(columns=(ID, NAME)))
+    (outcome,) = sink.apply_ddls([step], {})
+    assert (outcome.error is not None) == refused
+    return outcome.error
 
 
 def test_behind_a_refused_statement_none_of_its_table_runs(target: Target, sink: Sink) -> None:

@@ -33,12 +33,12 @@ class ColumnarComparer(ABC):
 
     def changes(self, rows: pa.Table) -> pa.Table:
         """Texts are as files carry them, but for labels, which files carry as numbers."""
-        columns = [_numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
+        columns = [numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
         return pa.table(columns, names=[f"c{n}" for n in range(len(columns))])
 
 
-def _numbered(column: Column, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts of a column that has no known labels stay."""
+def numbered(column: Column, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Labels as their numbers. Texts of a column that has no known labels stay."""
     if not (column.labelled and column.elements):
         return texts
     coded = pc.dictionary_encode(texts.combine_chunks())

@@ -13,6 +13,8 @@ from consumer.sink.columnar.casts import NewValue, backfill, converted
 from consumer.sink.columnar.table import ReplicaTable, Upstream, quote
 
 _REBUILT = "__storage_consumer_rebuilt"
+_FUNCTION = "upstream_value_"
+"""Begins the names of functions that make what TiDB made of a value."""
 
 
 class NameTaken(Exception):
@@ -38,7 +40,7 @@ def changes(
 ) -> list[Change]:
     """The columns of the table once the statement has run. It comes to what the statement itself says: a column that
     an earlier one should have added or dropped, and was not executed, stays absent, or stays. Raises NameTaken, and
-    NotExact where values have no form in their new type."""
+    NotExact where the value of a new column is not known."""
     known = by_name(before.columns)
     found: list[Change] = []
     for column in after.stored:
@@ -49,7 +51,8 @@ def changes(
         elif (spelled := table.spelled(old)) is not None:
             value = NewValue(table.types[spelled], quote(spelled))
             if old in known:
-                value = converted(known[old], column, table.types[spelled], quote(spelled), zone)
+                function = f"{_FUNCTION}{len(found)}"
+                value = converted(known[old], column, table.types[spelled], quote(spelled), function)
             found.append(Change(column.name, spelled, value))
     return _with_kept(table, found, definitions.dropped)
 

@@ -13,11 +13,19 @@ from consumer.errors import Code, DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.hints import NOT_KEPT, not_kept_hint, statement_refused, table_there_hint
+from consumer.model.hints import (
+    NOT_KEPT,
+    UNKNOWN_VALUES,
+    not_kept_hint,
+    statement_refused,
+    table_there_hint,
+    values_hint,
+)
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, ModeDdl, source_of
 from consumer.model.texts import cut
+from consumer.model.types.conversions import Conversion
 from consumer.sink.columnar.casts import backfill
 from consumer.sink.columnar.reshape import Change, NameTaken, changes, reshaped
 from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote, visible
@@ -63,6 +71,12 @@ class Operations:
     emptied: bool = False
     columns: tuple[Change, ...] | None = None
     copies: bool = False
+
+    @property
+    def functions(self) -> Mapping[str, Conversion]:
+        """Those that the SQL calls and DuckDB lacks."""
+        found = (change.value.functions for change in self.columns or ())
+        return {name: conversion for functions in found for name, conversion in functions.items()}
 
 
 def follow(
@@ -281,6 +295,11 @@ def refused(step: ApplyDdl, why: str, hint: str = "", code: Code | None = None) 
     return statement_refused(step.file, f"{why}: {cut(step.file.query)}", hint, code)
 
 
+def not_converted(step: ApplyDdl, why: str) -> DdlRefused:
+    """The error of a statement that makes a value of which nobody knows what upstream made."""
+    return refused(step, f"{UNKNOWN_VALUES}: {why}", values_hint(step.file))
+
+
 def own_rows(step: ApplyDdl, mode_ddl: ModeDdl) -> str:
     """The condition for the rows of the statement's table."""
     return f"{quote(mode_ddl.mode.name(SOURCE))} = {literal(source_of(step.table))}"
@@ -316,9 +335,8 @@ def _values(step: ApplyDdl, mode_ddl: ModeDdl, table: ReplicaTable, zone: tzinfo
         if parsed.old_name(column.name) not in before:
             value = backfill(column, parsed.columns.get(same_name(column.name), Definition()), step.file.version, zone)
             name = table.spelled(column.name) or column.name
-            empty = value.sql.startswith("CAST(NULL ")
-            if not empty and table.types[name] != value.type:
+            if not value.null and table.types[name] != value.type:
                 raise NotExact(f"column {name} is {table.types[name]} in the target, and its default {value.sql}")
-            found.append(f"{quote(name)} = {'NULL' if empty else value.sql}")
+            found.append(f"{quote(name)} = {'NULL' if value.null else value.sql}")
     gone = (table.spelled(column.name) for column in mode_ddl.before if same_name(column.name) not in after)
     return found + [f"{quote(name)} = NULL" for name in gone if name is not None]

@@ -128,7 +128,8 @@ def widened(column: Column, type_now: str) -> bool:
 
 
 def text_of(column: Column, expression: str) -> str:
-    """The SQL expression that writes a DATE or TIMESTAMP `expression` as upstream does, with its fraction digits."""
+    """The SQL expression that writes an `expression` of the column's own type as upstream does: a time with its digits,
+    a DECIMAL with one before its point."""
     match column.family:
         case Family.DATE:
             return f"strftime({expression}, '%Y-%m-%d')"
@@ -137,6 +138,8 @@ def text_of(column: Column, expression: str) -> str:
             if not column.scale:
                 return f"strftime({expression}, '{whole}')"
             return f"left(strftime({expression}, '{whole}.%f'), {20 + column.scale})"
+        case Family.DECIMAL if column.digits[0] == column.digits[1]:
+            return f"regexp_replace(CAST({expression} AS VARCHAR), '^(-?)[.]', '\\10.')"
         case _:
             return f"CAST({expression} AS VARCHAR)"
 

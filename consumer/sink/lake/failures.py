@@ -28,6 +28,8 @@ _MADE = re.compile(
     r"^(?:_?duckdb\.(?:\w+\.)?(?:Conversion|OutOfRange|InvalidInput)Exception|pyarrow\.lib\.ArrowInvalid): (.+)", re.M
 )
 """In what an executor says of values of which a statement cannot make others."""
+_NOT_CONVERTED = re.compile(r"^consumer\.errors\.RowRefused: (.+)", re.M)
+"""In what an executor says of a value of which nobody knows what upstream made."""
 _CAUSE = "Caused by: "
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 
@@ -68,6 +70,12 @@ def is_refusal(error: Exception) -> bool:
 def not_made(error: Exception) -> str:
     """Of which values a statement cannot make others; "" where it failed for another reason."""
     found = _MADE.search(str(error)) if is_of_spark(error) else None
+    return cut(found[1].strip()) if found is not None else ""
+
+
+def not_converted_there(error: Exception) -> str:
+    """Why an executor did not convert a value, "" where it failed for another reason."""
+    found = _NOT_CONVERTED.search(str(error)) if is_of_spark(error) else None
     return cut(found[1].strip()) if found is not None else ""
 
 

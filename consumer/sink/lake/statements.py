@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.partitions import columns_read
-from consumer.errors import Code, DdlRefused
+from consumer.errors import Code, DdlRefused, RowRefused
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
@@ -19,13 +20,15 @@ from consumer.model.layout import Layout, Layouts
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import ModeDdl, ModeKind
-from consumer.sink.columnar.casts import JSON_FORM, json_forms
+from consumer.model.types.conversions import Conversion
+from consumer.model.types.values import NoValue
+from consumer.sink.columnar.casts import functions_there
 from consumer.sink.columnar.reshape import Change
-from consumer.sink.columnar.statements import Operations, action_of, operations, refused, trashed
+from consumer.sink.columnar.statements import Operations, action_of, not_converted, operations, refused, trashed
 from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.common import closing_statement
-from consumer.sink.lake.failures import is_refusal, not_made, text_of
+from consumer.sink.lake.failures import is_refusal, not_converted_there, not_made, text_of
 from consumer.sink.lake.formats import Alteration, TableFormat, new_place
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import DAYS, as_duck, declared, from_duck, literal, nullable, quoted, spark_type
@@ -178,7 +181,7 @@ class Executing:
         before = self.known[replica.name.folded]
         changes = done.columns or ()
         after = LakeTable(lake_replica(replica, before), before.place, before.newest)
-        after = replace(after, lost=not done.emptied and (before.lost or _makes_days(changes, before, after)))
+        after = replace(after, lost=not done.emptied and (before.lost or _makes_days(changes, after)))
         number = statement_text(step)
         if before.newest.statement == number:
             return after
@@ -207,6 +210,8 @@ class Executing:
                     made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
                     change.replace(made, {change.old: change.name for change in changes if change.old is not None})
         except Exception as error:
+            if why := not_converted_there(error):
+                raise not_converted(step, why) from error
             if why := not_made(error):
                 raise refused(step, why) from error
             raise
@@ -242,7 +247,7 @@ class Executing:
             raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
         if table.lost and condition != ALL and step.known.partitioning is not None:
             read = set(columns_read(step.known.partitioning))
-            self._check_days(step, table, [column.name for column in _days(table) if same_name(column.name) in read])
+            self._check_days(step, table, [name for name in _days(table) if same_name(name) in read])
         return condition
 
     def _check_days(self, step: ApplyDdl, table: LakeTable, names: Collection[str]) -> None:
@@ -329,7 +334,7 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
         or (change.old != change.name and same_name(change.old or "") == same_name(change.name))  # Delta refuses it
     ]
     order = [change.old for change in kept] != [name for name in old if name not in gone]
-    empty = all(change.value.sql.startswith("CAST(NULL ") and nullable(new[change.name]) for change in added)
+    empty = all(change.value.null and nullable(new[change.name]) for change in added)
     if other or order or not empty:
         return None
     found = Alteration(
@@ -345,26 +350,20 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
     return found if len(found.clauses()) <= 1 else None
 
 
-def _named_days(expression: str, table: LakeTable) -> set[str]:
-    """The columns of days that an expression of DuckDB reads."""
-    return {column.name for column in table.columns if column.family in DAYS and quote(column.name) in expression}
-
-
-def _days(table: LakeTable) -> Iterator[Column]:
-    return (column for column in table.columns if column.family in DAYS)
-
-
 def _days_read(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> set[str]:
     """The columns of days of which a value of another kind is made."""
-    other = {column.name for column in after.columns if column.family not in DAYS}
-    return {name for change in changes if change.name in other for name in _named_days(change.value.sql, before)}
+    old, new = _days(before), _days(after)
+    return {change.old for change in changes if change.old is not None and change.old in old and change.name not in new}
 
 
-def _makes_days(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> bool:
-    """Whether a value that is no day of a calendar may have become NULL."""
-    days = {column.name for column in after.columns if column.family in DAYS}
-    made = (change.value.sql for change in changes if change.name in days)
-    return any(not sql.startswith("CAST(NULL ") and not _named_days(sql, before) for sql in made)
+def _makes_days(changes: Sequence[Change], after: LakeTable) -> bool:
+    """Whether a day that no calendar has comes into a new column, as NULL."""
+    new = [change for change in changes if change.old is None and change.name in _days(after)]
+    return any(change.value.type == TEXT for change in new)
+
+
+def _days(table: LakeTable) -> set[str]:
+    return {column.name for column in table.columns if column.family in DAYS}
 
 
 def rebuilt(
@@ -374,7 +373,8 @@ def rebuilt(
     new = {column.name: column for column in after.columns}
     selected = ", ".join(f"{from_duck(new[c.name], c.value.sql)} AS v{n}" for n, c in enumerate(changes))
     where = f" WHERE ({taken}) IS NOT TRUE" if taken else ""
-    return _through(rows, before, selected, where, [new[change.name] for change in changes])
+    functions = {name: made for change in changes for name, made in change.value.functions.items()}
+    return _through(rows, before, selected, where, [new[change.name] for change in changes], functions)
 
 
 def unsure_rows(rows: DataFrame, table: LakeTable, condition: str) -> int:
@@ -384,37 +384,51 @@ def unsure_rows(rows: DataFrame, table: LakeTable, condition: str) -> int:
     return int(counted.selectExpr("coalesce(sum(`rows`), 0)").collect()[0][0])
 
 
-def _through(rows: DataFrame, table: LakeTable, selected: str, where: str, new: Sequence[Column]) -> DataFrame:
-    """`selected` of the rows of each batch, as expressions of DuckDB over the columns of `table`."""
+def _through(
+    rows: DataFrame,
+    table: LakeTable,
+    selected: str,
+    where: str,
+    new: Sequence[Column],
+    functions: Mapping[str, Conversion] = MappingProxyType({}),
+) -> DataFrame:
+    """`selected` of the rows of each batch, as expressions of DuckDB over the columns of `table`, which can call the
+    `functions`."""
     from pyspark.sql.types import StructType
 
     old = table.columns
     columns = ", ".join(f"{as_duck(column, f'v{n}')} AS {quote(column.name)}" for n, column in enumerate(old))
     query = f"SELECT {selected} FROM (SELECT {columns} FROM batch){where}"
     schema = StructType.fromDDL(", ".join(f"{quoted(column.name)} {spark_type(column)}" for column in new))
-    made = partial(_through_duckdb, query=query, old=old, new=tuple(new))
+    made = partial(_through_duckdb, query=query, old=old, new=tuple(new), functions=dict(functions))
     named = (f"{quoted(column.name)} AS v{n}" for n, column in enumerate(old))  # Spark misreads names with ` or . here
     return rows.selectExpr(*named).mapInArrow(made, schema)
 
 
 def _through_duckdb(
-    batches: Iterator[pa.RecordBatch], query: str, old: Sequence[Column], new: Sequence[Column]
+    batches: Iterator[pa.RecordBatch],
+    query: str,
+    old: Sequence[Column],
+    new: Sequence[Column],
+    functions: Mapping[str, Conversion],
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: rows as the expressions of DuckDB make them anew."""
+    """On an executor: rows as the expressions of DuckDB make them anew. Raises RowRefused."""
     import duckdb
     import pyarrow as pa
 
     from consumer.sink.lake.types import duck_columns, lake_schema
 
-    connection = duckdb.connect()
-    connection.create_function(JSON_FORM, lambda texts: json_forms(texts), [TEXT], TEXT, type="arrow")
-    schema = lake_schema(new)
+    connection, schema = duckdb.connect(), lake_schema(new)
     for batch in batches:
         connection.register("batch", duck_columns(pa.Table.from_batches([batch]), old))
-        made = connection.sql(query).to_arrow_table()
+        try:
+            with functions_there(connection, functions):
+                rows = connection.sql(query).to_arrow_table()
+        except NoValue as error:
+            raise RowRefused(str(error)) from error
         columns = [
             (values if values.type == kind.type else values.cast(kind.type))
-            for values, kind in zip(made.columns, schema, strict=True)
+            for values, kind in zip(rows.columns, schema, strict=True)
         ]
         names = [column.name for column in new]
         yield from pa.table(columns, names=names).to_batches()

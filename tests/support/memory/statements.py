@@ -10,7 +10,7 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.hints import NOT_KEPT, not_kept_hint
+from consumer.model.hints import NOT_KEPT, UNKNOWN_VALUES, not_kept_hint, values_hint
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import (
@@ -27,6 +27,8 @@ from consumer.model.table_modes import (
     source_of,
 )
 from consumer.model.times import tso_to_text
+from consumer.model.types.conversions import Conversion, Value
+from consumer.model.types.values import NoValue
 from consumer.sink.common import merge_conflict, only_own_rows, rows_there
 from tests.support.memory.store import MemoryTable, Row
 
@@ -111,12 +113,26 @@ def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, tr
     parsed = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(parsed.old_name(column.name) or "") for column in columns}
-    rows = [] if truncated else table.rows
-    table.rows = [
-        {column.name: row[old] if (old := old_names[column.name]) else column.default for column in columns}
-        for row in rows
-    ]
+    known, rows = {column.name: column for column in table.columns}, [] if truncated else table.rows
+    try:
+        table.rows = [
+            {
+                column.name: _converted(known[old], column, row[old])
+                if (old := old_names[column.name])
+                else column.default
+                for column in columns
+            }
+            for row in rows
+        ]
+    except NoValue as error:
+        raise DdlRefused(
+            f"{UNKNOWN_VALUES}: {error}: {step.file.query}", hint=values_hint(step.file), table=str(step.table)
+        ) from error
     table.columns = columns
+
+
+def _converted(old: Column, new: Column, value: Value | None) -> Value | None:
+    return None if value is None else Conversion(old, new).value(value)
 
 
 def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, mode_ddl: ModeDdl) -> str:

@@ -4,8 +4,7 @@ transaction), or shown. What rows decide is shown in words."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import tzinfo
 
@@ -18,7 +17,8 @@ from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_modes import SOURCE, ModeDdl
-from consumer.sink.columnar.casts import JSON_FORM, json_forms
+from consumer.model.types.values import NoValue
+from consumer.sink.columnar.casts import functions_there
 from consumer.sink.columnar.statements import (
     PLAIN,
     Operations,
@@ -27,12 +27,13 @@ from consumer.sink.columnar.statements import (
     action_of,
     follow,
     moved,
+    not_converted,
     operations,
     own_rows,
     refused,
     trashed,
 )
-from consumer.sink.columnar.table import TEXT, ReplicaTable, quote
+from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.common import rows_there
 from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.statements.partitions import take_rows
@@ -63,6 +64,8 @@ def execute(
         return run(connection, operations(step, tables, zone, written))
     except NotUnderstood as error:
         raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
+    except NoValue as error:
+        raise not_converted(step, str(error)) from error
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.InternalError) as error:
         raise refused(step, str(error).splitlines()[0]) from error
 
@@ -77,23 +80,11 @@ def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, mode_ddl
 
 
 def run(connection: duckdb.DuckDBPyConnection, done: Operations) -> Operations:
-    with _functions(connection, done.sql):
+    """Raises NoValue where nobody knows what upstream made of a value."""
+    with functions_there(connection, done.functions):
         for statement in done.sql:
             connection.execute(statement)
     return done
-
-
-@contextmanager
-def _functions(connection: duckdb.DuckDBPyConnection, sql: Collection[str]) -> Iterator[None]:
-    """What `sql` calls that is no function of DuckDB is there."""
-    if not any(f"{JSON_FORM}(" in statement for statement in sql):
-        yield
-        return
-    connection.create_function(JSON_FORM, lambda texts: json_forms(texts), [TEXT], TEXT, type="arrow")
-    try:
-        yield
-    finally:
-        connection.remove_function(JSON_FORM)
 
 
 def _drop_schema(

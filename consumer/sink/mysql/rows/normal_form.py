@@ -16,7 +16,8 @@ from consumer.model.columns import Family
 from consumer.model.json_texts import json_form
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
-from consumer.sink.mysql.target import mysql_target
+from consumer.sink.mysql.server.connection import FlavorName
+from consumer.sink.mysql.target import TargetColumn, mysql_target
 
 _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -53,30 +54,43 @@ def expressions(target: LoadTarget) -> list[str]:
 
 
 def _expression(target: LoadTarget, position: int, name: str) -> str:
-    column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
-    if column.family in _NUMBERED or data_type == "year":
+    there = mysql_target(target)
+    return expression(target.columns[position].family, there.columns[position], there.server.flavor, name)
+
+
+def expression(family: Family, there: TargetColumn, flavor: FlavorName, name: str) -> str:
+    """What to select of the column `name`, which is as it is `there`."""
+    if family in _NUMBERED or there.data_type == "year":
         return f"CAST({name} AS UNSIGNED)"
-    if data_type in ("float", "double") and not _ROUNDED.match(mysql_target(target).columns[position].type):
+    if there.data_type in ("float", "double") and not _ROUNDED.match(there.type):
         return f"{name} + 0e0"  # as text a FLOAT has six digits
-    if data_type.endswith("int"):
+    if there.data_type.endswith("int"):
         return f"{name} + 0"  # without the zeros of ZEROFILL
-    if data_type == "vector":  # MySQL's text of one has six digits of each number
-        return f"VEC_AS_TEXT({name})" if mysql_target(target).server.flavor == "tidb" else f"LOWER(HEX({name}))"
+    if there.data_type == "vector":  # MySQL's text of one has six digits of each number
+        return f"VEC_AS_TEXT({name})" if flavor == "tidb" else f"LOWER(HEX({name}))"
     return name
 
 
 def _expected(target: LoadTarget, position: int, values: pa.ChunkedArray) -> pa.Array:
-    column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
-    array = values.combine_chunks()
-    if column.family is Family.FLOAT:
-        array = _of_numbers(array, lambda texts: float32_exact(pc.cast(texts, pa.string())))
-    elif column.family is Family.YEAR and data_type in _TEXTS:
-        array = pc.utf8_lpad(array, 4, "0")
-    return _normal(target, position, array)
+    data_type = mysql_target(target).columns[position].data_type
+    return written(target.columns[position].family, data_type, values.combine_chunks())
+
+
+def written(family: Family, data_type: str, values: pa.Array) -> pa.Array:
+    """The normal form of what a column of `data_type` has when `values`, as change tables have them, are written."""
+    if family is Family.FLOAT:
+        values = _of_numbers(values, lambda texts: float32_exact(pc.cast(texts, pa.string())))
+    elif family is Family.YEAR and data_type in _TEXTS:
+        values = pc.utf8_lpad(values, 4, "0")
+    return normal(family, data_type, values)
 
 
 def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
-    family, data_type = target.columns[position].family, mysql_target(target).columns[position].data_type
+    return normal(target.columns[position].family, mysql_target(target).columns[position].data_type, values)
+
+
+def normal(family: Family, data_type: str, values: pa.Array) -> pa.Array:
+    """The normal form of what a column of `data_type` has."""
     if family is Family.BINARY:
         return pc.cast(values, pa.large_binary())
     text = pc.cast(values, pa.large_string())

@@ -20,9 +20,11 @@ from consumer.ddl.tidb_syntax import Computed, computed, leave_out_computed
 from consumer.ddl.tokens import Edits
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.json_texts import tidb_json
 from consumer.model.names import TableName, quote
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
+from consumer.model.types.values import NoValue
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, NOT_COMPUTED, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
@@ -34,13 +36,13 @@ from consumer.sink.mysql.statements.evidence import (
     wait_for_running,
     was_executed,
 )
-from consumer.sink.mysql.statements.json_values import rewrite_json
 from consumer.sink.mysql.statements.operations import (
     TIDB_DEFAULTS,
     Operations,
     about_step,
     adopted,
     adoption,
+    not_converted,
     refused,
     table_exists,
 )
@@ -137,6 +139,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
     try:
         if done.trash is not None:
             return _move(cursor, plan, done.trash, flavor, records)
+        ran = False
         if plan.resumed:
             wait_for_running(cursor, before.tables, flavor)
             # What others are merged with is changed by their statements too, so a look at it tells nothing.
@@ -151,7 +154,13 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
         with _session(cursor, step, done):
             if done.merged is not None:
                 return _merge(cursor, done.merged, lambda: records.check(cursor, step.id))
+            if done.converted and not ran and not before.at:
+                from consumer.sink.mysql.statements.converting import prepare  # few rounds wait for Arrow here
+
+                prepare(cursor, step.name, done.converted, flavor)
             return _run_from(cursor, plan, before, flavor, records)
+    except NoValue as error:
+        raise not_converted(step, str(error)) from error
     except pymysql.MySQLError as error:
         raise translated(error, step) from error
 
@@ -171,9 +180,12 @@ def _run_from(
         except pymysql.MySQLError as error:
             if number > known or not _ended_since(cursor, plan, error, flavor):
                 raise
-    for column in plan.operations.json:
-        records.check(cursor, step.id)
-        rewrite_json(cursor, step.name, column)
+    if written_again := [column for column in plan.operations.converted if column.written_behind(flavor)]:
+        from consumer.sink.mysql.statements.converting import rewrite
+
+        for column in written_again:
+            records.check(cursor, step.id)
+            rewrite(cursor, step.name, column.behind, tidb_json)
     return note
 
 

@@ -17,7 +17,7 @@ from consumer.errors import Code, DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.hints import not_kept_hint, statement_refused, table_there_hint
+from consumer.model.hints import UNKNOWN_VALUES, not_kept_hint, statement_refused, table_there_hint, values_hint
 from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_definition import PartitionKind
@@ -25,7 +25,7 @@ from consumer.model.texts import cut
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
-from consumer.sink.mysql.statements.json_values import json_columns
+from consumer.sink.mysql.statements.conversions import Converted, converted_columns
 from consumer.sink.mysql.statements.table_modes import Merged, mode_statements
 from consumer.sink.mysql.statements.target_now import Others, PlannedTarget, TargetNow
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
@@ -53,8 +53,8 @@ class Operations:
     """Where a value would be changed, the statement fails."""
     merged: Merged | None = None
     """Others are merged with the table, and the target decides which of `statements` it needs."""
-    json: tuple[str, ...] = ()
-    """The columns whose values are written again behind `statements`, as TiDB writes JSON."""
+    converted: tuple[Converted, ...] = ()
+    """The columns that become others, whose values are looked at before `statements`."""
     trash: TableName | None = None
     """No `statements`: the table is moved there, or back from there, by what is left to do then."""
     collations: tuple[str, ...] = ()
@@ -138,8 +138,17 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
     if done.trash is not None:
         return TargetDdl(tuple(target.moves(step, done.trash)), done.note)
     target.follow(step, done.statements)
-    rows = (f"writes the values of column {quote(column)} again, as TiDB writes JSON" for column in done.json)
-    return TargetDdl((*done.statements, *rows), done.note, collations=done.collations)
+    first = [
+        f"writes the texts of column {quote(column.before)} as upstream reads them"
+        for column in done.converted
+        if column.written_before
+    ]
+    then = [
+        f"writes the values of column {quote(column.behind)} again, as TiDB writes JSON"
+        for column in done.converted
+        if column.written_behind(target.flavor)
+    ]
+    return TargetDdl((*first, *done.statements, *then), done.note, collations=done.collations)
 
 
 def _left_out(step: ApplyDdl, now: TargetNow) -> Operations | None:
@@ -168,12 +177,12 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     statement = statement_of(step.statement.query)
     zone = agreed_zone(step, statement, zone, lambda: now.nodes_in_utc)
     session = session_zone(step, statement, zone)
-    json = json_columns(step, now.flavor) if statement.is_alter and step.merged is None else ()
+    converted = _converted(step, now) if statement.is_alter and step.merged is None else ()
     if step.mode_ddl is not None:
         found = tuple(mode_statements(step, step.mode_ddl, zone))
         merged = None if step.merged is None else Merged(step, step.merged, zone)
         # Rows that upstream no longer has may hold what does not fit a column that it changes.
-        return Operations(found, time_zone=session, strict=True, merged=merged, json=json)
+        return Operations(found, time_zone=session, strict=True, merged=merged, converted=converted)
     before, there = step.known.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(step.name)
@@ -201,10 +210,18 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
         "; ".join(notes),
         done.timestamp,
         session,
-        strict=bool(json),
-        json=json,
+        strict=bool(converted),
+        converted=converted,
         collations=done.collations,
     )
+
+
+def _converted(step: ApplyDdl, now: TargetNow) -> tuple[Converted, ...]:
+    before = step.mode_ddl.before if step.mode_ddl else step.known.columns
+    found = converted_columns(step, now.declared(step.name) if before is None else before)
+    if now.flavor == "tidb":  # converts as upstream did, but for what its session said
+        return tuple(column for column in found if column.conversion.by_zone)
+    return found
 
 
 def _unnamed(step: ApplyDdl, statement: ParsedStatement) -> list[Column]:
@@ -228,6 +245,11 @@ def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
         return False
     known = step.known.partitioning
     return now.by_key(step.name) if known is None else known.kind is PartitionKind.KEY
+
+
+def not_converted(step: ApplyDdl, why: str) -> DdlRefused:
+    """The error of a statement that would leave a value that upstream does not have, or of which nobody knows it."""
+    return refused(step, f"{UNKNOWN_VALUES}: {why}", values_hint(step.file))
 
 
 def refused(step: ApplyDdl, reason: str, hint: str = "", code: Code | None = None) -> DdlRefused:

@@ -10,10 +10,13 @@ from weakref import WeakKeyDictionary
 import pymysql
 
 from consumer.ddl.changes import Changes, compiled
+from consumer.ddl.declared import created_columns
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.indexes import after, copied
+from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.names import TableName, same_names
+from consumer.model.columns import Column
+from consumer.model.names import TableName, quote, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import UNTOLD, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
@@ -27,7 +30,8 @@ from consumer.sink.mysql.statements.trash import (
     statements,
     triggers_of,
 )
-from consumer.sink.mysql.tables.describe import table_indexes
+from consumer.sink.mysql.tables.describe import describe, table_indexes
+from consumer.sink.mysql.target import TargetColumn
 
 _COLLATIONS: WeakKeyDictionary[pymysql.Connection, frozenset[str]] = WeakKeyDictionary()
 """Hundreds, of the server that a connection leads to, which has them all for as long as it runs."""
@@ -99,6 +103,11 @@ class TargetNow:
         )
         return same_names(str(name) for (name,) in self._cursor.fetchall())
 
+    def declared(self, table: TableName) -> tuple[Column, ...]:
+        """The columns as the server has them, but for those of types that upstream does not have."""
+        found = describe(self._cursor, [table]).get(table)
+        return tuple(filter(None, map(_column, found.columns if found else ())))
+
     def by_key(self, table: TableName) -> bool:
         """Whether it is partitioned BY KEY."""
         self._cursor.execute(
@@ -108,6 +117,15 @@ class TargetNow:
         )
         row = self._cursor.fetchone()
         return bool(row and row[0] and "KEY" in row[0])
+
+
+def _column(there: TargetColumn) -> Column | None:
+    null = "NULL" if there.nullable else "NOT NULL"
+    try:
+        (column,) = created_columns(statement_of(f"CREATE TABLE `t` ({quote(there.name)} {there.type} {null})"))
+    except DdlRefused:
+        return None
+    return column
 
 
 class Others(Collection[TableName]):
@@ -180,6 +198,10 @@ class PlannedTarget(TargetNow):
         for change in place.changes:
             found = after(found, change.indexes, 0)
         return copied(found) if place.likened else found
+
+    def declared(self, table: TableName) -> tuple[Column, ...]:
+        today = self._at(table).today
+        return () if today is None else super().declared(today)
 
     def by_key(self, table: TableName) -> bool:
         today = self._at(table).today

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from consumer.ddl.changes import declared_columns
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.tokens import TokenKind, starts
 from consumer.errors import DdlRefused
-from consumer.model.actions import Action
-from consumer.model.columns import Column
-from consumer.model.names import by_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.times import tso_to_time, zone_of
 
@@ -21,7 +17,6 @@ _FUNCTIONS = frozenset({"UNIX_TIMESTAMP", "FROM_UNIXTIME"})
 _CLOCK = frozenset(
     {"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURDATE", "CURRENT_TIME", "CURTIME"}
 )
-_CONVERTING = (Action.MODIFY_COLUMN, Action.MULTI_SCHEMA_CHANGE)
 
 
 def offset_at(step: ApplyDdl, zone: str) -> timedelta:
@@ -32,10 +27,10 @@ def offset_at(step: ApplyDdl, zone: str) -> timedelta:
 def session_zone(step: ApplyDdl, statement: ParsedStatement, zone: str) -> str:
     """`zone` as ``SET time_zone`` takes it for this statement.
 
-    Its offset then is right for the time of the statement itself, on servers without zone tables too; only what turns
-    times of the rows from one type to another needs the zone by its name.
+    Its offset then is right for the time of the statement itself, on servers without zone tables too; only a function
+    that turns times of the rows into others needs the zone by its name.
     """
-    if _needs_name(step, statement):
+    if _needs_name(statement):
         return UTC if zone == "UTC" else zone
     minutes = round(offset_at(step, zone).total_seconds() / 60)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
@@ -48,7 +43,7 @@ def agreed_zone(step: ApplyDdl, statement: ParsedStatement, zone: str, nodes_in_
     `nodes_in_utc` is None for a server in no cluster; only what hangs on a zone asks for it.
     """
     added = list(_added(statement))
-    turned = _needs_name(step, statement) or any(not _is_timestamp(c) and _reads_clock(c) for c in added)
+    turned = _needs_name(statement) or any(not _is_timestamp(c) and _reads_clock(c) for c in added)
     if not turned and not any(_is_timestamp(c) and _has_literal(c) for c in added):
         return zone
     in_utc = nodes_in_utc()
@@ -80,21 +75,5 @@ def _has_literal(column: ColumnDefinition) -> bool:
     return at is not None and any(token.kind is TokenKind.STRING for token in column.tokens[at + 1 : at + 3])
 
 
-def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
-    if any(token.word in _FUNCTIONS for token in statement.tokens):
-        return True
-    if step.file.type not in _CONVERTING:
-        return False
-    mode_ddl = step.mode_ddl
-    before, after = (mode_ddl.before, mode_ddl.after) if mode_ddl else (step.known.columns, step.file.columns)
-    times = [c for c in (*after, *(before or ())) if _is_time(c)]
-    if not times or before is None:
-        return bool(times)
-    parsed = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, before)
-    known = by_name(before)
-    pairs = ((known.get(parsed.old_name(column.name) or ""), column) for column in after)
-    return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)
-
-
-def _is_time(column: Column) -> bool:
-    return column.type == "TIMESTAMP"  # a view's columns have no type of a table's
+def _needs_name(statement: ParsedStatement) -> bool:
+    return any(token.word in _FUNCTIONS for token in statement.tokens)

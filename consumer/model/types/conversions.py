@@ -1,0 +1,196 @@
+"""The one table of conversions: what becomes of a column's values when upstream gives the column another type.
+
+TiDB's rules, as far as its values do not depend on the sql_mode or the time zone of the session that ran the statement,
+which no file tells. Where they do, there is no value (`NoValue`), and who executes the statement stops by name.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from consumer.model.columns import Column, Family
+from consumer.model.types import numbers, texts, times
+from consumer.model.types.values import NoValue
+
+
+class Way(enum.Enum):
+    """How a column's values become those of another type."""
+
+    KEPT = enum.auto()
+    """Each is a value of the new type as it is written."""
+    SAME = enum.auto()
+    """Each that fits means the same: other zeros fill it at most, or its label has another number."""
+    COMPUTED = enum.auto()
+    """Some become others."""
+    UNKNOWN = enum.auto()
+    """Only of NULL is known what becomes of it."""
+
+
+Value = str | bytes
+"""As change tables have it: bytes of binary types, else a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What a statement does to the values of a column that was `old` and is `new` then."""
+
+    old: Column
+    new: Column
+
+    @property
+    def way(self) -> Way:
+        return _way(self.old, self.new)
+
+    @property
+    def stay_apart(self) -> bool:
+        """Whether values that were different are still."""
+        alike = self.new.family in _FLOATS or self.new.type in ("CHAR", "BINARY")
+        return self.way is Way.KEPT or (self.way is Way.SAME and not alike)
+
+    @property
+    def refuses_null(self) -> bool:
+        """Whether upstream refused the statement where the column had a NULL."""
+        return self.old.nullable and not self.new.nullable
+
+    @property
+    def by_zone(self) -> bool:
+        """Whether the time zone of the session that ran the statement decided."""
+        return self.old.family is not self.new.family and Family.TIMESTAMP in (self.old.family, self.new.family)
+
+    @property
+    def unknown(self) -> str:
+        """Why it is not known what became of any value; "" where it is of some."""
+        if self.way is not Way.UNKNOWN:
+            return ""
+        old, new = self.old, self.new
+        if self.by_zone:
+            return (
+                f"upstream made {new.type} of {old.type} by the time zone of the session that ran the statement, which"
+                " no file tells"
+            )
+        if _is_untold(old, new):
+            return f"no statement tells the labels of {old.type if old.labelled else new.type}"
+        return f"what upstream makes of {old.type} as {new.type} is not known"
+
+    def value(self, old: Value) -> Value:
+        """What TiDB makes of the value. Raises NoValue."""
+        match self.way:
+            case Way.KEPT:
+                return old
+            case Way.UNKNOWN:
+                raise NoValue(self.unknown)
+            case _:
+                return _RULES[self.new.family].make(self.old, self.new, old)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What makes values of a family, and of which families: those that mean the same then, and others."""
+
+    make: Callable[[Column, Column, Any], Value]
+    same: tuple[Family, ...]
+    others: tuple[Family, ...]
+
+
+_LABELLED = (Family.ENUM, Family.SET)
+_TIMES = (Family.DATE, Family.DATETIME, Family.TIME)
+_WHOLE = (Family.INTEGER, Family.BIT, Family.YEAR)
+_FLOATS = (Family.FLOAT, Family.DOUBLE)
+_RULES: Mapping[Family, _Rule] = {
+    Family.INTEGER: _Rule(
+        numbers.whole, _WHOLE, (Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
+    ),
+    Family.BIT: _Rule(numbers.whole, (Family.INTEGER, Family.BIT), (Family.DECIMAL, *_FLOATS, *_LABELLED)),
+    Family.YEAR: _Rule(
+        numbers.year,
+        (Family.YEAR,),
+        (Family.INTEGER, Family.BIT, Family.DECIMAL, Family.TEXT, *_LABELLED, Family.DATE, Family.DATETIME),
+    ),
+    Family.DECIMAL: _Rule(
+        numbers.decimal, (*_WHOLE, Family.DECIMAL), (*_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
+    ),
+    Family.DOUBLE: _Rule(
+        numbers.double,
+        (Family.INTEGER, Family.YEAR, Family.DOUBLE),
+        (Family.BIT, Family.DECIMAL, Family.FLOAT, Family.TEXT, *_LABELLED, *_TIMES),
+    ),
+    Family.FLOAT: _Rule(
+        numbers.single, (Family.FLOAT,), (*_WHOLE, Family.DECIMAL, Family.DOUBLE, Family.TEXT, *_LABELLED, *_TIMES)
+    ),
+    Family.TEXT: _Rule(
+        texts.text,
+        (Family.INTEGER, Family.DECIMAL, Family.TEXT, Family.JSON, *_TIMES),
+        (Family.BIT, Family.YEAR, *_FLOATS, Family.BINARY, *_LABELLED),
+    ),
+    Family.BINARY: _Rule(
+        texts.binary,
+        (Family.BINARY,),
+        (*_WHOLE, Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES, Family.JSON),
+    ),
+    Family.ENUM: _Rule(texts.enum, (Family.ENUM,), (Family.SET, Family.TEXT)),
+    Family.SET: _Rule(texts.set_, (Family.SET,), (Family.ENUM, Family.TEXT)),
+    Family.DATE: _Rule(times.day, (Family.DATE,), (Family.DATETIME, Family.TEXT)),
+    Family.DATETIME: _Rule(times.moment, (Family.DATETIME,), (Family.DATE, Family.TEXT)),
+    Family.TIMESTAMP: _Rule(times.moment, (Family.TIMESTAMP,), ()),
+    Family.TIME: _Rule(times.time, (Family.TIME,), (Family.DATE, Family.DATETIME, Family.TEXT)),
+    Family.JSON: _Rule(
+        texts.json, (Family.JSON,), (Family.INTEGER, Family.YEAR, Family.DECIMAL, *_FLOATS, Family.TEXT, *_TIMES)
+    ),
+    Family.VECTOR: _Rule(texts.text, (), ()),
+}  # fmt: skip
+_UNROUNDED = {Family.FLOAT: 12, Family.DOUBLE: 22}
+"""ColumnPrecision of a FLOAT or DOUBLE that is rounded to no digits behind its point."""
+
+
+@lru_cache(4096)
+def _way(old: Column, new: Column) -> Way:
+    if _is_kept(old, new):
+        return Way.KEPT
+    rule = _RULES[new.family]
+    if old.family not in (*rule.same, *rule.others) or _is_rounded(new) or _is_untold(old, new):
+        return Way.UNKNOWN
+    fewer_digits = old.family is new.family and (new.scale or 0) < (old.scale or 0)
+    return Way.COMPUTED if fewer_digits or old.family in rule.others else Way.SAME
+
+
+def _is_kept(old: Column, new: Column) -> bool:
+    if old.kind == new.kind:
+        return not (old.labelled and not old.elements and old.default != new.default)
+    match old.family, new.family:
+        case (Family.INTEGER | Family.BIT | Family.YEAR, Family.INTEGER | Family.BIT):
+            (low, high), (least, most) = numbers.limits(old), numbers.limits(new)
+            return least <= low and high <= most
+        case (Family.INTEGER | Family.BIT | Family.YEAR, Family.DECIMAL):
+            low, high = numbers.limits(old)
+            digits, scale = new.digits
+            return not scale and high < 10**digits and -low < 10**digits and (low >= 0 or not new.unsigned)
+        case (Family.DECIMAL, Family.DECIMAL):
+            (digits, scale), (more, other) = old.digits, new.digits
+            return scale == other and digits <= more and old.unsigned >= new.unsigned
+        case (Family.FLOAT, Family.FLOAT) | (Family.DOUBLE, Family.DOUBLE):
+            return not _is_rounded(new) and old.unsigned >= new.unsigned
+        case (Family.TEXT, Family.TEXT) if new.type == "CHAR" != old.type:
+            return False
+        case (Family.INTEGER | Family.DECIMAL | Family.DATE | Family.DATETIME | Family.TIME | Family.TEXT, Family.TEXT):
+            return texts.holds_all(new, old)
+        case (Family.BINARY, Family.BINARY):
+            return new.type != "BINARY" and texts.holds_all(new, old)
+        case (Family.ENUM, Family.ENUM) | (Family.SET, Family.SET):
+            return bool(old.elements) and new.elements[: len(old.elements)] == old.elements
+        case _:
+            return False
+
+
+def _is_untold(old: Column, new: Column) -> bool:
+    """Whether labels count that no statement tells."""
+    by_label = new.labelled or new.family in (Family.TEXT, Family.BINARY)
+    return (new.labelled and not new.elements) or (by_label and old.labelled and not old.elements)
+
+
+def _is_rounded(column: Column) -> bool:
+    usual = _UNROUNDED.get(column.family)
+    return usual is not None and (column.scale is not None or column.length not in (None, usual))

@@ -1,0 +1,163 @@
+"""What TiDB makes texts, bytes, labels and JSON of. Numbers have no exponent in a text, and no zeros that only fill.
+
+Each function raises NoValue.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from consumer.model.columns import Column, Family
+from consumer.model.json_texts import json_of
+from consumer.model.types.numbers import as_double, as_single, limits, shortest
+from consumer.model.types.values import NoValue, shown
+
+_BYTES = {
+    "TINYTEXT": (1 << 8) - 1, "TEXT": (1 << 16) - 1, "MEDIUMTEXT": (1 << 24) - 1, "LONGTEXT": (1 << 32) - 1,
+    "TINYBLOB": (1 << 8) - 1, "BLOB": (1 << 16) - 1, "MEDIUMBLOB": (1 << 24) - 1, "LONGBLOB": (1 << 32) - 1,
+}  # fmt: skip
+_MOST_BYTES = 4
+"""Of a character."""
+_DIGITS_OF_SECONDS = 6
+"""In JSON."""
+
+
+def most_bytes(column: Column) -> int | None:
+    """How many bytes a value of the column can have, None where that is not what ends it."""
+    return _BYTES.get(column.type, column.length if column.family is Family.BINARY else None)
+
+
+def most_characters(column: Column) -> int | None:
+    """How many characters a value of the column can have, None where that is not what ends it."""
+    return column.length if column.family is Family.TEXT and column.type not in _BYTES else None
+
+
+def holds_all(new: Column, old: Column) -> bool:
+    """Whether each value of `old` as a text, or as bytes, fits `new`."""
+    characters, size = most_characters(new), most_bytes(new)
+    longest = _longest(old)
+    if longest is None:
+        return characters is None and size is None
+    if characters is not None:
+        return longest <= characters
+    wide = _MOST_BYTES if old.family is Family.TEXT and most_characters(old) is not None else 1
+    return size is None or longest * wide <= size
+
+
+def _longest(column: Column) -> int | None:
+    """The most characters of a value, or bytes where these end it; None where nothing does."""
+    match column.family:
+        case Family.INTEGER:
+            return max(len(str(limit)) for limit in limits(column))
+        case Family.DECIMAL:
+            digits, scale = column.digits
+            return digits + (not column.unsigned) + bool(scale) + (digits == scale)
+        case Family.DATE:
+            return len("2006-01-02")
+        case Family.DATETIME | Family.TIME:
+            whole = "2006-01-02 15:04:05" if column.family is Family.DATETIME else "-838:59:59"
+            return len(whole) + (1 + column.scale if column.scale else 0)
+        case Family.TEXT | Family.BINARY:
+            characters = most_characters(column)
+            return most_bytes(column) if characters is None else characters
+        case _:
+            return None
+
+
+def text(old: Column, new: Column, value: str | bytes) -> str:
+    """CHAR loses blanks at its end; what is too long before is cut by some sessions, and refused by others."""
+    found = written(old, value)
+    characters, size = most_characters(new), most_bytes(new)
+    if (characters is not None and len(found) > characters) or (size is not None and len(found.encode()) > size):
+        raise NoValue(f"{shown(found)} is longer than {type_text(new)}")
+    return found.rstrip(" ") if new.type == "CHAR" else found
+
+
+def binary(old: Column, new: Column, value: str | bytes) -> bytes:
+    """BINARY is filled with zero bytes."""
+    found = value if isinstance(value, bytes) else written(old, value).encode()
+    size = most_bytes(new)
+    if size is not None and len(found) > size:
+        raise NoValue(f"{shown(value)} is longer than {type_text(new)}")
+    return found.ljust(size or 0, b"\0") if new.type == "BINARY" else found
+
+
+def written(old: Column, value: str | bytes) -> str:
+    """A value of `old` as a text."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise NoValue(f"{shown(value)} is no text") from error
+    match old.family:
+        case Family.YEAR | Family.BIT:
+            return str(int(value))
+        case Family.DECIMAL:
+            return format(Decimal(value), "f")
+        case Family.FLOAT:
+            return _plain(shortest(as_single(value)))
+        case Family.DOUBLE:
+            return _plain(repr(float(value)))
+        case Family.ENUM | Family.SET:
+            return label(old, value)
+        case _:
+            return value
+
+
+def _plain(digits: str) -> str:
+    """Without an exponent, and without a fraction of zeros."""
+    found = format(Decimal(digits), "f")
+    return found.rstrip("0").rstrip(".") if "." in found else found
+
+
+def json(old: Column, new: Column, value: str) -> str:
+    match old.family:
+        case Family.FLOAT | Family.DOUBLE | Family.DECIMAL:
+            return json_of(repr(as_double(old, value)))
+        case Family.DATE:
+            return f'"{value}"'
+        case Family.DATETIME | Family.TIME:
+            whole, _, fraction = value.partition(".")
+            return f'"{whole}.{fraction.ljust(_DIGITS_OF_SECONDS, "0")}"'
+        case Family.YEAR:
+            return str(int(value))
+        case Family.TEXT:
+            try:
+                return json_of(value)
+            except ValueError as error:
+                raise NoValue(f"{shown(value)} is no JSON") from error
+        case _:
+            return value
+
+
+def enum(old: Column, new: Column, value: str) -> str:
+    if old.family is Family.ENUM and value == "0":
+        return value  # the error value, which is no label
+    found = written(old, value)
+    if found not in new.elements:
+        raise NoValue(f"{shown(found)} is no label of {new.type}({_listed(new)})")
+    return str(new.elements.index(found) + 1)
+
+
+def set_(old: Column, new: Column, value: str) -> str:
+    wanted = [name for name in written(old, value).split(",") if name]
+    if lost := [name for name in wanted if name not in new.elements]:
+        raise NoValue(f"{shown(lost[0])} is no label of {new.type}({_listed(new)})")
+    return str(sum(1 << new.elements.index(name) for name in set(wanted)))
+
+
+def label(column: Column, number: str) -> str:
+    """The label of a value of ENUM, those of a SET."""
+    if column.family is Family.ENUM:
+        return "" if number == "0" else column.elements[int(number) - 1]
+    return ",".join(name for bit, name in enumerate(column.elements) if int(number) >> bit & 1)
+
+
+def _listed(column: Column) -> str:
+    return ", ".join(map(repr, column.elements))
+
+
+def type_text(column: Column) -> str:
+    """The column's type in a message."""
+    sized = column.length is not None and column.type not in _BYTES
+    return f"{column.type}({column.length})" if sized else column.type
