@@ -277,8 +277,8 @@ GROUPS = {
         tools=("mysql",),
     ),
     "simulate": Group(
-        "random histories against the driver and all readers in a simulated world, from new seeds; each mend undone is"
-        " seen",
+        "random histories against the driver and all readers (`verify` and its repair, the state, changes, a stream,"
+        " `undo`) in a simulated world, from new seeds; each mend undone is seen",
         20,
         paths=(
             "simulate/test_simulate.py::test_it_is_the_same_in_processes_side_by_side",

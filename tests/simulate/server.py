@@ -11,7 +11,7 @@ from typing import Any
 
 from consumer.errors import Code, DdlRefused, LeaseHeld, ProgressMoved, TableMissing, TargetBusy, TargetUnavailable
 from consumer.model.actions import RENAME_ACTIONS, Action
-from consumer.model.load import LoadOutcome
+from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import (
     DdlRecord,
@@ -25,9 +25,10 @@ from consumer.model.times import MAX_TSO
 from consumer.sink.lake.formats import Commit
 from consumer.sink.lake.statements import statement_text
 from consumer.sink.progress_sql import begins_too_early
-from consumer.target import DdlOutcome, Writer
+from consumer.target import DdlOutcome, Script, Writer
 from tests.simulate.direct import SimulatedWriter
 from tests.simulate.machine import EXECUTED, LOADED, Failure, Machine
+from tests.simulate.script import LinesOfJson
 from tests.support.memory import sink as memory
 from tests.support.memory.sink import MemorySink
 from tests.support.memory.statements import execute
@@ -253,6 +254,9 @@ class ServerSink(MemorySink):
         if self._is_held():
             raise LeaseHeld("another consumer is running on this target")
         yield self.progress()
+
+    def script(self, target: LoadTarget) -> Script:
+        return LinesOfJson()
 
     def _is_held(self) -> bool:
         """By another one, as far as it can be known."""

@@ -26,6 +26,10 @@ class Style:
     def timeless(self) -> bool:
         return self.csv is not None and not self.csv.include_commit_ts
 
+    @property
+    def tells_old_values(self) -> bool:
+        return self.csv is None or self.csv.output_old_value
+
 
 def touches(statement: Statement, table: str) -> bool:
     """A statement of the database touches all of its tables, a RENAME both names."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from random import Random
 
+from consumer.model.progress import State
 from tests.simulate.readers.asking import LOST
 from tests.simulate.readers.source import check_changes, check_state
 from tests.simulate.readers.stream import Following
 from tests.simulate.readers.target import check_target
 from tests.simulate.readers.truth import Truth, are_written
+from tests.simulate.readers.undoing import check_undo
 from tests.simulate.shaping import Rules
 from tests.simulate.world import World
 
@@ -43,7 +45,15 @@ class Readers:
             self._follow(self._random)
         if self._stream is not None:
             self._stream.finish(self._random)
+        self._undo()
         check_target(self._world, self._random)
+
+    def _undo(self) -> None:
+        """Of a range of each table that is in order."""
+        progress = self._world.server.progress
+        for truth in self._truths():
+            if progress.table(self._world.name(truth.name)).state is State.OK:
+                check_undo(self._world, truth, self._random)
 
     def _is_disturbed(self) -> bool:
         return bool(self._world.damaged) or self._world.machine.now < self._world.storage_until

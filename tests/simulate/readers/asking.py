@@ -45,5 +45,5 @@ def may_refuse(world: World, error: ConsumerError) -> bool:
         return gone or setup.index_fails > 0
     if isinstance(error, BadConfig):
         return True
-    few = style.timeless or not style.commit_ts or (style.csv is not None and not style.csv.output_old_value)
+    few = style.timeless or not (style.commit_ts and style.tells_old_values)
     return few or gone or setup.given or world.original.took_columns or "keys" in setup.more or bool(setup.rules)

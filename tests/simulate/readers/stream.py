@@ -72,7 +72,8 @@ class Following:
         try:
             return call()
         except ConsumerError as error:
-            self._stream, self._is_over = None, type(error) is not SchemaDrift
+            unheard = type(error) is TableMissing and not self._at and self._world.given  # no file of it is there yet
+            self._stream, self._is_over = None, not (type(error) is SchemaDrift or unheard)
             if type(error) not in (SchemaDrift, TableMissing):
                 self._is_refused = True
                 refuse(self._world, READER, self._truth.name, error)

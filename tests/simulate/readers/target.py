@@ -4,6 +4,7 @@ that right, and touches no right row."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -51,7 +52,11 @@ def check_target(world: World, random: Random) -> None:
     right."""
     tables = world.server.store.tables
     right = copied(tables)
-    damage = _damage(random, tables) if random.random() < 0.7 and any(t.rows for t in tables.values()) else None
+    damage = (
+        _damage(random, tables, world.original.left_over)
+        if random.random() < 0.7 and any(t.rows for t in tables.values())
+        else None
+    )
     if damage is None:
         for check in _verified(world, random, Repairing()):
             _check_found(world, check, None)
@@ -120,7 +125,8 @@ def _sorted(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(row.items()))
 
 
-def _damage(random: Random, tables: Tables) -> Damage:
+def _damage(random: Random, tables: Tables, left_over: Mapping[str, Collection[str]]) -> Damage:
+    """Not in columns that only the target has: nothing is known of them."""
     name = random.choice([name for name, table in sorted(tables.items()) if table.rows])
     table, kind = tables[name], random.choice(("change", "remove", "add"))
     place = random.randrange(len(table.rows))
@@ -132,7 +138,8 @@ def _damage(random: Random, tables: Tables) -> Damage:
         new = {column.name: STRANGE if column.name in ("id", "v") else row[column.name] for column in table.columns}
         table.rows.append(new)
         return Damage(name, f"{new} comes into {name}", new, ((0, 1, 0),))
-    column = random.choice([column.name for column in table.columns if not column.is_pk] or [table.columns[0].name])
+    told = [column for column in table.columns if column.name not in left_over.get(name.table, ())]
+    column = random.choice([column.name for column in told if not column.is_pk] or [told[0].name])
     table.rows[place] = new = row | {column: STRANGE}
     return Damage(name, f"{row} of {name} becomes {new}", row, ((0, 0, 1), (1, 1, 0)), column)
 

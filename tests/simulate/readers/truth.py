@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
+from consumer.model.columns import Column
 from consumer.model.times import LOGICAL_BITS
 from tests.simulate.machine import Failure
 from tests.simulate.original import Original
@@ -82,7 +83,7 @@ class Truth:
     def committed(self, first: int, upto: int) -> list[Change]:
         """What was committed to it behind `first` and up to a moment, as far as the storage is to have it."""
         own = (change for change in self.original.changes if change.life == self.life)
-        return [c for c in own if first < self._seen(c) and self.since < c.ts <= upto]
+        return [c for c in own if first < self.seen(c) and self.since < c.ts <= upto]
 
     def check(self, found: Iterable[Told], first: int, before: bool, upto: int | None = None) -> None:
         """Raises Failure unless `found` are its changes behind `first`, each once, in the columns of the end. `before`:
@@ -90,14 +91,14 @@ class Truth:
         if self.ruled.filters:
             raise Failure("changes of a table with a filter are given")
         left, missing = Counter(found), list[str]()
-        for _, changes in groupby(self.committed(first, self.end if upto is None else upto), key=self._seen):
+        for _, changes in groupby(self.committed(first, self.end if upto is None else upto), key=self.seen):
             tries = [_taken(left, way, before) for way in self._ways(list(changes))]
             left, lacks = min(tries, key=lambda tried: len(tried[1]))
             missing += lacks
         if missing or left:
             raise Failure(f"missing {missing}, too many {[str(told) for told in left.elements()]}")
 
-    def _seen(self, change: Change) -> int:
+    def seen(self, change: Change) -> int:
         """Its time as the files have it."""
         return change.ts if self.style.commit_ts else change.ts >> LOGICAL_BITS << LOGICAL_BITS
 
@@ -111,18 +112,17 @@ class Truth:
 
     def _whole(self, change: Change) -> Forms:
         """A row by itself."""
-        ts = self._seen(change)
+        ts = self.seen(change)
         old, new = (None if side is None else self._values(change, side) for side in (change.old, change.new))
         if old is None or new is None:
             return [[Told("I", ts, new)]] if new is not None else [[Told("D", ts, old or (), old)]]
-        has_old = self.style.csv is None or self.style.csv.output_old_value
-        forms = [[Told("U", ts, new, old if has_old else None)]]
+        forms = [[Told("U", ts, new, old if self.style.tells_old_values else None)]]
         keyed = self.original.shape(self.life, change.ts).keys and self.original.shape(self.life, self.end).keys
         return forms if keyed else [*forms, [Told("D", ts, old, old), Told("I", ts, new)]]
 
     def _by_key(self, changes: Sequence[Change]) -> Iterator[Forms]:
         """Where a row goes and another one comes under its key, these may be one change."""
-        ts, (names, *_) = self._seen(changes[0]), keys_of(changes[0].columns, changes[0].uniques)
+        ts, (names, *_) = self.seen(changes[0]), keys_of(changes[0].columns, changes[0].uniques)
 
         def by_key(sides: Iterable[tuple[Change, tuple[int, Row] | None]]) -> dict[Values, Values]:
             there = ((change, side, image(change.columns, side)) for change, side in sides if side is not None)
@@ -139,9 +139,12 @@ class Truth:
                 yield [*both, [Told("U", ts, new, old)], [Told("U", ts, new)]]
 
     def _values(self, change: Change, side: tuple[int, Row]) -> Values:
-        """In the columns of the end: what came later has what the statement gave it."""
-        then, original = self.original.shape(self.life, change.ts), self.original
-        row = image(change.columns, side)
+        return self.as_now(change.ts, change.columns, side)
+
+    def as_now(self, ts: int, columns: Sequence[Column], side: tuple[int, Row]) -> Values:
+        """A row of that moment in the columns of the end: what came later has what the statement gave it."""
+        then, original = self.original.shape(self.life, ts), self.original
+        row = image(columns, side)
         known = {number: row[column.name] for number, column in zip(then.numbers, then.columns, strict=True)}
         numbers = original.shape(self.life, self.end).numbers
         values = tuple(known[number] if number in known else original.made[number] for number in numbers)
