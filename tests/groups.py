@@ -278,7 +278,7 @@ GROUPS = {
     ),
     "simulate": Group(
         "random histories against the driver and all readers (`verify` and its repair, the state, changes, a stream,"
-        " `undo`) in a simulated world, from new seeds; each mend undone is seen",
+        " `undo`) in a simulated world, from new seeds; each mend undone, of the driver or of a reader, is seen",
         20,
         paths=(
             "simulate/test_simulate.py::test_it_is_the_same_in_processes_side_by_side",

@@ -17,7 +17,10 @@ import consumer.history.target_tables
 import consumer.plan.assembly
 import consumer.plan.rewrites
 import consumer.plan.timeline
+import consumer.verify.eras
+from consumer.codec.canal_json.changes import ChangeBuilder
 from consumer.errors import Retryable
+from consumer.model.files import SchemaFile
 from consumer.model.progress import DdlState, OpenFile, Progress, ProgressChange
 from consumer.model.steps import ddl_id
 from consumer.pipeline.context import RoundContext
@@ -29,6 +32,9 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.sink.lake.formats import Commit
+from consumer.source.following import Follower
+from consumer.verify.eras import TableHistory
+from consumer.verify.sources import TableStatements
 from tests.simulate.events import History, history, in_a_lake
 from tests.simulate.play import play
 from tests.simulate.server import Server, ServerSink
@@ -37,12 +43,13 @@ from tests.simulate.server import Server, ServerSink
 @dataclass(frozen=True)
 class Mutant:
     """`undone`: what the driver, or a target, does no more; `patches` are (owner, name, replacement). `theme`: of the
-    histories; `lake`: on a target that commits table by table."""
+    histories; `lake`: on a target that commits table by table; `readers`: it shows in what readers give."""
 
     undone: str
     patches: tuple[tuple[Any, str, Any], ...]
     theme: str
     lake: bool = False
+    readers: bool = False
 
     def history(self, seed: int) -> History:
         drawn = history(seed, self.theme)
@@ -87,10 +94,32 @@ def _any(*_: Any) -> bool:
     return True
 
 
+def _keys_of_now(history: TableHistory, *given: Any) -> Any:
+    (*_, now) = _keys(history, *given)
+    return (now,)
+
+
+def _named_behind_the_first_file(statements: TableStatements, file: SchemaFile) -> bool:
+    return file is not statements.table.files[0] and _is_named_anew(statements, file)
+
+
+def _halves_apart(decoder: ChangeBuilder, *given: Any) -> Any:
+    at, old, moved = _old_keys(decoder, *given)
+    return at, old, moved[:0]
+
+
+def _from_where_it_is(follower: Follower, after: int, end: int) -> Any:
+    follower._position = end
+    return [] if end <= after else list(follower._shares(after, end))
+
+
 _pending_as_it_is = consumer.history.target_tables.is_pending
 _patiently = Ledger.patiently
 _begin_loads = LoadRunner.begin
 _follow = StatementRunner._follow
+_keys = TableHistory._keys
+_old_keys = ChangeBuilder._old_keys
+_is_named_anew = TableStatements._is_named_anew
 _doubtful = consumer.plan.rewrites.doubtful_indexes
 
 MUTANTS = {
@@ -186,8 +215,37 @@ MUTANTS = {
         theme="anything",
         lake=True,
     ),
+    "key of now": Mutant(
+        "rows of an era are folded by its own key",
+        ((TableHistory, "_keys", _keys_of_now),),
+        theme="moved keys",
+        readers=True,
+    ),
+    "first name": Mutant(
+        "a table whose first schema file is a RENAME had another name before",
+        ((TableStatements, "_is_named_anew", _named_behind_the_first_file),),
+        theme="given tables",
+        readers=True,
+    ),
+    "rules of readers": Mutant(
+        "who reads asks whether rows kept the rules of their table",
+        ((consumer.verify.eras, "broken_rules", lambda *_, **__: ""),),
+        theme="masks and filters",
+        readers=True,
+    ),
+    "halves": Mutant(
+        "an UPDATE of a key in one line is a DELETE and an INSERT",
+        ((ChangeBuilder, "_old_keys", _halves_apart),),
+        theme="moved rows",
+        readers=True,
+    ),
+    "floor": Mutant(
+        "a stream that is started again gives nothing twice",
+        ((Follower, "shares", _from_where_it_is),),
+        theme="moved dispatchers",
+        readers=True,
+    ),
 }
-
 
 BEHIND_ANOTHER_GUARD = {"lost index"}
 """Nobody sees it undone: the files of a folder that has no index file are watched one by one."""
@@ -212,8 +270,8 @@ def seen(mutant: Mutant, seed: int) -> str:
     with ExitStack() as stack:
         for owner, name, replacement in mutant.patches:
             stack.enter_context(patch.object(owner, name, replacement))
-        problem = play(mutant.history(seed)).problem
-    return "" if problem and play(mutant.history(seed)).problem else problem
+        problem = play(mutant.history(seed), mutant.readers).problem
+    return "" if problem and play(mutant.history(seed), mutant.readers).problem else problem
 
 
 def _line(mutant: Mutant, first: int, seconds: float) -> str:
