@@ -16,7 +16,7 @@ from consumer.model.steps import LoadRows, Window
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import TableState, folder_after, folder_with_due, unread_files, were_others
+from consumer.plan.unread import TableState, folder_after, folder_with_due, lose_records, unread_files, were_others
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult
 
@@ -115,7 +115,8 @@ class TableConsumer:
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
                 after = folder_after(place, files, read, unread, end, checksums).with_rows(times[folder], position)
-                anew = were_others((file for file in files if file.path in above), place)
+                put_off = [file for file in files if file.path in unread and file.path not in read]
+                anew = lose_records(put_off, place) or were_others((f for f in files if f.path in above), place)
                 gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
                 found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
         return found

@@ -103,6 +103,13 @@ def were_others(files: Iterable[DataFile], folder: FolderProgress) -> bool:
     return any(f.index < folder.done if known is None else _is_another(known, f) for f, known in looked_at)
 
 
+def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:
+    """Whether one of `files`, which are still to be read, was another one when it was read wholly. `folder_after` drops
+    the record of that, so nobody can tell later whether it had the rows of then."""
+    changed = rewritten_files(files, {file.folder: folder for file in files})
+    return any(not known.next_ts for _, known in changed)
+
+
 def folder_after(
     folder: FolderProgress,
     files: Iterable[DataFile],

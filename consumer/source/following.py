@@ -41,7 +41,7 @@ class Follower:
             self._end = self._what_ends()
         assert self._listing is not None
         end = self._listing.checkpoint if self._end is None else self._end[0]
-        if self._end is not None and end in (self._last, self._position):
+        if self._end is not None and end <= max(self._last, self._position):  # its schema file can come late
             raise self._end[1]
         if self._plan.asked.last is not None:
             end = min(end, self._plan.asked.last)

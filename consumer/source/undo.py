@@ -40,7 +40,7 @@ _REASONS = (
     "it was changed again after the range",
     "a later statement changed the table's columns, key or rows",
     "the files do not have its old values",
-    "another row, which stays, has a unique value that it had",
+    "another row, which stays or comes back, has a unique value that it had",
 )
 _CHOSEN, _THERE, _FINAL = "chosen", "there", "final"
 
@@ -278,14 +278,16 @@ def _ends(changes: pa.Table, codes: Ints) -> tuple[Ints, Ints]:
 
 
 def _meets(rows: pa.Table, stay: pa.Table, uniques: Sequence[Sequence[int]]) -> Flags:
-    """Which of `rows` had a unique value that one of the rows that `stay` has."""
+    """Which of `rows` had a unique value that one of the rows that `stay` has, or another of them had: the key can be
+    younger than they are."""
     found = np.zeros(rows.num_rows, np.bool_)
     for places in uniques:
         own = [rows.column(f"c{at}") for at in places]
         pairs = ((mine, stay.column(f"n{at}")) for mine, at in zip(own, places, strict=True))
         codes, count = row_codes([pa.chunked_array([*mine.chunks, *theirs.chunks]) for mine, theirs in pairs])
         whole = np.logical_and.reduce([column.is_valid().to_numpy() for column in own])
-        found |= whole & _has(codes[rows.num_rows :], count)[codes[: rows.num_rows]]
+        mine, theirs = codes[: rows.num_rows], codes[rows.num_rows :]
+        found |= whole & (_has(theirs, count) | (np.bincount(mine, minlength=count) > 1))[mine]
     return found
 
 

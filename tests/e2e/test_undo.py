@@ -148,7 +148,7 @@ def test_unique_values_that_went_round(place: Place, tmp_path: Path) -> None:
     assert place.rows() == right
 
 
-HELD = "another row, which stays, has a unique value that it had"
+HELD = "another row, which stays or comes back, has a unique value that it had"
 
 
 def test_a_unique_value_that_another_row_has_now(place: Place, tmp_path: Path) -> None:
@@ -167,6 +167,24 @@ def test_a_unique_value_that_another_row_has_now(place: Place, tmp_path: Path) -
     found = upstream.undo(good, end, "id <> 3")
     assert (found.rows, dict(found.left_out)) == (1, {HELD: 3})
     assert place.rows() == sorted([*(one for one in later if one[0] != 5), right[4]], key=repr)
+
+
+def test_a_unique_key_that_came_behind_rows_that_it_would_have_refused(tmp_path: Path) -> None:
+    """Two rows that went had one value, which the unique key of now lets one of them have."""
+    place = File(tmp_path / "replica.duckdb")
+    upstream = Upstream(tmp_path, place, "`id` INT PRIMARY KEY, `v` INT, `s` VARCHAR(8)", PLAIN)
+    small = [{"id": str(number), "v": str(min(number, 2)), "s": "a"} for number in range(1, 4)]
+    upstream.insert(*small)
+    upstream.apply()
+    good = upstream.ts
+    upstream.commit(*(("DELETE", one) for one in small))
+    upstream.ts += 1
+    upstream.version = upstream.ts
+    upstream.feed.statement("d.t", upstream.ts, Action.ADD_INDEX, "ALTER TABLE `t` ADD UNIQUE `u` (`v`)", PLAIN)
+    upstream.apply()
+    found = upstream.undo(good)
+    assert (found.rows, dict(found.left_out)) == (1, {HELD: 2})
+    assert [values[0] for values in place.rows()] == [1]
 
 
 def test_what_cannot_be_taken_back_is_left_out_by_name(tmp_path: Path) -> None:

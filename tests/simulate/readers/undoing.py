@@ -29,7 +29,7 @@ READER = "undo"
 AGAIN = "it was changed again after the range"
 LATER = "a later statement changed the table's columns, key or rows"
 NO_OLD = "the files do not have its old values"
-HELD = "another row, which stays, has a unique value that it had"
+HELD = "another row, which stays or comes back, has a unique value that it had"
 _LEFT_OUT = "-- left out, as "
 Rows = dict[Values, Values]
 """By key, in the columns of the end."""

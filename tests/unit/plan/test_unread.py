@@ -7,7 +7,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.plan.gaps import find_gaps
 from consumer.plan.rewrites import behind, with_later_ones
-from consumer.plan.unread import Unread, folder_after, unread_files
+from consumer.plan.unread import Unread, folder_after, lose_records, unread_files
 from tests.support.build import data_file
 
 FILES = [data_file(index) for index in (1, 2, 3, 4)]
@@ -40,6 +40,16 @@ def test_an_open_file_keeps_its_next_ts_and_a_file_done_out_of_order_is_left_alo
     open_files = (OpenFile(3, 77, 100, "a"), OpenFile(4, 0, 100, "a"))
     folders = {FOLDER: FolderProgress(done=2, size=100, stamp="a", open=open_files)}
     assert unread_files(FILES, folders) == [Unread(FILES[2], 77)]
+
+
+def test_a_file_that_was_written_anew_is_told_before_its_record_is_dropped() -> None:
+    """Another file is read first, and then nothing tells that this one was."""
+    place = FolderProgress(1, 99, "a", (OpenFile(2, 0, 99, "a"), OpenFile(3, 50, 99, "a"), OpenFile(4, 0, 100, "a")))
+    assert folder_after(place, FILES, {FILES[3].path: 0}, {FILES[1].path}).open[-1] == OpenFile(4, 0, 100, "a")
+    assert lose_records(FILES[:1], place)
+    assert lose_records(FILES[1:2], place)
+    assert not lose_records(FILES[2:3], place), "it was not read wholly, and is told by what is left of it"
+    assert not lose_records(FILES[3:], place)
 
 
 def test_done_moves_over_contiguous_files_only() -> None:

@@ -121,6 +121,20 @@ def test_other_columns_end_it_and_a_new_start_goes_on(tmp_path: Path) -> None:
     assert query.again({"commit-ts": 20}) == [(16, 3, 3)], "a batch of before, in the columns of now"
 
 
+def test_a_schema_file_that_comes_behind_its_checkpoint_ends_it(tmp_path: Path) -> None:
+    """All up to the version was told when the file was not there yet."""
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(20)
+    query = Query(feed)
+    query.batch()
+    feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE t ADD w INT", (ID, VALUE, Column("w", "INT")))
+    feed.checkpoint(25)
+    with pytest.raises(SchemaDrift):
+        query.batch()
+    query.start()
+    assert query.batch() == []
+
+
 def test_rows_of_a_table_with_no_key_are_in_one_batch_each(tmp_path: Path) -> None:
     feed, columns = Feed(tmp_path), (Column("v", "INT"),)
     feed.database("d", 1)
