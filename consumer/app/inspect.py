@@ -37,6 +37,8 @@ from consumer.storage.settings import StorageSettings
 
 _PROTOCOL = re.compile(r"(?<=[?&])protocol=[^&]*&?")
 _TOML = "changefeed.toml"
+_MOMENT = "MOMENT-OF-THE-EXPORT"
+"""In place of what only the operator knows. The checkpoint of now would drop what was committed since the export."""
 _INDEXES = 200
 _SHOWN = 5
 _SAMPLES = 24
@@ -89,7 +91,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         older=older,
         mismatch=mismatch,
         toml=changefeed_toml(detected),
-        command=_command(settings, detected, checkpoint if _older_tables(assembly) else None) if tables else "",
+        command=_command(settings, detected, bool(_older_tables(assembly))) if tables else "",
     )
 
 
@@ -221,7 +223,7 @@ def _older(assembly: Assembly) -> str:
     return (
         f"tables that are older than the changefeed, and that no statement in the storage makes ({len(older)}):"
         f" {some_of(older, _SHOWN)}; the target must hold them before: load an export with `load-export`, and leave"
-        " --start-ts out of the command; or load one by hand, and give its moment"
+        f" --start-ts out of the command; or load one by hand, and put its moment in place of {_MOMENT}"
     )
 
 
@@ -257,9 +259,10 @@ def _index(path: IndexPath, content: bytes, newest: int) -> Iterator[str]:
         )
 
 
-def _command(settings: Settings, detected: Detected, start_ts: int | None) -> str:
-    """Writes the file of the settings, and begins, at `start_ts` where the target must have tables before; "" where the
-    storage is said to have a protocol that is not known, and no row shows another."""
+def _command(settings: Settings, detected: Detected, older: bool) -> str:
+    """Writes the file of the settings, and begins. `older`: the target must have tables before, as of a moment that
+    only the operator knows; `once` refuses the command until that is put in. "" where the storage is said to have a
+    protocol that is not known, and no row shows another."""
     uri = redact(settings.upstream_uri)
     if detected.dialect is not None:
         uri = _PROTOCOL.sub("", uri).rstrip("?&")
@@ -271,5 +274,5 @@ def _command(settings: Settings, detected: Detected, start_ts: int | None) -> st
     seen = ["storage-consumer", "inspect", "--upstream-uri", uri, *more, "--toml"]
     words = ["storage-consumer", "once", "--upstream-uri", uri, "--config", _TOML]
     words += ["--downstream-uri", redact(settings.downstream_uri), "--tz", zone, *more]
-    words += ["--start-ts", str(start_ts)] if start_ts else []
+    words += ["--start-ts", _MOMENT] if older else []
     return f"{shlex.join(seen)} > {_TOML} && {shlex.join(words)}"

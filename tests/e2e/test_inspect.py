@@ -83,15 +83,19 @@ def test_the_printed_command_has_the_protocol_of_the_files(said: str, cli: Comma
     assert as_printed(cli, body["command"], tmp_path).code == 0
 
 
-def test_the_printed_command_begins_behind_an_export_where_tables_are_older(shop: Shop, tmp_path: Path) -> None:
+def test_the_printed_command_asks_for_the_moment_of_an_export_where_tables_are_older(
+    shop: Shop, tmp_path: Path
+) -> None:
     shop.feed.describe("d.old", 3)
     shop.feed.puts("d.old", 3, {16: (1, "1")})
     shop.feed.checkpoint(20)
     shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
     uri, target = f"file://{shop.feed.folder}", f"duckdb:///{tmp_path}/replica.duckdb"
     command = shop.cli.raw("inspect", "--upstream-uri", uri, "--downstream-uri", target, "--json").json["command"]
-    assert command.endswith(" --start-ts 20")
-    assert as_printed(shop.cli, f"{command} --name new", tmp_path).code == 0
+    assert command.endswith(" --start-ts MOMENT-OF-THE-EXPORT"), "a guess would lose what came since"
+    assert as_printed(shop.cli, f"{command} --name new", tmp_path).code == 2
+    known = command.replace("MOMENT-OF-THE-EXPORT", "15")
+    assert as_printed(shop.cli, f"{known} --name new", tmp_path).code == 0
 
 
 def test_what_is_printed_is_enough_to_start(cli: CommandLine, tmp_path: Path) -> None:
