@@ -29,6 +29,7 @@ from consumer.target import TargetOptions
 from tests.e2e.test_types import Rows, differences
 from tests.servers import SqlServer
 from tests.support.build import ID, VALUE
+from tests.support.canal_json import typed_line
 from tests.support.command_line import CommandLine
 from tests.support.crashes import once_through_crashes
 from tests.support.every_target import Duck
@@ -320,6 +321,27 @@ def test_a_table_with_a_gap_comes_back(scene: Scene) -> None:
     scene.feed.puts("d.t", at(13), {at(31): (9, "9")})
     done(scene.once(40))
     assert scene.rows("d.t")[-1] == (9, 9)
+
+
+def test_a_table_that_a_statement_has_stopped_goes_on_behind_it(duck: Scene) -> None:
+    """The session's zone decided what its rows became: nobody knows it, and the export has them."""
+    feed, then, now = duck.feed, (ID, Column("v", "TIMESTAMP")), (ID, Column("v", "DATETIME"))
+    feed.database("d", at(2))
+    feed.statement(
+        "d.t", at(3), Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` TIMESTAMP NULL)", then
+    )
+    feed.file("d.t", at(3), typed_line(then, at(4), {"id": "1", "v": "2026-01-01 00:00:00"}))
+    feed.statement("d.t", at(8), Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY `v` DATETIME", now)
+    feed.file("d.t", at(8), typed_line(now, at(12), {"id": "2", "v": "2026-01-02 00:00:00"}))
+    found = duck.once(20).tables[T]
+    assert (found.state, "load-export" in str(found.hint)) == ("stopped", True)
+    create = CREATE.format("t", KEY).replace("`v` int(11)", "`v` datetime")
+    duck.export.database("d")
+    duck.export.table("d", "t", create, ["id", "v"], [(1, "2026-01-01 08:00:00")])
+    done(duck.load("d.t"))
+    done(duck.once(20))
+    rows = duck.ask("SELECT id, CAST(v AS VARCHAR) FROM d.t ORDER BY 1")
+    assert rows == [(1, "2026-01-01 08:00:00"), (2, "2026-01-02 00:00:00")]
 
 
 def test_it_can_be_loaded_again_from_the_same_export(duck: Scene) -> None:
