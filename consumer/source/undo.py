@@ -58,7 +58,14 @@ def undo(
         source = plan.tables[0].target
         _check_table(options, source)
         place = progress.table(source.table).applied_ts
-        last = min(place, plan.end) if last is None else last
+        if plan.end < place:
+            raise CheckpointBehind(
+                f"the storage's checkpoint, {time_text(plan.end)}, is below what was applied already,"
+                f" {time_text(place)}: which rows were changed again after the range is not known",
+                hint="take it back once TiCDC is past that again",
+                table=str(source.table),
+            )
+        last = place if last is None else last
         if last <= first:
             raise BadConfig(f"--to-ts ({time_text(last)}) is not after --from-ts ({time_text(first)})")
         if last > place:

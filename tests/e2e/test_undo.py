@@ -169,6 +169,24 @@ def test_a_unique_value_that_another_row_has_now(place: Place, tmp_path: Path) -
     assert place.rows() == sorted([*(one for one in later if one[0] != 5), right[4]], key=repr)
 
 
+def test_nothing_is_taken_back_while_the_checkpoint_is_below_what_was_applied(tmp_path: Path) -> None:
+    """Later changes of the rows are not read then."""
+    place = File(tmp_path / "replica.duckdb")
+    upstream = Upstream(tmp_path, place, "`id` INT PRIMARY KEY, `v` INT, `s` VARCHAR(8)", PLAIN)
+    upstream.insert(first := {"id": "1", "v": "1", "s": "a"})
+    upstream.apply()
+    good = upstream.ts
+    changed = upstream.update(first, v="2")
+    between = upstream.ts
+    upstream.update(changed, v="3")
+    right = upstream.apply()
+    upstream.feed.checkpoint(between)
+    for last in (None, between):
+        with pytest.raises(CheckpointBehind):
+            upstream.undo(good, last)
+    assert place.rows() == right
+
+
 def test_a_unique_key_that_came_behind_rows_that_it_would_have_refused(tmp_path: Path) -> None:
     """Two rows that went had one value, which the unique key of now lets one of them have."""
     place = File(tmp_path / "replica.duckdb")
