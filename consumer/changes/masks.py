@@ -15,11 +15,11 @@ from consumer.codec.change_table import META, arrow_type
 from consumer.model.columns import Column, Family
 from consumer.model.names import same_name
 from consumer.model.rules import Mask, MaskKind, Shaping
+from consumer.model.types.numbers import limits
 
 HEX_DIGITS, HASH_BYTES = 64, 32
 _LENGTHS = {"TINYTEXT": 255, "TEXT": 65_535, "TINYBLOB": 255, "BLOB": 65_535}
 _UNBOUNDED = ("MEDIUMTEXT", "LONGTEXT", "MEDIUMBLOB", "LONGBLOB")
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
 _TIMES = {Family.DATE: "%Y-%m-%d", Family.DATETIME: "%Y-%m-%d %H:%M:%S"}
 
 
@@ -120,8 +120,7 @@ def _fits(column: Column, value: str) -> bool:
         case Family.INTEGER:
             if not re.fullmatch(r"0|-?[1-9][0-9]*", value):
                 return False
-            bits = _BITS[column.type]
-            least, most = (0, (1 << bits) - 1) if column.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+            least, most = limits(column)
             return least <= int(value) <= most
         case Family.DECIMAL:
             return _is_decimal(value, column)

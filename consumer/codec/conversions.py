@@ -29,18 +29,18 @@ def converted_where_known(conversions: Sequence[Conversion], values: pa.ChunkedA
     return pa.chunked_array([found]), unknown
 
 
-def converted(conversion: Conversion, values: pa.Array) -> tuple[pa.Array, list[str]]:
+def converted(conversion: Conversion, values: pa.Array) -> tuple[pa.Array, str]:
     """What TiDB makes of `values`, which are as change tables have them; NULL where that is not known, and why it is
-    not, of each such value."""
+    not of the first such value, "" for none."""
     kind = arrow_type(conversion.new)
     if conversion.way is Way.KEPT:
-        return values.cast(kind), []
+        return values.cast(kind), ""
     coded = pc.dictionary_encode(values)
-    made, lost = list[Value | None](), list[str]()
+    make, made, lost = conversion.maker(), list[Value | None](), ""
     for value in coded.dictionary.to_pylist():
         try:
-            made.append(None if value is None else conversion.value(value))
+            made.append(None if value is None else make(value))
         except NoValue as error:
             made.append(None)
-            lost.append(str(error))
+            lost = lost or str(error)
     return pa.array(made, kind).take(coded.indices), lost

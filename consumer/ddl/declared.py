@@ -15,6 +15,7 @@ from consumer.model.columns import Column, Family, known_type
 from consumer.model.names import same_name, same_names
 from consumer.model.table_modes import Chosen
 from consumer.model.times import tso_to_ms
+from consumer.model.types.texts import SIZES
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +258,7 @@ def _written(moment: datetime) -> str:
 
 _LENGTHS = {
     "FLOAT": 12, "DOUBLE": 22, "DECIMAL": 10, "BIT": 1, "YEAR": 4, "CHAR": 1, "BINARY": 1,
-    "TINYTEXT": 255, "TEXT": 65535, "MEDIUMTEXT": (1 << 24) - 1, "LONGTEXT": (1 << 32) - 1,
-    "TINYBLOB": 255, "BLOB": 65535, "MEDIUMBLOB": (1 << 24) - 1, "LONGBLOB": (1 << 32) - 1,
+    **SIZES,
 }  # fmt: skip
 """Where the statement gives none."""
 _UNSIGNED = frozenset({Family.BIT, Family.YEAR})

@@ -11,9 +11,11 @@ from datetime import tzinfo
 from functools import partial
 
 from consumer.ddl.declared import Definition, NotExact, backfill_text
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.types.conversions import Conversion, Way
+from consumer.model.types.texts import number
+from consumer.model.types.values import NoValue
 from consumer.source.options import Mode
 from consumer.verify.known import UNKNOWN, Followed, Made, made_upstream
 
@@ -38,15 +40,6 @@ def _default(statement: SchemaFile, column: Column, definition: Definition, zone
     column = replace(column, elements=definition.elements or column.elements)
     try:
         text = backfill_text(column, definition, statement.version, zone)
-    except NotExact:
+        return text if text is None or not column.labelled else number(column, text)
+    except (NotExact, NoValue):
         return UNKNOWN
-    return text if text is None or not column.labelled else _number(column, text)
-
-
-def _number(column: Column, text: str) -> str:
-    """As change tables have labels."""
-    if column.family is Family.ENUM:
-        return str(column.elements.index(text) + 1) if text in column.elements else UNKNOWN
-    wanted = [label for label in text.split(",") if text]
-    known = all(label in column.elements for label in wanted)
-    return str(sum(1 << column.elements.index(label) for label in wanted)) if known else UNKNOWN

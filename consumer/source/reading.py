@@ -18,7 +18,7 @@ from consumer.changes.table_modes import added, folded
 from consumer.codec.change_table import AT, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
-from consumer.model.check import Era
+from consumer.model.check import Era, converted_columns
 from consumer.model.columns import Column
 from consumer.model.load import FileStat, LoadTarget, LoadTask
 from consumer.model.table_modes import OP, VERSION
@@ -265,10 +265,12 @@ def _check_order(stat: FileStat, share: Share, era: Era) -> None:
 
 
 def _now(rows: pa.Table, share: Share) -> pa.Table:
-    """Changes of the share's era with the columns of now. Raises CannotBeExact where one is not known."""
+    """Changes of the share's era with the columns of now. Raises CannotBeExact where a value is not known, of a column
+    that is known (`_each` has looked at that)."""
     (era,) = share.eras
-    values = as_now(rows, era, share.target, tuple(era.conversions))
-    _check_known(era, share, unknown_columns(values, era.conversions))
+    values = as_now(rows, era, share.target, era.conversions)
+    if unknown := unknown_columns(values, era.conversions):
+        _check_known(era, share, unknown)
     return values
 
 
@@ -289,7 +291,7 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
 
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
-    rows = rows_left(share.eras, share.target, reader, True, partial(_check_era, share))
+    rows = rows_left(share.eras, share.target, reader, True, partial(_check_era, share), converted_columns(share.eras))
     for position, column in enumerate(share.target.columns):
         if not column.nullable and rows.column(f"c{position}").null_count:
             raise CannotBeExact(f"column {column.name} is NOT NULL, and an older row has NULL there")

@@ -177,11 +177,12 @@ def _values(
     unknown: dict[str, int] = {}
     if stored is None or held is None or not len(newest):
         return found, unknown
+    converted = task.converted
     for position, name in enumerate(task.target.names):
         if position in task.target.key:
             continue
         is_known = np.array([one.known[position] for one in task.eras], np.bool_)[era[newest]]
-        if position in task.converted:
+        if position in converted:
             is_known &= ~_flags(stored, position, newest)
         if not is_known.all():
             unknown[name] = int((~is_known).sum())

@@ -107,13 +107,12 @@ class Comparison:
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
         meta = rows.select([name for name in rows.column_names if not _is_value(name)])
         now = as_now(rows, era, task.target, task.converted)
-        _check_told(now, task)
         yield from self._cut(self._normal(meta, now), number, buckets)
 
     def _left_to_the_key_of_now(self, buckets: int, moved: Moved) -> Iterator[tuple[int | None, pa.Table | Compared]]:
         """The rows that were there when the table got its key of now: each as a put of the era that left it."""
         task, eras, stats = self.task, self.task.under_earlier_keys, list[FileStat]()
-        left = rows_left(eras, task.target, self.reader, task.whole, _check_known, stats)
+        left = rows_left(eras, task.target, self.reader, task.whole, _check_known, task.converted, stats)
         moved(LoadPart(sum(era.task.bytes for era in eras) // 2, changes=left.num_rows))
         if any(era.task.target.load.quarantine is not None for era in eras):
             yield None, (_quarantined(stats, last=False), None)
@@ -122,12 +121,12 @@ class Comparison:
             now = left.filter(pa.array(number == era.task.number)).drop_columns([ERA])
             ones = pa.array(np.ones(now.num_rows, np.int64))
             meta = pa.table({"n": ones}) if not task.target.key else _puts(now.num_rows, era, task.target)
-            _check_told(now, task)
             yield from self._cut(self._normal(meta, now), era.task.number, buckets)
 
     def _normal(self, meta: pa.Table, now: pa.Table) -> pa.Table:
         """Rows that `as_now` made, with their values in the target's normal form, behind the columns of `meta`; where
-        rows are made right, those to be written, too."""
+        rows are made right, those to be written, too. Raises CannotBeExact."""
+        _check_told(now, self.task)
         task, values = self.task, [f"c{position}" for position in range(len(self.task.target.columns))]
         expected = self.comparer.expected(now.select(values))
         for position, name in enumerate(meta.column_names):

@@ -24,7 +24,7 @@ from consumer.changes.identity import key_codes, row_codes
 from consumer.codec.change_table import META, PUT, Flags, Ints, change_schema
 from consumer.codec.conversions import converted_where_known
 from consumer.errors import CannotBeExact
-from consumer.model.check import Era, converted_columns
+from consumer.model.check import Era
 from consumer.model.load import FileStat, LoadTarget
 from consumer.ports import RangeReader
 
@@ -71,13 +71,13 @@ def rows_left(
     reader: RangeReader,
     whole: bool,
     check: Check,
+    converted: Collection[int],
     stats: list[FileStat] | None = None,
 ) -> pa.Table:
     """The rows that are there behind the last of `eras`, which are in their order: ``era`` and the columns of `as_now`,
     a row for each copy. `whole`: every row of the table is in the eras; else the table can have others, too. What
     reading the files found goes to `stats`. Raises CannotBeExact."""
     held: pa.Table | None = None
-    converted = converted_columns(eras)
     for number, group in groupby(eras, key=lambda era: len(era.keys)):
         parts = [] if held is None else [held]
         of_key = list(group)
@@ -91,8 +91,8 @@ def rows_left(
         rows = _last(rows, number, len(key)) if key else _net(rows, of_key, whole, check, converted)
         held = rows.select([name for name in rows.column_names if not name.startswith(f"k{number}_")])
     assert held is not None
-    for era, rows in _with_rows(held, eras):
-        check(era, False, unknown_columns(rows, converted))
+    for era, unknown in _with_rows(held, eras, converted):
+        check(era, False, unknown)
     return held.drop_columns([COPIES])
 
 
@@ -118,11 +118,16 @@ def _rows(
     return stats, pa.table({**columns, **dict(zip(now.column_names, now.columns, strict=True))})
 
 
-def _with_rows(rows: pa.Table, eras: Sequence[Era]) -> Iterator[tuple[Era, pa.Table]]:
-    """Those of `eras` that some of the rows are of, with these."""
+def _with_rows(
+    rows: pa.Table, eras: Sequence[Era], converted: Collection[int]
+) -> Iterator[tuple[Era, Collection[int]]]:
+    """Those of `eras` that some of the rows are of, with the columns `converted` in which one's value is not known."""
     numbers = rows.column(ERA).to_numpy()
     there = set(np.unique(numbers).tolist())
-    return ((era, rows.filter(pa.array(numbers == n))) for era in eras if (n := era.task.number) in there)
+    lost = {n: set(np.unique(numbers[rows.column(unknown_in(n)).to_numpy()]).tolist()) for n in converted}
+    for era in eras:
+        if (number := era.task.number) in there:
+            yield era, [position for position, of in lost.items() if number in of]
 
 
 def _key_name(left: int, number: int) -> str:
@@ -145,8 +150,8 @@ def _net(rows: pa.Table, eras: Sequence[Era], whole: bool, check: Check, convert
     """As many copies of each row as all changes together leave."""
     if not rows.num_rows:
         return rows
-    for era, of_era in _with_rows(rows, eras):
-        check(era, True, unknown_columns(of_era, converted))
+    for era, unknown in _with_rows(rows, eras, converted):
+        check(era, True, unknown)
     codes, count = row_codes([rows.column(name) for name in rows.column_names if name not in (ERA, COPIES)])
     copies = np.zeros(count, np.int64)
     np.add.at(copies, codes, rows.column(COPIES).to_numpy())

@@ -227,6 +227,24 @@ def test_rows_meet_under_a_key_that_got_another_type(
     assert [row["n"] for row in rows_of(tmp_path)] == [2]
 
 
+def test_a_column_that_came_and_got_another_type_behind_a_key_that_moved(tmp_path: Path) -> None:
+    moved = MOVES["a unique key"]
+    feed = stored(tmp_path, moved)
+    text, number = Column("d", "VARCHAR", length=9, default="2"), Column("d", "INT", default="2")
+    add = "ALTER TABLE `t` ADD COLUMN `d` VARCHAR(9) DEFAULT '2'"
+    feed.statement("d.t", 50, Action.ADD_COLUMN, add, (A, B, text))
+    feed.file("d.t", 50, typed_line((A, B, text), 51, {"a": "9", "b": "9", "d": "2.5"}))
+    feed.statement("d.t", 60, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY `d` INT DEFAULT '2'", (A, B, number))
+    feed.checkpoint(70)
+    own = Replica(feed, f"duckdb:///{tmp_path}/replica.duckdb").settings()
+    assert app.once(own, Recorder(), InlineLoader()).exit_code == 0
+    right = [(1, 6, 2), (2, 5, 2), (3, 8, 2), (9, 9, 3)]
+    assert sorted((row["a"], row["b"], row["d"]) for row in rows_of(tmp_path)) == right
+    assert _table(compared(own)).differences == 0
+    state = read(f"file://{feed.folder}?protocol=canal-json", table="d.t", mode="state").to_pylist()
+    assert sorted((row["a"], row["b"], row["d"]) for row in state) == right
+
+
 def retyped(folder: Path, first: str, other: Column, old: Column, new: Column) -> Feed:
     """A table whose column changes its type at 20."""
     feed = Feed(folder / "storage")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from consumer.model.columns import Column, Family
@@ -78,13 +78,20 @@ class Conversion:
 
     def value(self, old: Value) -> Value:
         """What TiDB makes of the value. Raises NoValue."""
+        return self.maker()(old)
+
+    def maker(self) -> Callable[[Value], Value]:
+        """As `value`, for one who has many."""
         match self.way:
             case Way.KEPT:
-                return old
+                return lambda old: old
             case Way.UNKNOWN:
-                raise NoValue(self.unknown)
+                return self._refuse
             case _:
-                return _RULES[self.new.family].make(self.old, self.new, old)
+                return partial(_RULES[self.new.family].make, self.old, self.new)
+
+    def _refuse(self, old: Value) -> Value:
+        raise NoValue(self.unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from consumer.model.json_texts import json_of
 from consumer.model.types.numbers import as_double, as_single, limits, shortest
 from consumer.model.types.values import NoValue, shown
 
-_BYTES = {
+SIZES = {
     "TINYTEXT": (1 << 8) - 1, "TEXT": (1 << 16) - 1, "MEDIUMTEXT": (1 << 24) - 1, "LONGTEXT": (1 << 32) - 1,
     "TINYBLOB": (1 << 8) - 1, "BLOB": (1 << 16) - 1, "MEDIUMBLOB": (1 << 24) - 1, "LONGBLOB": (1 << 32) - 1,
 }  # fmt: skip
+"""In bytes, of types that have their size by themselves."""
 _MOST_BYTES = 4
 """Of a character."""
 _DIGITS_OF_SECONDS = 6
@@ -24,12 +25,12 @@ _DIGITS_OF_SECONDS = 6
 
 def most_bytes(column: Column) -> int | None:
     """How many bytes a value of the column can have, None where that is not what ends it."""
-    return _BYTES.get(column.type, column.length if column.family is Family.BINARY else None)
+    return SIZES.get(column.type, column.length if column.family is Family.BINARY else None)
 
 
 def most_characters(column: Column) -> int | None:
     """How many characters a value of the column can have, None where that is not what ends it."""
-    return column.length if column.family is Family.TEXT and column.type not in _BYTES else None
+    return column.length if column.family is Family.TEXT and column.type not in SIZES else None
 
 
 def holds_all(new: Column, old: Column) -> bool:
@@ -133,17 +134,21 @@ def json(old: Column, new: Column, value: str) -> str:
 def enum(old: Column, new: Column, value: str) -> str:
     if old.family is Family.ENUM and value == "0":
         return value  # the error value, which is no label
-    found = written(old, value)
-    if found not in new.elements:
-        raise NoValue(f"{shown(found)} is no label of {new.type}({_listed(new)})")
-    return str(new.elements.index(found) + 1)
+    return number(new, written(old, value))
 
 
 def set_(old: Column, new: Column, value: str) -> str:
-    wanted = [name for name in written(old, value).split(",") if name]
-    if lost := [name for name in wanted if name not in new.elements]:
-        raise NoValue(f"{shown(lost[0])} is no label of {new.type}({_listed(new)})")
-    return str(sum(1 << new.elements.index(name) for name in set(wanted)))
+    return number(new, written(old, value))
+
+
+def number(column: Column, text: str) -> str:
+    """The number of a label of ENUM, or of those of a SET. Raises NoValue."""
+    names = [text] if column.family is Family.ENUM else [name for name in text.split(",") if name]
+    if lost := [name for name in names if name not in column.elements]:
+        raise NoValue(f"{shown(lost[0])} is no label of {column.type}({', '.join(map(repr, column.elements))})")
+    if column.family is Family.ENUM:
+        return str(column.elements.index(text) + 1)
+    return str(sum(1 << column.elements.index(name) for name in set(names)))
 
 
 def label(column: Column, number: str) -> str:
@@ -153,11 +158,7 @@ def label(column: Column, number: str) -> str:
     return ",".join(name for bit, name in enumerate(column.elements) if int(number) >> bit & 1)
 
 
-def _listed(column: Column) -> str:
-    return ", ".join(map(repr, column.elements))
-
-
 def type_text(column: Column) -> str:
     """The column's type in a message."""
-    sized = column.length is not None and column.type not in _BYTES
+    sized = column.length is not None and column.type not in SIZES
     return f"{column.type}({column.length})" if sized else column.type

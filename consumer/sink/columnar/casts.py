@@ -116,7 +116,7 @@ class Converting:
         old, new = self._conversion.old, self._conversion.new
         made, lost = converted(self._conversion, numbered(old, values).combine_chunks())
         if lost:
-            self.refusal = f"column {new.name}: {lost[0]}"
+            self.refusal = f"column {new.name}: {lost}"
         return labels(new, pa.chunked_array([made])).combine_chunks() if new.labelled and new.elements else made
 
 

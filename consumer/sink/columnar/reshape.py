@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from consumer.ddl.declared import Definition, Definitions
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
+from consumer.model.types.conversions import Conversion
 from consumer.sink.columnar.casts import NewValue, backfill, converted
 from consumer.sink.columnar.table import ReplicaTable, Upstream, quote
 
@@ -28,6 +29,11 @@ class Change:
     name: str
     old: str | None
     value: NewValue
+
+
+def functions_of(changes: Iterable[Change]) -> Mapping[str, Conversion]:
+    """Those that the values call and DuckDB lacks."""
+    return {name: conversion for change in changes for name, conversion in change.value.functions.items()}
 
 
 def changes(

@@ -27,7 +27,7 @@ from consumer.model.table_modes import SOURCE, ModeDdl, source_of
 from consumer.model.texts import cut
 from consumer.model.types.conversions import Conversion
 from consumer.sink.columnar.casts import backfill
-from consumer.sink.columnar.reshape import Change, NameTaken, changes, reshaped
+from consumer.sink.columnar.reshape import Change, NameTaken, changes, functions_of, reshaped
 from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote, visible
 from consumer.sink.common import closing_statement, merge_conflict, only_own_rows
 from consumer.sink.progress_layout import SCHEMA
@@ -75,8 +75,7 @@ class Operations:
     @property
     def functions(self) -> Mapping[str, Conversion]:
         """Those that the SQL calls and DuckDB lacks."""
-        found = (change.value.functions for change in self.columns or ())
-        return {name: conversion for functions in found for name, conversion in functions.items()}
+        return functions_of(self.columns or ())
 
 
 def follow(

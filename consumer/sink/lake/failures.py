@@ -69,13 +69,16 @@ def is_refusal(error: Exception) -> bool:
 
 def not_made(error: Exception) -> str:
     """Of which values a statement cannot make others; "" where it failed for another reason."""
-    found = _MADE.search(str(error)) if is_of_spark(error) else None
-    return cut(found[1].strip()) if found is not None else ""
+    return _said(_MADE, error)
 
 
 def not_converted_there(error: Exception) -> str:
     """Why an executor did not convert a value, "" where it failed for another reason."""
-    found = _NOT_CONVERTED.search(str(error)) if is_of_spark(error) else None
+    return _said(_NOT_CONVERTED, error)
+
+
+def _said(form: re.Pattern[str], error: Exception) -> str:
+    found = form.search(str(error)) if is_of_spark(error) else None
     return cut(found[1].strip()) if found is not None else ""
 
 

@@ -23,7 +23,7 @@ from consumer.model.table_modes import ModeDdl, ModeKind
 from consumer.model.types.conversions import Conversion
 from consumer.model.types.values import NoValue
 from consumer.sink.columnar.casts import functions_there
-from consumer.sink.columnar.reshape import Change
+from consumer.sink.columnar.reshape import Change, functions_of
 from consumer.sink.columnar.statements import Operations, action_of, not_converted, operations, refused, trashed
 from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_type, quote
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
@@ -373,8 +373,7 @@ def rebuilt(
     new = {column.name: column for column in after.columns}
     selected = ", ".join(f"{from_duck(new[c.name], c.value.sql)} AS v{n}" for n, c in enumerate(changes))
     where = f" WHERE ({taken}) IS NOT TRUE" if taken else ""
-    functions = {name: made for change in changes for name, made in change.value.functions.items()}
-    return _through(rows, before, selected, where, [new[change.name] for change in changes], functions)
+    return _through(rows, before, selected, where, [new[change.name] for change in changes], functions_of(changes))
 
 
 def unsure_rows(rows: DataFrame, table: LakeTable, condition: str) -> int:

@@ -73,10 +73,12 @@ def _prepare(
         if cursor.fetchone() is not None:
             raise NoValue(conversion.unknown)
     elif column.written_before:
-        rewrite(cursor, table, column.before, lambda text: _plain(new, str(conversion.value(text))))
+        make = conversion.maker()
+        rewrite(cursor, table, column.before, lambda text: _plain(new, str(make(text))))
     elif column.written_behind(flavor):
+        make = conversion.maker()
         for text in _texts(cursor.connection, table, column.before):
-            conversion.value(tidb_json(text))
+            make(tidb_json(text))
     elif conversion.way is Way.COMPUTED or (as_text and "zerofill" in now.type):
         _try(cursor, table, column, now, flavor)
     elif as_text and conversion.way is Way.SAME:  # a server cuts blanks off without a word
@@ -108,7 +110,7 @@ def _try(
     for (values,) in _columns(cursor.connection, (old,)):
         _, lost = converted(conversion, values)
         if lost:
-            raise NoValue(lost[0])
+            raise NoValue(lost)
     to = conversion.new
     made = TargetColumn("new", to.type.lower(), type_of(to).lower(), "", True, False, None, "", "")
     try:
