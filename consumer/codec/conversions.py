@@ -9,8 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.change_table import Flags, arrow_type
+from consumer.model.columns import Family
 from consumer.model.types.conversions import Conversion, Value, Way
+from consumer.model.types.numbers import limits
 from consumer.model.types.values import NoValue
+
+_WHOLE = r"^(?:0|-?[1-9][0-9]{0,17})$"
+"""Whole numbers of 64 bits in their only form."""
+_MOST = (1 << 63) - 1
 
 
 def converted_where_known(conversions: Sequence[Conversion], values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags]:
@@ -36,11 +42,26 @@ def converted(conversion: Conversion, values: pa.Array) -> tuple[pa.Array, str]:
     if conversion.way is Way.KEPT:
         return values.cast(kind), ""
     coded = pc.dictionary_encode(values)
+    distinct = coded.dictionary
     make, made, lost = conversion.maker(), list[Value | None](), ""
-    for value in coded.dictionary.to_pylist():
+    stay = _stay(conversion, distinct)
+    for value in distinct.filter(pc.invert(stay)).to_pylist():
         try:
             made.append(None if value is None else make(value))
         except NoValue as error:
             made.append(None)
             lost = lost or str(error)
-    return pa.array(made, kind).take(coded.indices), lost
+    as_they_are = pa.nulls(len(distinct), kind) if conversion.old.family is Family.BINARY else distinct.cast(kind)
+    found = pc.replace_with_mask(as_they_are, pc.invert(stay), pa.array(made, kind))
+    return found.take(coded.indices), lost
+
+
+def _stay(conversion: Conversion, values: pa.Array) -> pa.BooleanArray:
+    """Which of `values` are the same text then, as far as a kernel tells: whole numbers that fit."""
+    old, new = conversion.old, conversion.new
+    if new.family is not Family.INTEGER or old.family not in (Family.INTEGER, Family.TEXT):
+        return pa.repeat(False, len(values))
+    low, high = limits(new)
+    whole = pc.if_else(pc.match_substring_regex(values, _WHOLE), values, None).cast(pa.int64())
+    fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, min(high, _MOST)))
+    return pc.fill_null(fits, False)

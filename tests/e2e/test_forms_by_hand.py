@@ -100,7 +100,7 @@ def first_rows(feed: Feed) -> None:
 CHANGES = [
     *((10, "I", key, key) for key in (1, 2, 3, 4, 5)),
     (11, "U", 1, 10), (12, "D", 2, 2), (13, "D", 3, 3), (13, "D", 4, 4), (13, "I", 3, 4), (13, "I", 4, 3),
-    (14, "D", 5, 5), (14, "U", 6, 5),
+    (14, "D", 5, 5), (14, "I", 6, 5),
 ]  # fmt: skip
 APPENDED = sorted((str(key), str(v), op, str(ts * MS), "d.t", str(2 * MS)) for ts, op, key, v in CHANGES)
 ALL = "id, v, _op, _commit_ts, _table, _version"

@@ -191,3 +191,31 @@ def test_a_table_of_the_target_that_a_route_fills_is_no_other_table_of_the_name_
     feed.statement("e.n", 20, Action.CREATE_TABLE if copied else Action.RENAME_TABLE, query)
     assert target.once(30, routes=("d.* -> r.*",)).exit_code == 0
     assert target.tables == ({"e.n": {}, "r.t": {1: "1"}} if copied else {"e.n": {1: "1"}})
+
+
+def test_a_server_tells_what_the_column_of_a_first_statement_was(feed: Feed, fresh_mariadb: MariaDb) -> None:
+    _first_statement(feed)
+    made = "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9))"
+    fresh_mariadb.execute("CREATE DATABASE d", made, "INSERT INTO d.t VALUES (1, '2.5')")
+    target = Replica(feed, fresh_mariadb.url())
+    assert app.once(target.settings(start_ts="5"), Recorder(), InlineLoader()).exit_code == 0
+    assert fresh_mariadb.execute("SELECT v FROM d.t") == [(3,)]
+
+
+def test_nothing_tells_what_the_column_of_a_first_statement_was(feed: Feed, tmp_path: Path) -> None:
+    _first_statement(feed)
+    made = "CREATE SCHEMA d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR); INSERT INTO d.t VALUES (1, '2.5')"
+    with duckdb.connect(tmp_path / "r.duckdb") as connection:
+        connection.execute(made)
+    target = Replica(feed, f"duckdb:///{tmp_path}/r.duckdb")
+    result = app.once(target.settings(start_ts="5"), Recorder(), InlineLoader())
+    assert result.exit_code == 5
+    assert "no file tells what column v was before" in str(result.tables[T].error)
+    with duckdb.connect(tmp_path / "r.duckdb") as connection:
+        assert connection.execute("SELECT v FROM d.t").fetchall() == [("2.5",)]
+
+
+def _first_statement(feed: Feed) -> None:
+    query = "ALTER TABLE `t` MODIFY COLUMN `v` INT"
+    feed.statement("d.t", 1000, Action.MODIFY_COLUMN, query, (ID, Column("v", "INT")))
+    feed.checkpoint(5000)

@@ -245,7 +245,11 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         return Operations(
             (closing_statement(mode_ddl, written.table(table.name), step.table, version, quote, literal, own),)
         )
-    before = table.upstream or Upstream(visible(there or step.file.columns))
+    before = table.upstream or Upstream(visible(there))
+    if not before.columns and (made_others := _redeclared(definitions, table)):
+        raise not_converted(
+            step, f"no file tells what {made_others} was before: the table is older than the changefeed"
+        )
     after = _upstream(step.file.columns if mode_ddl is None else mode_ddl.after, definitions, before)
     found = changes(step, table, before, after, definitions, zone)
     emptied = (f"TRUNCATE {written.table(table.name)}",) if action == Action.TRUNCATE_TABLE else ()
@@ -261,6 +265,13 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         columns=tuple(found),
         copies=copies,
     )
+
+
+def _redeclared(definitions: Definitions, table: ReplicaTable) -> str:
+    """The columns that are there and get a declaration, in words; "" for none."""
+    old_names = ((name, definitions.old_name(name)) for name in definitions.columns)
+    found = [name for name, old in old_names if old is not None and table.spelled(old) is not None]
+    return f"column {', '.join(found)}" if found else ""
 
 
 def _existing(step: ApplyDdl, name: TableName, tables: Tables) -> ReplicaTable:

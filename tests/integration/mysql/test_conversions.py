@@ -181,6 +181,49 @@ def test_a_run_that_died_before_the_statement_is_gone_over_again(
     assert found == left
 
 
+@pytest.mark.parametrize(
+    ("before", "behind", "text", "wanted"),
+    [
+        ("CHAR(8)", "DATE", "20240102", "2024-01-02"),
+        ("VARCHAR(10)", "DATETIME", "2024-01-01", "2024-01-01 00:00:00"),
+        ("VARCHAR(19)", "DATETIME(3)", "2024-01-01 10:11:12", "2024-01-01 10:11:12.000"),
+        ("VARCHAR(2)", "YEAR", "24", "2024"),
+        ("VARCHAR(3)", "DECIMAL(10,2)", "1e5", "100000.00"),
+        ("VARCHAR(3)", "DOUBLE", "100", "100"),
+        ("VARCHAR(4)", "BIGINT", "1e10", None),  # to the server it is 1
+    ],
+)
+def test_a_text_that_fills_its_column(
+    before: str, behind: str, text: str, wanted: str | None, fresh_mariadb: MariaDb
+) -> None:
+    """What must be written into it first may be longer than it is."""
+    server, sink = fresh_mariadb, acquired(fresh_mariadb)
+    pair = Pair(before, behind, (), refused=False, depends=False)
+    made(server, {"c": (pair, [text])})
+    outcome = altered(sink, {"c": pair}, 20)
+    sink.close()
+    if wanted is None:
+        assert "VARCHAR(4) is too short" in str(outcome.error)
+    else:
+        assert outcome.error is None
+    assert server.execute("SELECT CAST(c AS CHAR) FROM d.t") == [(wanted or text,)]
+
+
+@pytest.mark.parametrize("other", ["x", None])
+def test_no_text_is_written_where_another_column_stops_the_statement(other: str | None, fresh_mariadb: MariaDb) -> None:
+    server, sink = fresh_mariadb, acquired(fresh_mariadb)
+    pair = Pair("VARCHAR(9)", "INT", (), refused=False, depends=False)
+    made(server, {"a": (pair, ["2.5", "1e3"]), "b": (pair, ["7", other])})
+    old = (ID, *(replace(pair.old, name=name) for name in "ab"))
+    new = (ID, Column("a", "INT"), Column("b", "INT", nullable=False))
+    query = "ALTER TABLE `t` MODIFY COLUMN `a` INT, MODIFY COLUMN `b` INT NOT NULL"
+    step = replace(ddl(Action.MULTI_SCHEMA_CHANGE, "d", "t", 20, query, columns=new), known=TableBefore(old))
+    [outcome] = sink.apply_ddls([step], {})
+    sink.close()
+    assert isinstance(outcome.error, DdlRefused)
+    assert server.execute("SELECT a, b FROM d.t ORDER BY id") == [("2.5", "7"), ("1e3", other)]
+
+
 def _is_same(column: Column, held: object, measured: Value | None) -> bool:
     """Labels come as their numbers."""
     if column.family is Family.JSON:  # to MariaDB a text, of which the value counts
