@@ -164,6 +164,7 @@ _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?")
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
+_MOMENTS = _TIMES | {Family.DATE, Family.TIME}
 _NUMERIC_ZERO = frozenset({Family.INTEGER, Family.BIT, Family.YEAR, Family.FLOAT, Family.DOUBLE})
 
 
@@ -211,8 +212,14 @@ def _zero(column: Column) -> str:
             raise NotExact(f"a NOT NULL {column.type} with no default")
 
 
+def is_moment(column: Column, definition: Definition) -> bool:
+    """Whether the default of `column` is the time of the statement, or of a row."""
+    text = column.default if column.default is not None else definition.literal
+    return text is not None and column.family in _MOMENTS and _NOW.fullmatch(text) is not None
+
+
 def _default(column: Column, definition: Definition, text: str, version: int, zone: tzinfo) -> str:
-    if definition.computed and not (_NOW.fullmatch(text) and column.family in (*_TIMES, Family.DATE, Family.TIME)):
+    if definition.computed and not is_moment(column, definition):
         raise NotExact(f"the default {text}, which upstream computed")
     match column.family:
         case Family.BIT:

@@ -61,7 +61,7 @@ class Others:
         others = self._of_others()
         if not others:
             return unknown
-        if statement.action == Action.DROP_SCHEMA and (there := self._never_its_own(statement, others)):
+        if statement.action == Action.DROP_SCHEMA and (there := self._there(statement, others)):
             return drops_database_of(there[0], others[there[0]].consumer, statement)
         refused = self._refused(self._begins(statement), self._later.after(statement))
         return refused[min(refused)] if refused else unknown
@@ -147,14 +147,6 @@ class Others:
         """Those of `others`, as the target calls them, in the statement's database."""
         return others.in_database(self._naming.target(statement.file.name).database)
 
-    def _never_its_own(self, statement: Statement, others: OwnedTables) -> list[TableName]:
-        """Those of `others` that a DROP DATABASE would drop, and this consumer would not take if it came to them."""
-        start_of = self._progress().start_of
-        names = filter(self._assembly.wanted, {*statement.drops, *statement.touches})
-        starts = {self._naming.target(name): start_of(name) for name in names}
-        there = self._there(statement, others)
-        return [t for t in there if t not in starts or not others[t].goes_to(others.name, starts[t])]
-
     def _refused(self, begins: Mapping[TableName, int | None], later: _Later) -> dict[TableName, DdlRefused]:
         found = {name: self._why_left(name, start, later.get(name, ())) for name, start in begins.items()}
         return {name: error for name, error in found.items() if error is not None}
@@ -164,7 +156,7 @@ class Others:
         owned = self._of_others().get(self._naming.target(name))
         if owned is None:
             return self._goes_on(name, later)
-        if is_replay(owned.consumer) and not owned.busy and start is not None:
+        if is_replay(owned.consumer) and start is not None and start < owned.applied_ts:
             return goes_twice(name, owned, start, self._naming)
         return belongs_to(name, owned, self._naming, taken=name in written(self._assembly, self._progress()))
 

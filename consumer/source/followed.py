@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import tzinfo
-from functools import partial
 
-from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.model.columns import Column
-from consumer.model.files import SchemaFile
 from consumer.model.types.conversions import Conversion, Way
-from consumer.model.types.texts import number
-from consumer.model.types.values import NoValue
 from consumer.source.options import Mode
-from consumer.verify.known import UNKNOWN, Followed, Made, made_upstream
+from consumer.verify.known import Followed, Made, followed_upstream, made_upstream
 
 
 def followed(mode: Mode, zone: tzinfo) -> Followed:
     """`zone` is the changefeed's."""
-    return Followed(_held if mode is Mode.CHANGES else made_upstream, partial(_default, zone=zone))
+    upstream = followed_upstream(zone, nearly=True)
+    return replace(upstream, made=_held) if mode is Mode.CHANGES else upstream
 
 
 def _held(old: Column, new: Column) -> Made:
@@ -32,14 +28,3 @@ def _held(old: Column, new: Column) -> Made:
     if old.labelled or new.labelled:
         return made_upstream(old, new) if means_the_same else None
     return () if means_the_same or old.family is new.family else None
-
-
-def _default(statement: SchemaFile, column: Column, definition: Definition, zone: tzinfo) -> str | None:
-    if definition.generated:
-        return UNKNOWN
-    column = replace(column, elements=definition.elements or column.elements)
-    try:
-        text = backfill_text(column, definition, statement.version, zone)
-        return text if text is None or not column.labelled else number(column, text)
-    except (NotExact, NoValue):
-        return UNKNOWN

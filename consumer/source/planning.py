@@ -167,12 +167,12 @@ class _Tables:
 
     def _plan(self, name: TableName, table: Incarnation) -> TablePlan:
         zone = zone_of(resolved_zone(self.asked.settings.tz))
-        known = (self.assembly, self.assembly, self.progress, self.options, self.reader)
+        rules = followed(self.asked.mode, zone)
+        known = (self.assembly, self.assembly, self.progress, self.options, self.reader, rules)
         together = self.asked.mode is Mode.STATE
         history = TableHistory(name, table, self.end, *known, executed=self._executed, applied=False, together=together)
         self._check_beginning(name, history)
         target = self._target(history)
-        history = replace(history, followed=followed(self.asked.mode, zone))
         self._check_times(history)
         column = ambiguous_column(self.options.files, target)
         if column is not None and not self.options.files.accept_timestamp_key:

@@ -29,7 +29,7 @@ from consumer.plan.shaping import broken_rules
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
-from consumer.verify.known import IN_A_TARGET, Followed, Known, Made, added_places, known_now, modes_of, upstream_key
+from consumer.verify.known import Followed, Known, Made, added_places, known_now, modes_of, upstream_key
 from consumer.verify.sources import TableFiles, TableStatements, takes_rows_away
 
 
@@ -62,11 +62,11 @@ class TableHistory:
     progress: Progress
     options: RoundOptions
     reader: StorageReader
+    followed: Followed
     there: Collection[TableName] = ()
     """The tables of upstream that are in the target."""
     executed: Collection[str] = ()
     """The paths of the statements that have run there."""
-    followed: Followed = IN_A_TARGET
     applied: bool = True
     """Whether a target has it, and only the rows that were written there; else all of the storage are meant."""
     together: bool = True
@@ -158,7 +158,7 @@ class TableHistory:
             if own:
                 before = self.statements.columns(self.statements.before(file.version))
                 known = known.before(file, before, self.followed)
-                keys = tuple(key.before(file, before, IN_A_TARGET) for key in keys)
+                keys = tuple(key.before(file, before, self.followed) for key in keys)
                 if self.statements.moves_key(file):
                     keys = (Known.now(self._key_before(file)), *keys)
             kept = kept and not takes_rows_away(file)

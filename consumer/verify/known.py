@@ -2,29 +2,30 @@
 columns a table has that is no mirror.
 
 One rule: a value in a row holds until a statement changes its column. What upstream made of it then is what the one
-table of conversions says (`model.types`), in each target too. What a server itself made of a default is known only
-where that is NULL or a whole number; else nobody but the server knows it, so it is counted and not compared.
+table of conversions says (`model.types`), in each target too. A row that was there when a column came has its default
+there. What no file tells is counted and not compared.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from functools import partial
 
 from consumer.ddl.changes import changes_of
-from consumer.ddl.declared import Definition
+from consumer.ddl.declared import Definition, NotExact, backfill_text, is_moment
 from consumer.model.actions import Action
 from consumer.model.check import Modes
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import LoadTarget
 from consumer.model.names import by_name, same_name
 from consumer.model.table_modes import TableMode
 from consumer.model.types.conversions import Conversion, Value, Way
+from consumer.model.types.texts import number
 from consumer.model.types.values import NoValue
 
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 Made = tuple[Conversion, ...] | None
 """What has become of a value, one conversion behind the other; None: that is not known."""
 
@@ -98,16 +99,6 @@ def made_upstream(old: Column, new: Column) -> Made:
             return (conversion,)
 
 
-def _default(statement: SchemaFile, column: Column, definition: Definition) -> str | None:
-    """What rows of a target that are there get for a new column. A default in parentheses is an expression."""
-    if definition.computed or definition.virtual:
-        return UNKNOWN
-    if column.default is None:
-        return None if column.nullable and definition.literal is None else UNKNOWN
-    is_whole = column.family is Family.INTEGER and _WHOLE.fullmatch(column.default)
-    return column.default if is_whole else UNKNOWN
-
-
 UNKNOWN = "\0"
 """In place of a default: not known."""
 
@@ -121,8 +112,24 @@ class Followed:
     default: Callable[[SchemaFile, Column, Definition], str | None]
 
 
-IN_A_TARGET = Followed(made_upstream, _default)
-"""Its server gave new columns their values."""
+def upstream_default(
+    statement: SchemaFile, column: Column, definition: Definition, zone: tzinfo, nearly: bool
+) -> str | None:
+    """What rows that are there got in a new column. UNKNOWN for the time of the statement unless `nearly`."""
+    if definition.generated or (is_moment(column, definition) and not nearly):
+        return UNKNOWN
+    column = replace(column, elements=definition.elements or column.elements)
+    try:
+        text = backfill_text(column, definition, statement.version, zone)
+        return text if text is None or not column.labelled else number(column, text)
+    except (NotExact, NoValue):
+        return UNKNOWN
+
+
+def followed_upstream(zone: tzinfo, nearly: bool = False) -> Followed:
+    """What is known of upstream's own values; `zone` is the changefeed's. `nearly`: CURRENT_TIMESTAMP as a default is
+    the version of its statement, as targets make it; TiDB's own moment was another one, by a second or so."""
+    return Followed(made_upstream, partial(upstream_default, zone=zone, nearly=nearly))
 
 
 def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:

@@ -45,7 +45,7 @@ from consumer.plan.shaping import check_shaping
 from consumer.target import Comparer, LoadRequest, Only, Sink
 from consumer.verify.comparison import Comparison, counted
 from consumer.verify.eras import TableHistory
-from consumer.verify.known import added_places
+from consumer.verify.known import added_places, followed_upstream
 from consumer.verify.mend import Differing, Mender, defaulted, write_targets
 
 _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
@@ -95,6 +95,7 @@ class Verifier:
             assembly.listing, Progress(), self.options.rules.wanted, retention=self.options.files.retention
         )
         executed = assembly.executed(progress)
+        followed = followed_upstream(self.options.files.retention.zone)
         found = []
         for name, table in sorted(there.items()):
             place = progress.table(name)
@@ -103,7 +104,7 @@ class Verifier:
             described = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
             if place.state in _NOT_COMPARED or not self._is_chosen(name) or rowless or not described or name in foreign:
                 continue
-            known = (assembly, unread, progress, self.options, self.ports.reader)
+            known = (assembly, unread, progress, self.options, self.ports.reader, followed)
             found.append(TableHistory(name, table, end, *known, alive, executed))
         return found
 
