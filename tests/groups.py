@@ -231,13 +231,15 @@ GROUPS = {
         ),
     ),
     "readers": Group(
-        "what readers see: consistency levels, moments, syncpoints beside a live `run`",
+        "what readers see: consistency levels, moments, syncpoints beside a live `run`; older releases of DuckDB",
         5,
         paths=(
             "e2e/test_consistency.py",
             "e2e/test_consistency_parts.py",
+            "e2e/test_older_duckdb.py",
             "e2e/test_syncpoints.py",
         ),
+        tools=("older DuckDB",),
     ),
     "properties": Group(
         "random histories, files and statements: those that take long, and ten times the examples of the others",

@@ -14,6 +14,8 @@ from tests.groups import GROUPS, Group
 TOOLS = {
     "lakes": ".venv/bin/python -m consumer.sink.lake.fetch s3 org.xerial:sqlite-jdbc:3.54.1.0",
     "mysql": "bash scripts/mysql.sh",
+    "older DuckDB": "for release in 1.2.2 1.4.4; do [ -d build/duckdb-$release ] || .venv/bin/python -m pip install -q"
+    " --no-deps --target build/duckdb-$release duckdb==$release || true; done",
     "chromium": "command -v chromium chromium-browser google-chrome >/dev/null || { as=; [ $(id -u) = 0 ] || as=sudo;"
     " $as apt-get install -y -q chromium >/dev/null; } || true",
     "azurite": "command -v npm >/dev/null && [ ! -d build/azurite ] && npm install --silent --no-fund --no-audit"

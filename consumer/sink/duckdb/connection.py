@@ -18,6 +18,7 @@ from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
 from consumer.sink.columnar.progress import TABLES
 from consumer.sink.columnar.table import quote
+from consumer.sink.duckdb.settings import OLDEST_STORAGE
 from consumer.sink.progress_layout import SCHEMA, damaged
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
@@ -37,8 +38,9 @@ atexit.register(gc.unfreeze)
 class Database:
     """Opens the file on first use. While it is open, DuckDB lets no other process open it, not even to read."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, storage_version: str = OLDEST_STORAGE) -> None:
+        """`storage_version` is that of a file that is made; one that is there keeps its own."""
+        self._path, self._storage_version = path, storage_version
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._kept: duckdb.DuckDBPyConnection | None = None
 
@@ -111,9 +113,18 @@ class Database:
     def _connect(self, read_only: bool) -> duckdb.DuckDBPyConnection:
         """Waits a while for another process to close the file: readers mostly have it for a moment."""
         until = time.monotonic() + OPEN_SECONDS
+        made = not read_only and not os.path.exists(self._path)
+        config = {"storage_compatibility_version": self._storage_version} if made else {}
         while True:
             try:
-                return self._of_the_file(duckdb.connect(self._path, read_only=read_only))
+                return self._of_the_file(duckdb.connect(self._path, read_only=read_only, config=config))
+            except duckdb.InvalidInputException as error:
+                if not made:
+                    raise
+                raise BadConfig(
+                    f"DuckDB {duckdb.__version__} does not write the storage version {self._storage_version}",
+                    hint=f"leave ?storage-version= out, which is {OLDEST_STORAGE} then, or say latest",
+                ) from error
             except duckdb.Error as error:
                 if not is_open_elsewhere(error) or time.monotonic() >= until:
                     raise self._translated(error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -11,6 +12,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from consumer.errors import BadConfig
 from consumer.sink.common import check_consumer_name, zone_given
 
+OLDEST_STORAGE = "v1.2.0"
+"""The oldest release of DuckDB that reads all that a file has here."""
+_VERSION = re.compile(r"v\d+\.\d+\.\d+|latest")
 _TAKEN = ("storage_consumer", "information_schema")
 """Schemas in the file, which could not be told from the file."""
 
@@ -20,13 +24,14 @@ class DuckDbSettings:
     """A DuckDB file as target. `path` is absolute. `name` is the consumer name, under which the progress is kept.
 
     `time_zone` is the changefeed's, an offset ``+08:00`` or a name: that of statements; rows come in UTC. `copy` is the
-    file for readers, absolute, "" for none.
+    file for readers, absolute, "" for none. `storage_version` is DuckDB's name of the storage format of a new file.
     """
 
     path: str
     name: str
     time_zone: str = "UTC"
     copy: str = ""
+    storage_version: str = OLDEST_STORAGE
 
     def __post_init__(self) -> None:
         check_consumer_name(self.name)
@@ -44,14 +49,15 @@ class DuckDbSettings:
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str, time_zone: str = "UTC") -> DuckDbSettings:
-        """Read ``duckdb:///relative/file.duckdb`` or ``duckdb:////absolute/file.duckdb``: SQLAlchemy's rule; and
-        ``?copy=FILE``, a path as the shell takes it. Raises BadConfig, also where a file's folder does not exist."""
+        """Read ``duckdb:///relative/file.duckdb`` or ``duckdb:////absolute/file.duckdb``: SQLAlchemy's rule;
+        ``?copy=FILE``, a path as the shell takes it; and ``?storage-version=v1.4.0``. Raises BadConfig, also where a
+        file's folder does not exist."""
         parts = urlsplit(uri)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        if parts.scheme != "duckdb" or parts.netloc or parts.fragment or options.keys() - {"copy"}:
+        if parts.scheme != "duckdb" or parts.netloc or parts.fragment or options.keys() - {"copy", "storage-version"}:
             raise BadConfig(
                 f"{uri!r} is not of the form duckdb:///file.duckdb (in the current folder) or duckdb:////folder/file.duckdb,"
-                " with ?copy=/folder/copy.duckdb or without",
+                " with ?copy=/folder/copy.duckdb or without, and with ?storage-version=v1.4.0 or without",
                 hint="percent-encode '#', '?' and '%' in the path",
             )
         given = unquote(parts.path)[1:]
@@ -63,8 +69,13 @@ class DuckDbSettings:
                 if Path("/", given).parent.is_dir()
                 else f"make it first: mkdir -p {shlex.quote(str(path.parent))}",
             )
+        version = options.get("storage-version", OLDEST_STORAGE)
+        if not _VERSION.fullmatch(version):
+            raise BadConfig(
+                f"{version!r} is no storage version of DuckDB", hint=f"it is a release, as {OLDEST_STORAGE}, or latest"
+            )
         if "copy" not in options:
-            return cls(str(path), name, time_zone)
+            return cls(str(path), name, time_zone, storage_version=version)
         copy = _file(options["copy"], "copy", "readers open it").resolve()  # a link stays, and leads to the new one
         own = path.resolve()
         if copy in (own, Path(f"{own}.wal")) or own == Path(f"{copy}.wal"):
@@ -72,7 +83,7 @@ class DuckDbSettings:
         if not copy.parent.is_dir():
             make = f"make it first: mkdir -p {shlex.quote(str(copy.parent))}"
             raise BadConfig(f"the folder {copy.parent} of the copy does not exist", hint=make)
-        return cls(str(path), name, time_zone, str(copy))
+        return cls(str(path), name, time_zone, str(copy), version)
 
 
 def _file(given: str, what: str, why: str) -> Path:

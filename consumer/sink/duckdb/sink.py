@@ -76,7 +76,7 @@ class DuckDbSink(stored.ProgressPorts):
 
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings, self._name = settings, settings.name
-        self._database = Database(settings.path)
+        self._database = Database(settings.path, settings.storage_version)
         self._copy = ReadingCopy(settings.path, settings.copy) if settings.copy else None
         self._lock = FileLock(settings.staging, "file")
         self._epoch: int | None = None

@@ -184,6 +184,7 @@ def test_uris(uri: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "duckdb:///r.duckdb?threads=1",
         "duckdb:///r.duckdb?copy",
         "duckdb:///r.duckdb?copy=c.duckdb&threads=1",
+        "duckdb:///r.duckdb?storage-version=1.2",
         "duckdb:///folder/",
         "duckdb:///r%3F.duckdb",
         "duckdb:////no/such/folder/r.duckdb",
@@ -193,6 +194,25 @@ def test_uris(uri: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_uris_that_are_refused(uri: str) -> None:
     with pytest.raises(BadConfig):
         sink_for(uri, TargetOptions("c"))
+
+
+@pytest.mark.parametrize(("option", "version"), [("", "v1.2.0+"), ("?storage-version=v1.4.0", "v1.4.0+")])
+def test_a_new_file_is_written_for_a_release_and_keeps_to_it(option: str, version: str, tmp_path: Path) -> None:
+    for given in (option, "?storage-version=v1.3.0"):
+        sink = sink_for(f"duckdb:///{tmp_path}/r.duckdb{given}", TargetOptions("c"))
+        sink.acquire("file:///cdc")
+        sink.record(ProgressChange(applied_ts=1))
+        sink.close()
+        with duckdb.connect(tmp_path / "r.duckdb") as connection:
+            ((tags,),) = connection.execute("SELECT tags FROM duckdb_databases() WHERE NOT internal").fetchall()
+        assert tags["storage_version"] == version
+
+
+def test_a_storage_version_that_this_release_of_duckdb_does_not_know(tmp_path: Path) -> None:
+    sink = sink_for(f"duckdb:///{tmp_path}/r.duckdb?storage-version=v99.0.0", TargetOptions("c"))
+    with pytest.raises(BadConfig, match=r"does not write the storage version v99\.0\.0"):
+        sink.acquire("file:///cdc")
+    assert not (tmp_path / "r.duckdb").exists()
 
 
 def test_an_absolute_path_with_too_few_slashes_is_explained(tmp_path: Path) -> None:
