@@ -15,6 +15,7 @@ from consumer.codec import PROTOCOLS
 from consumer.config import changefeed
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of, file_key_of, key_of
+from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.lake.jars import FOLDER
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.source.options import OPTIONS
@@ -32,7 +33,9 @@ _BY_HAND = re.compile(r"storage-consumer (?:resync|skip-ddl)")
 def _known_keys() -> set[str]:
     """Of the changefeed's file, our own part of it, and both URIs."""
     tables = (found for name, found in vars(changefeed).items() if name.endswith("_KEYS"))
-    target = {field.name.replace("_", "-") for field in fields(MySqlSettings)}
+    target = {
+        field.name.replace("_", "-") for settings in (MySqlSettings, DuckDbSettings) for field in fields(settings)
+    }
     in_file = {file_key_of(field).rpartition(" ")[2] for field in Settings.model_fields}
     return {*CHANGEFEED_PARAMETERS, *target, *in_file, *map(key_of, Settings.model_fields)}.union(
         *tables, *STORAGE_OPTIONS.values()

@@ -113,22 +113,28 @@ class Database:
     def _connect(self, read_only: bool) -> duckdb.DuckDBPyConnection:
         """Waits a while for another process to close the file: readers mostly have it for a moment."""
         until = time.monotonic() + OPEN_SECONDS
-        made = not read_only and not os.path.exists(self._path)
-        config = {"storage_compatibility_version": self._storage_version} if made else {}
+        if not read_only and not os.path.exists(self._path):
+            self._make()
         while True:
             try:
-                return self._of_the_file(duckdb.connect(self._path, read_only=read_only, config=config))
-            except duckdb.InvalidInputException as error:
-                if not made:
-                    raise
-                raise BadConfig(
-                    f"DuckDB {duckdb.__version__} does not write the storage version {self._storage_version}",
-                    hint=f"leave ?storage-version= out, which is {OLDEST_STORAGE} then, or say latest",
-                ) from error
+                return self._of_the_file(duckdb.connect(self._path, read_only=read_only))
             except duckdb.Error as error:
                 if not is_open_elsewhere(error) or time.monotonic() >= until:
                     raise self._translated(error) from error
             time.sleep(0.2)
+
+    def _make(self) -> None:
+        """Make the file, in its storage version. It is closed again: who has it open with another setting than the
+        usual ones keeps others of this process from it."""
+        try:
+            duckdb.connect(self._path, config={"storage_compatibility_version": self._storage_version}).close()
+        except duckdb.InvalidInputException as error:
+            raise BadConfig(
+                f"DuckDB {duckdb.__version__} does not write the storage version {self._storage_version}",
+                hint=f"leave ?storage-version= out, which is {OLDEST_STORAGE} then, or say latest",
+            ) from error
+        except duckdb.Error as error:
+            raise self._translated(error) from error
 
     def _of_the_file(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
         """DuckDB opens a file of data (JSON, CSV, ..) as a view in memory. What is written there is lost."""
