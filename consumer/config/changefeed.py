@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from consumer.codec import PROTOCOLS, protocol_of
-from consumer.config.sentences import nearest
 from consumer.config.settings import Settings
 from consumer.config.spelling import file_key_of, key_of
 from consumer.errors import BadConfig
+from consumer.model.texts import nearest
 from consumer.results import Detected
 
 _OURS = "[consumer]"

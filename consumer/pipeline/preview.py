@@ -54,7 +54,7 @@ def preview(
     """
     progress = progress.after(copied_files(reader, listing, progress, {}))
     assembly = assembly_of(reader, listing, progress, options)
-    check_selected(assembly, progress)
+    check_selected(assembly, progress, options.rules)
     begun: list[Note] = []
     for opening in (begins_tables, opens_round):
         if (change := opening(assembly, progress, options.rules)) is not None:
