@@ -139,6 +139,8 @@ def print_run(result: RunResult) -> None:
     if not any(_has_news(table) for table in result.tables.values()):
         complete = result.checkpoint_ts and result.error is None and not result.unfinished
         early = "nothing was applied before the end"
+        if result.rounds and not result.checkpoint_ts:
+            early = "nothing was applied: the storage's checkpoint is 0"
         out(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
         return
     rows = [
