@@ -4,7 +4,8 @@ examples.
 Settings are keywords, by the names of docs/settings.md with ``_`` for ``-``, as text or as Python values; what is not
 given comes from the environment and from `config`, as for the command line. Each function returns what its command
 prints with ``--json``, as a pydantic model (`consumer.results`), and raises `ConsumerError`, which has a `hint` and an
-`exit_code`. A table that stops is no error: it is in the result, whose `exit_code` is 3 then.
+`exit_code`. A table that stops is no error: it is in the result, whose `exit_code` is 3 then, or
+5 where a person has to decide: a statement was refused, or files are missing.
 
 Warnings and errors are logged to stderr; `log_level`, `log_format` and `log_file` are settings too.
 """
@@ -97,7 +98,7 @@ def verify(
     **settings: Any,
 ) -> VerifyReport:
     """Compare the rows of the target with the storage: all tables, or `tables`. `show`: the most rows that differ to
-    return of each table. With `repair` these rows are written as the storage has them. `exit_code` is 5 where rows
+    return of each table. With `repair` these rows are written as the storage has them. `exit_code` is 6 where rows
     differ."""
     with _called(config, settings) as (ours, observer):
         found = app.verify(ours, observer, tables, show, repairing=Repairing(repair)).scrubbed(ours.scrub)

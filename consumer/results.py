@@ -76,14 +76,14 @@ class Result(Model):
     upstream: str | None = None
     """--upstream-uri, secrets masked."""
     code: Code | None = None
-    """What ended the command without its result, or before its end."""
+    """What ended the command without its result, or before its end; with exit code 5, what a person has to decide."""
     error: str | None = None
     """The same, as a sentence."""
     hint: str | None = None
     """What to do about it."""
 
     def ended_by(self, error: ConsumerError) -> Self:
-        """It, with the error that ended the command."""
+        """It, with the error that ended the command, or that decides its exit code."""
         told = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
         return self.model_copy(update={**told, "exit_code": error.exit_code})
 
@@ -271,6 +271,15 @@ class Unread(Model):
     """The days of the checkpoint until TiCDC's clean-up deletes that folder; 0 or less: it may be gone."""
 
 
+class UnfinishedExport(Model):
+    """What `load-export` has begun and not ended: it is at work, or was broken off."""
+
+    export: str
+    """Where the export is, without the parameters of its URI."""
+    tables: tuple[Table, ...] = ()
+    """Those of a replica that goes on with others; empty where the export is to fill it."""
+
+
 class StatusResult(Result):
     """status"""
 
@@ -284,6 +293,7 @@ class StatusResult(Result):
     """That the checkpoint is below what was applied already; null where it is not."""
     tables: Annotated[tuple[TableStatus, ...], PlainSerializer(_by_table, return_type=dict[str, TableStatus])]
     notes: tuple[str, ...] = ()
+    exports: tuple[UnfinishedExport, ...] = ()
     unread: Unread | None = None
     tables_ok: Count = 0
     """Tables that are simply there."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
@@ -329,7 +329,10 @@ class Comparer(Protocol):
 
 class Script(Protocol):
     """The statements that make rows of one table right, for a person to run. Each ends with a line's end. Values are
-    quoted as the writer does it."""
+    quoted as the writer does it. Who runs them twice has the same rows, or an error: no key gets a second row."""
+
+    exchanges: ClassVar[bool]
+    """Whether `write` can give rows that are there unique values which others of them have until then."""
 
     def begin(self, generation: str) -> bytes:
         """Opens a transaction, and ends with an error where the lease is of another generation."""

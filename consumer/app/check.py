@@ -40,10 +40,9 @@ _OLDEST_JAVA = 17
 def check(settings: Settings, observer: Observer) -> CheckResult:
     """What a first or a next run would meet. Changes nothing, starts no Spark."""
     lines = list(dict.fromkeys(_lines(settings, observer)))
-    failed = any(line.verdict == "fail" for line in lines)
-    return CheckResult(
-        lines=tuple(CheckedLine(**asdict(line)) for line in lines), exit_code=NeedsPerson.exit_code if failed else 0
-    )
+    failed = next((line for line in lines if line.verdict == "fail"), None)
+    result = CheckResult(lines=tuple(CheckedLine(**asdict(line)) for line in lines))
+    return result if failed is None else result.ended_by(NeedsPerson(failed.text, hint=failed.fix))
 
 
 def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
@@ -67,7 +66,7 @@ def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
         begins = bool(asked) and asked[0].target_upstream is None and settings.start_ts == StartRules()
         yield from _tried("tables", lambda: _older(settings, storage, begins))
         known = {*storage.findings, *(line.text for line in before)}
-        yield from _tried("plan", lambda: _plan(plan(settings, observer), known, begins))
+        yield from _tried("plan", lambda: _plan(plan(settings, observer, look_again=True), known, begins))
     yield from _tried("java", _java)
     yield from _tried("spark", lambda: _spark(settings))
     yield room(tempfile.gettempdir(), size)

@@ -116,6 +116,7 @@ def run(
     options = small.round_options
     with open_ports(settings, observer, loader) as ports:
         manager: ConsumerManager | None = None
+        trouble: Retryable | None = None
         rounds, checkpoint, backwards, whole = 0, 0, 0, True
         try:
             while not stop.is_set():
@@ -132,6 +133,7 @@ def run(
                         if backwards > 1:
                             observer.tell(_BACK_AND_FORTH)
                         whole = manager.run_round(listing, since=began)
+                    trouble = None
                     rounds += 1
                     observer.tell(RetryPassed("round"))
                     if not whole:
@@ -140,18 +142,24 @@ def run(
                 except Retryable as error:
                     if isinstance(error, LeaseHeld) and (turns is None or manager is None):
                         raise  # between turns another command can have it for a while
+                    trouble = error
                     observer.tell(Retrying("round", error, None))
                     observer.tell(NowDoing("waits to try again"))
                 stop.wait(settings.flush_interval)
         except KeyboardInterrupt:
             if manager is None:
                 raise
-            return left_behind(manager, checkpoint, rounds, started)
+            return _in_trouble(left_behind(manager, checkpoint, rounds, started), trouble)
         if manager is None:
-            return RunResult(seconds=now() - started, unfinished=True)
+            return _in_trouble(RunResult(seconds=now() - started, unfinished=True), trouble)
         with _turn(turns, ports.sink):
             result = result_of(manager, checkpoint, rounds, started)
-            return result.model_copy(update={"unfinished": not whole})
+            return _in_trouble(result.model_copy(update={"unfinished": not whole}), trouble)
+
+
+def _in_trouble(result: RunResult, trouble: Retryable | None) -> RunResult:
+    """The result of a `run` that was ended; `trouble`: what it was waiting for."""
+    return result if trouble is None or result.exit_code else result.ended_by(trouble)
 
 
 @contextmanager
@@ -168,8 +176,8 @@ def _turn(turns: threading.Lock | None, sink: Sink) -> Iterator[None]:
     time.sleep(_FAIR)
 
 
-def plan(settings: Settings, observer: Observer) -> PlanResult:
-    """What `once` would do now. Changes nothing, starts no Spark."""
+def plan(settings: Settings, observer: Observer, look_again: bool = False) -> PlanResult:
+    """What `once` would do now. Changes nothing, starts no Spark. `look_again` as of `preview`."""
     options = settings.round_options
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
@@ -178,7 +186,7 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
             progress = progress.after(change)
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, ports.reader, progress)
-        found = preview(ports.reader, ports.sink, listing, progress, options)
+        found = preview(ports.reader, ports.sink, listing, progress, options, look_again)
         known = (*other_upstream(settings, ports.reader, progress), *ports.reader.holds)
         return found.model_copy(update={"notes": (*known, *found.notes)})
 

@@ -27,7 +27,7 @@ from consumer.config.export import ExportSettings, export_settings
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, NeedsPerson
 from consumer.model.bad_rows import STOP
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder
@@ -314,4 +314,4 @@ def _unfinished(result: RunResult) -> RunResult:
     for table in result.tables.values():
         if table.state != "ok":
             table.hint, table.resync = _AGAIN, False
-    return result
+    return result.model_copy(update={"hint": _AGAIN}) if result.exit_code == NeedsPerson.exit_code else result

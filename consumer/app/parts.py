@@ -260,16 +260,17 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
             result.becomes("waits", reasons[name])
     short = any(result.quarantined for result in manager.results.values())
     waits = any(result.state == "waits" for result in manager.results.values())
-    person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
-    return RunResult(
+    person = next((error for _, error in sorted(manager.stopped.items()) if isinstance(error, NeedsPerson)), None)
+    found = RunResult(
         checkpoint_ts=checkpoint,
         tables=dict(sorted(manager.results.items())),
         seconds=now() - started,
         spark_seconds=manager.ports.spark_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),
-        exit_code=NeedsPerson.exit_code if person else 4 if reasons else 3 if manager.stopped or waits or short else 0,
+        exit_code=4 if reasons else 3 if manager.stopped or waits or short else 0,
     )
+    return found if person is None else found.ended_by(person)
 
 
 def other_upstream(settings: Settings, reader: StorageReader, progress: Progress) -> list[str]:

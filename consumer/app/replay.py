@@ -74,7 +74,7 @@ def _of_a_replay(result: RunResult, name: str) -> RunResult:
     does."""
     for table in result.tables.values():
         table.hint, table.resync = in_a_replay(table.hint), False
-    return result.model_copy(update={"name": name})
+    return result.model_copy(update={"name": name, "hint": result.hint and in_a_replay(result.hint)})
 
 
 def _check(settings: Settings, first: int, last: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from consumer.app.parts import READS_CHECKPOINT, acquired, listing_of, open_ports
@@ -44,6 +44,8 @@ def retry(
                 f" {some_of(sorted(progress.lacking), _SHOWN)}",
                 hint="tables have upstream's names in --table, also where a route gives them others",
             )
+        if ports.letters is None:
+            _check_letters(row for name in tables for row in progress.bad_rows[name].values())
         found: dict[TableName, _Settled] = {}
         if tables:
             observer.tell(NowDoing(READS_CHECKPOINT))
@@ -53,6 +55,16 @@ def retry(
             _record(ports, found, progress, listing)
         rows = tuple(_result(name, one, progress) for name, one in found.items())
         return RetryResult(tables=rows, seconds=now() - started, spark_seconds=ports.spark_seconds)
+
+
+def _check_letters(rows: Iterable[BadRow]) -> None:
+    """Raises BadConfig where nothing would say in the rows' letters that they are taken in."""
+    if letter := next((row.letter for row in rows if row.letter), ""):
+        raise BadConfig(
+            f"the quarantined rows have letters, as {letter}, which say whether they are taken in, and nothing tells"
+            " where these are",
+            hint="give --dead-letters, as the run had it that quarantined them",
+        )
 
 
 @dataclass(frozen=True, slots=True)

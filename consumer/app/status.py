@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 
-from consumer.app.parts import open_ports, other_upstream
+from consumer.app.parts import open_ports, other_upstream, sink_of
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
-from consumer.model.progress import Progress, State
+from consumer.model.names import TableName
+from consumer.model.progress import Progress, State, is_export
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
@@ -22,7 +25,7 @@ from consumer.plan.routing import check_begun
 from consumer.plan.statuses import table_statuses
 from consumer.plan.unread import unread_files
 from consumer.ports import Observer
-from consumer.results import StatusResult, TableStatus, Unread
+from consumer.results import StatusResult, TableStatus, UnfinishedExport, Unread
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
@@ -40,6 +43,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             checkpoint_ts=None,
             tables=tuple(table_statuses(progress, set())),
             notes=(*other, *_other_names(settings.name, list(consumers))),
+            exports=tuple(_unfinished(settings, consumers, progress)),
             tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
             time_zone=progress.time_zone,
@@ -64,7 +68,8 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
     again = [row.table for row in found.unwell if row.state == "stopped" or row.accepted]
     anew = offered(ports.sink, again, assembly, progress, options)
     gone = all_gone(ports.sink, assembly, progress, options)
-    tables = [row for row in table_statuses(progress, anew) if row.table not in gone]
+    rows = [row for row in table_statuses(progress, anew) if row.table not in gone]
+    tables = [row.model_copy(update={"hint": assembly.advised(row.hint, row.table)}) for row in rows]
     tables += [
         TableStatus(
             table=name,
@@ -77,16 +82,30 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
         )
         for name, error in gone.items()
     ]
-    rows = tuple(sorted(tables, key=lambda row: row.table))
-    known = {"unread": _unread(options, assembly, progress), "tables": rows, "went_back": went_back(assembly, progress)}
+    every = tuple(sorted(tables, key=lambda row: row.table))
+    known = {
+        "unread": _unread(options, assembly, progress),
+        "tables": every,
+        "went_back": went_back(assembly, progress),
+    }
     return found.model_copy(update={**known, "tables_ok": max(0, found.tables_ok - len(gone))})
 
 
 def _other_names(name: str, names: list[str]) -> list[str]:
     """A note if there is no progress under `name`: the names that exist, because --name may be wrong."""
-    if name in names or not names:
+    others = [other for other in names if not is_export(other, name)]
+    if name in names or not others:
         return []
-    return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]
+    return [f"the target has no progress under the name {name!r}; it has some under {', '.join(others)} (--name)"]
+
+
+def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) -> Iterator[UnfinishedExport]:
+    for name in names:
+        if is_export(name, settings.name):
+            with closing(sink_of(settings.model_copy(update={"name": name}))) as sink:
+                loading = sink.progress()
+            tables = sorted({TableName(ddl.database, ddl.table) for ddl in loading.ddls if ddl.table})
+            yield UnfinishedExport(export=loading.upstream or "", tables=() if progress.is_empty else tuple(tables))
 
 
 def _unread(options: RoundOptions, assembly: Assembly, progress: Progress) -> Unread:

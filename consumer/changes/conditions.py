@@ -341,8 +341,8 @@ def collation_of(operands: Sequence[Operand], collation: str) -> Collation:
         raise ValueError("it compares texts by two collations")
     if not (name := next(iter(said), collation)):
         raise ValueError(
-            f"nothing says by which collation {_named(*operands)} is compared; set collation in the rule, for example"
-            ' collation = "utf8mb4_bin", which is the default of TiDB, or write COLLATE behind the column'
+            f"nothing says by which collation {_named(*operands)} is compared; write it behind the text, as"
+            " 'a' COLLATE utf8mb4_bin, the default of TiDB; a rule of [[consumer.rows]] can set collation instead"
         )
     return Collation.of(name)
 

@@ -9,6 +9,7 @@ import typer
 from consumer.cli.command import APPLIES, Table, command, parse_table, wanted_tables
 from consumer.cli.session import Invocation
 from consumer.cli.several import beside, in_turn
+from consumer.model.events import Note, NoteKind
 
 From = Annotated[
     str | None,
@@ -100,7 +101,11 @@ def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     (*APPLIES, "start"),
 )
 def resync(call: Invocation, table: Table) -> int:
-    """Empty one table of the target and load it again from the storage. Brings a stopped table back."""
+    """Empty one table of the target and load it again from the storage. Brings a stopped table back. The other tables
+    go on as in `once`: its statements run in upstream's order with theirs."""
     from consumer import app
 
-    return call.finish(app.resync(call.settings, call.observer, parse_table(table)))
+    name = parse_table(table)
+    text = f"{name} is emptied and loaded again; the other tables go on up to the checkpoint, as in `once`"
+    call.observer.tell(Note(NoteKind.EMPTIED_TABLE, text, name))
+    return call.finish(app.resync(call.settings, call.observer, name))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from consumer.cli.command import Table, command, parse_table
 from consumer.cli.session import Invocation
-from consumer.cli.text import out
+from consumer.cli.text import exact, out
 from consumer.errors import BadConfig
 from consumer.model.texts import count_text
 from consumer.model.times import time_text
@@ -58,7 +57,7 @@ def changes(
     call.observer.close_bar()
     for rows in found:
         for row in rows.to_pylist():
-            out(*write(row, count == 0))
+            write(row, count == 0)
             count += 1
     result = ChangesResult(table=name, changes=count, to_ts=plan.end)
     return call.show(result, lambda: _total(result, format))
@@ -70,6 +69,7 @@ def _total(result: ChangesResult, format: str) -> None:
 
 
 Row = Mapping[str, Any]
+_QUOTED = re.compile('[",\r\n]')
 
 
 def _parts(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -78,7 +78,7 @@ def _parts(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     return left, row[BEFORE] or {}
 
 
-def _as_text(row: Row, _first: bool) -> Sequence[str]:
+def _as_text(row: Row, _first: bool) -> None:
     left, found = _parts(row)
     if row[OP] == "U":
         changed = [f"{n}: {_shown(found.get(n))} -> {_shown(v)}" for n, v in left.items() if v != found.get(n)]
@@ -86,7 +86,7 @@ def _as_text(row: Row, _first: bool) -> Sequence[str]:
         values = f"{', '.join(changed) or 'nothing changed'}  ({', '.join(same)})"
     else:
         values = ", ".join(f"{name}={_shown(value)}" for name, value in left.items())
-    return [f"{time_text(row[COMMIT_TS])}  {row[OP]}  {values}  {row[FILE]}:{row[LINE]}"]
+    out(f"{time_text(row[COMMIT_TS])}  {row[OP]}  {values}  {row[FILE]}:{row[LINE]}")
 
 
 def _shown(value: object) -> str:
@@ -97,19 +97,23 @@ def _plain(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _as_json(row: Row, _first: bool) -> Sequence[str]:
-    return [json.dumps({**row, "_commit_ts_str": str(row[COMMIT_TS])}, default=_plain, ensure_ascii=False)]
+def _as_json(row: Row, _first: bool) -> None:
+    exact(json.dumps({**row, "_commit_ts_str": str(row[COMMIT_TS])}, default=_plain, ensure_ascii=False))
 
 
-def _as_csv(row: Row, first: bool) -> Sequence[str]:
+def _as_csv(row: Row, first: bool) -> None:
     left, _ = _parts(row)
     head = {COMMIT_TIME: time_text(row[COMMIT_TS]), **{name: row[name] for name in (OP, COMMIT_TS, FILE, LINE)}}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     if first:
-        writer.writerow([*head, *left])
-    writer.writerow(["" if value is None else _plain(value) for value in (*head.values(), *left.values())])
-    return text.getvalue().rstrip("\n").split("\n")
+        exact(",".join(map(_cell, (*head, *left))))
+    exact(",".join(map(_cell, (*head.values(), *left.values()))))
+
+
+def _cell(value: object) -> str:
+    """Nothing for NULL; an empty text has quotation marks."""
+    text = "" if value is None else _plain(value)
+    quoted = value is not None and (not text or _QUOTED.search(text))
+    return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
 _FORMS = {"text": _as_text, "jsonl": _as_json, "csv": _as_csv}

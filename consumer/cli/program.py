@@ -31,7 +31,8 @@ COMMANDS: tuple[Command, ...] = (
 
 _EPILOG = (
     "Exit codes: 0 done, nothing new is 0 too; 1 a bug; 2 bad usage or settings; 3 some tables stopped, the rest done; "
-    "4 try again later; 5 needs a person; 6 the target differs (verify)."
+    "4 try again later; 5 a person has to decide: a table stopped for a refused statement or for missing files, or the "
+    "upstream is another one; 6 the target differs (verify). Of several tables, 5 counts before 4, and 4 before 3."
 )
 
 UsageError: Any = typer.BadParameter.__mro__[1]

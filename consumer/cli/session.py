@@ -23,7 +23,7 @@ from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, given_by, key_of
 from consumer.errors import BadConfig, Code, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
-from consumer.model.hints import completed
+from consumer.model.hints import LETTERS_UNKNOWN, completed
 from consumer.model.process import lacking, words_of
 from consumer.observe.live import Identity, Live
 from consumer.observe.logs import Log, LogSettings
@@ -75,7 +75,7 @@ class Invocation:
         lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.stopped)]
         for line in (*lines, *masked_note(lines)):
             say(line)
-        if result.error is not None:
+        if result.error is not None and result.error not in {table.error for table in result.tables.values()}:
             about = f"{self.settings.name}: " if self.heading else ""
             tell(f"{about}{result.error}", completed(result.hint or "", self.options), self.settings.scrub)
         return result.exit_code
@@ -170,11 +170,11 @@ def _calls(
 ) -> list[Invocation]:
     """The one of the command, or one for each of several consumers."""
     if len(loaded.several) < 2:
-        options = options_of({**flags, **(_of_one(loaded.settings) if loaded.several else {})}, config)
+        options = options_of({**flags, **(_of_one(loaded.settings) if loaded.several else {})}, config, loaded.settings)
         return [Invocation(loaded.settings, head, _observer(loaded.settings, options, endless), options, stop)]
     found, scrub = [], _scrub_of(loaded)
     for name, settings in loaded.several.items():
-        options = options_of({**flags, **_of_one(settings)}, config)
+        options = options_of({**flags, **_of_one(settings)}, config, settings)
         observer, head = _observer(settings, options, endless, scrub, name), _head(settings)
         heading = f"{name}: {head['upstream']} -> {redact(str(settings.downstream_uri))}"
         found.append(Invocation(settings, head, observer, options, stop, endless, heading))
@@ -276,14 +276,14 @@ def _identity(settings: Settings, options: str) -> Identity:
     return Identity(settings.name, upstream, target, options, shown)
 
 
-def options_of(flags: Mapping[str, Any], config: str | None) -> str:
+def options_of(flags: Mapping[str, Any], config: str | None, settings: Settings) -> str:
     """The flags that a follow-up command needs as well, secrets masked."""
     words = ["--config", config] if config else []
     for field in (name for name in Settings.model_fields if given_by(name).follows):
         given = flags.get(field) or ()
         for value in given if isinstance(given, (list, tuple)) else (given,):
             words += [flag_of(field), redact(str(value))]
-    return shlex.join(words)
+    return shlex.join([*words, *(LETTERS_UNKNOWN if settings.dead_letters is None else ())])
 
 
 @dataclass(frozen=True, slots=True)

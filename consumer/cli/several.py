@@ -68,5 +68,7 @@ def _in_one(calls: Sequence[Invocation], done: Callable[[Invocation], int]) -> i
     code = worst([done(replace(call, printed=partial(printed.__setitem__, call.settings.name))) for call in calls])
     if calls[0].settings.json_output:
         with readers_may_leave():
-            print_json(SeveralResult.model_validate({"exit_code": code, "consumers": printed}))
+            told = next((one for one in printed.values() if one.exit_code == code and one.error), Result())
+            why = {"code": told.code, "error": told.error, "hint": told.hint}
+            print_json(SeveralResult.model_validate({"exit_code": code, **why, "consumers": printed}))
     return code

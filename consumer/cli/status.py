@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -24,8 +24,9 @@ from consumer.cli.text import (
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
+from consumer.model.hints import completed, load_export_command
 from consumer.model.names import behind_name
-from consumer.model.texts import duration_text, size_text
+from consumer.model.texts import duration_text, size_text, some_of
 from consumer.model.times import time_text
 from consumer.results import StatusResult, TableStatus, Unread
 
@@ -98,6 +99,8 @@ def _late(result: StatusResult, longest: float | None) -> str:
         return f"the storage could not be compared: {next(iter(result.notes), 'it does not answer')}"
     if not result.tables_ok and all(row.state == "excluded" for row in result.tables):
         return "the target has no table: check --name and --tables"
+    if result.exports:
+        return f"the export {result.exports[0].export} is not loaded to its end"
     if longest is not None and age is not None and age > longest and age > lag:
         return f"the checkpoint is {duration_text(age)} old, which is more than --max-lag {duration_text(longest)}"
     if longest is not None and lag > longest:
@@ -121,6 +124,7 @@ def print_status(result: StatusResult, options: str) -> None:
     """How far the target is, then every table that is not simply there."""
     if result.target_upstream is None:
         out("nothing applied yet")
+        _print_lines(_export_lines(result, options))
         print_notes(result.notes)
         return
     out(f"upstream    {result.target_upstream}")
@@ -135,10 +139,24 @@ def print_status(result: StatusResult, options: str) -> None:
     if result.tables:
         rows = [(table_text(row.table, row.target_table), time_text(row.watermark), row.state) for row in result.tables]
         print_table(("table", "applied to", "state"), rows)
-    lines = list(_unwell_lines(result, options))
-    for line in (*lines, *masked_note(lines)):
-        out(line)
+    _print_lines((*_export_lines(result, options), *_unwell_lines(result, options)))
     print_notes((*filter(None, [result.went_back]), *result.notes))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    every = list(lines)
+    for line in (*every, *masked_note(every)):
+        out(line)
+
+
+def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
+    """What is to be run again, unless it is still at work."""
+    for one in result.exports:
+        tables = f" ({some_of(one.tables)})" if one.tables else ""
+        again = "with its --table" if len(one.tables) > 1 else "to go on"
+        yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
+        only = one.tables[0] if len(one.tables) == 1 else None
+        yield f"  {completed(load_export_command(one.export, only), options)}"
 
 
 def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:

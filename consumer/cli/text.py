@@ -61,6 +61,11 @@ def out(*lines: str) -> None:
     print(*_fitted(lines, sys.stdout), sep="\n")
 
 
+def exact(line: str) -> None:
+    """A line on stdout for another program, as it is. On a terminal no character of it is obeyed."""
+    print(visible(line) if sys.stdout.isatty() else line)
+
+
 def _fitted(lines: Iterable[str], stream: TextIO) -> Iterator[str]:
     """On a terminal, lines that are longer than it is wide are broken between words: it would break them anywhere. A
     command stays whole, in a line of its own: it is to be pasted."""
@@ -134,6 +139,8 @@ def print_run(result: RunResult) -> None:
     if not any(_has_news(table) for table in result.tables.values()):
         complete = result.checkpoint_ts and result.error is None and not result.unfinished
         early = "nothing was applied before the end"
+        if result.rounds and not result.checkpoint_ts:
+            early = "nothing was applied: the storage's checkpoint is 0"
         out(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
         return
     rows = [

@@ -7,12 +7,18 @@ from typing import Any, Self
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.files import DataFile
-from consumer.model.hints import ACCEPT_LOSS, FROM_A_NEW_PREFIX, WITH_A_COPY
+from consumer.model.hints import ACCEPT_LOSS, FROM_A_NEW_PREFIX, RESYNC, WITH_A_COPY, Hint, Instead
 from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
     "check that `protocol` and `terminator` are the changefeed's; if they are, the file is damaged: "
     "restore it, or remove it and go on without its rows: " + ACCEPT_LOSS
+)
+BEGUN = Hint(
+    Instead(
+        "the row that is cut off is newer than those to be applied, so nothing is lost: the file is being written or"
+        " copied, or a mount shows a part of it; see that the whole file is there, and run again"
+    )
 )
 _HANDLE_KEY_ONLY = (
     "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "
@@ -33,7 +39,7 @@ _NOT_NULL = (
 )
 _COMPUTED = (
     "upstream keeps the column's values: make it a plain column in the target (DROP COLUMN, ADD COLUMN); where rows are"
-    " in the table, resync it, or copy it from upstream"
+    " in the table, copy it from upstream, or empty and reload it: " + RESYNC
 )
 
 
@@ -91,7 +97,7 @@ class Place:
         return SchemaDrift(
             f"column {column}: {wrong}, and the rows carry the labels' numbers",
             hint=f"give the target's column the type that the row shows, {type_}, and run again; where rows are in the"
-            " table, resync it, or copy it from upstream",
+            " table, copy it from upstream, or empty and reload it: " + RESYNC,
             **self.at(line),
         )
 

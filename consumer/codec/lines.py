@@ -7,9 +7,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from consumer.codec.errors import Place
+from consumer.codec.errors import BEGUN, Place
 from consumer.model.files import DataFile
 from consumer.model.load import FileSlice
+from consumer.model.times import tso_to_ms
 from consumer.ports import RangeReader
 
 TAIL_BYTES = 64 << 10
@@ -47,6 +48,10 @@ class LineEnds(Protocol):
 
     def split(self, lines: bytes) -> list[tuple[bytes, int]]:
         """Lines that were read one by one, and how many bytes each is long in the file."""
+
+    def moment(self, begun: bytes) -> int:
+        """When the row of a line that is cut off was committed, in milliseconds; 0: what is there does not tell."""
+        return 0
 
     def parts(self, line: bytes) -> list[bytes]:
         """Of one that is no row: the lines that it is probably made of. At the ends of a damaged one nothing may be
@@ -106,7 +111,8 @@ class SliceLines:
                 return
         if begun and held:
             message = "the file's last line does not end with the terminator: it is cut off"
-            raise self._place.corrupt(message, self.line_at(base))
+            later = ends.moment(held) > tso_to_ms(piece.exact.end)
+            raise self._place.corrupt(message, self.line_at(base), BEGUN if later else "")
 
     def line_at(self, offset: int) -> int:
         """The number, from 1, of the line of the file that begins at `offset`. Reads the file up to there."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from consumer.codec import PROTOCOLS, protocol_of
-from consumer.config.sentences import nearest
 from consumer.config.settings import Settings
 from consumer.config.spelling import file_key_of, key_of
 from consumer.errors import BadConfig
+from consumer.model.texts import nearest
 from consumer.results import Detected
 
 _OURS = "[consumer]"
@@ -45,10 +45,11 @@ def file_values(body: Mapping[str, Any], path: str) -> FileValues:
     storage = _table(sink, "cloud-storage-config", path, "sink.")
     keys_of = {f"[sink.{p.name}]": [o.key for o in p.own_options] for p in PROTOCOLS.values() if p.own_options}
     options = {table: _table(sink, table[6:-1], path, "sink.") for table in keys_of}
+    for table, keys in keys_of.items():
+        _check_options(table, options[table], keys, path)
     ignored = [
         *_unknown("", body, CHANGEFEED_KEYS, path),
         *_unknown("[sink] ", sink, {*SINK_KEYS, *(table[6:-1] for table in keys_of)}, path),
-        *(key for t, keys in keys_of.items() for key in _unknown(f"{t} ", options[t], keys, path)),
         *_unknown("[sink.cloud-storage-config] ", storage, CLOUD_STORAGE_KEYS, path),
         *_unknown("[filter] ", filters, FILTER_KEYS, path),
     ]
@@ -98,6 +99,15 @@ def _unknown(place: str, table: Iterable[str], known: Collection[str], path: str
         if close:
             raise BadConfig(f"config: {path}: {place}{key} is not a key of a changefeed; did you mean {close}?")
     return [f"{place}{key}" for key in unknown]
+
+
+def _check_options(table: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
+    """Raises BadConfig for a key that is not known: all say how files are written, also one of a later release."""
+    for key in given:
+        if key not in known:
+            close = nearest(key, known)
+            meant = f"did you mean {close}?" if close else f"known are {', '.join(sorted(known))}"
+            raise BadConfig(f"config: {path}: {table} {key} is not a key of a changefeed; {meant}")
 
 
 def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:

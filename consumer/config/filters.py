@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, model_validator
 
 from consumer.config.rules import MaskRule, Rule, SomeTableRules, SomeTexts, TableRules, first, fitting
-from consumer.config.sentences import check_keys, nearest, wanted
+from consumer.config.sentences import check_keys, wanted
 from consumer.config.table_filter import table_filter
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import GROUPS, KINDS, NEVER_IGNORED, RENAMED_KINDS, DdlPolicy, PolicyOf, kind_of
 from consumer.model.names import TableName
 from consumer.model.rules import DELETE, INSERT, UPDATE, EventFilter, Shaping, ShapingOf, unshaped
+from consumer.model.texts import nearest
 
 DML = (INSERT, UPDATE, DELETE)
 _ALTERS = {

@@ -15,7 +15,7 @@ from consumer.codec import PROTOCOLS
 from consumer.config.changefeed import FileValues, read_changefeed
 from consumer.config.fields import UNPROVEN
 from consumer.config.secrets import MASK, is_masked, resolved, resolved_pairs, scrubber
-from consumer.config.sentences import first_error, nearest
+from consumer.config.sentences import first_error
 from consumer.config.settings import Settings, TargetSettings
 from consumer.config.several import OF_THE_COMMAND, SEVERAL, OneOfSeveral, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
@@ -23,6 +23,7 @@ from consumer.config.values import is_local
 from consumer.errors import BadConfig
 from consumer.model.combinations import Feature, refused
 from consumer.model.events import Note, NoteKind
+from consumer.model.texts import nearest
 
 CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
 _PREFIX = "STORAGE_CONSUMER_"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import ErrorDetails
+
+from consumer.model.texts import nearest
 
 
 class OfKey(ValueError):
@@ -41,12 +42,6 @@ def one_of(text: str, allowed: Iterable[str]) -> str:
     if text not in known:
         raise ValueError(f"'{text}' is not allowed; give {' or '.join(known)}")
     return text
-
-
-def nearest(key: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """The known key that `key` resembles most, "" for none."""
-    found = difflib.get_close_matches(key, list(known), n=1, cutoff=alike)
-    return found[0] if found else ""
 
 
 def first_error(problem: ValidationError) -> tuple[str, str]:

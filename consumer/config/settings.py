@@ -528,6 +528,8 @@ class Settings(_OfProtocols):
             self.never_splits,
             self.named_tables,
             partial(selected_by, self.column_selectors, self.case_sensitive),
+            self.tables,
+            self.table_filter.asks_for,
             self.table_filter.hides,
         )
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from consumer.config.changefeed import file_values
 from consumer.config.rules import from_json
-from consumer.config.sentences import nearest
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
 from consumer.model.combinations import Feature, refused
 from consumer.model.names import NAME_LIMIT
+from consumer.model.texts import nearest
 from consumer.storage.settings import StorageSettings
 
 if TYPE_CHECKING:

@@ -31,6 +31,11 @@ class TableFilter:
                 verdict = rule.wanted
         return verdict
 
+    def asks_for(self, table: TableName) -> bool:
+        """Whether a rule lets `table` through, or none is about what to let through."""
+        asking = [rule for rule in self._rules if rule.wanted]
+        return not asking or any(rule.fits(table) for rule in asking)
+
     def takes_all(self, database: str) -> bool:
         """Whether the rules let every table of `database` through, whatever its name."""
         verdict = not self._rules

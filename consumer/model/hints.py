@@ -21,6 +21,8 @@ _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
 _OF_A_TARGET = ("--config", "--downstream-uri")
 """The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
 and targets it needs all flags that say which they are."""
+LETTERS_UNKNOWN = ("--dead-letters", "URI")
+"""Among the flags of a call that was not told where letters are: `retry` needs that."""
 _BEHIND_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
 
 
@@ -34,6 +36,8 @@ class Verb(enum.StrEnum):
     FORGET = "forget"
     """Takes the progress of a consumer away."""
     ONCE = "once"
+    LOAD_EXPORT = "load-export"
+    """Brings the table from an export."""
 
 
 class _Part:
@@ -53,13 +57,14 @@ class _Part:
 class Command(_Part):
     """A command of this program. `table` is the one that it is about, or its database alone; None where the hint's
     author does not know it (see `about_table`). `accepts`: it goes on without the rows of the table's files that are
-    gone. `name` is another consumer's."""
+    gone. `name` is another consumer's. `folder` has an export, "" where nobody knows which."""
 
     verb: Verb
     table: TableName | None = None
     version: int = 0
     accepts: bool = False
     name: str = ""
+    folder: str = ""
 
     def __str__(self) -> str:
         return self.text()
@@ -70,8 +75,10 @@ class Command(_Part):
         match self.verb:
             case Verb.FORGET:
                 words.append(f"--name {shlex.quote(self.name)} --yes")
-            case Verb.RESYNC | Verb.RETRY | Verb.SKIP_DDL if self.table is not None:
-                words.append(f"--table {table_argument(self.table)}")
+            case Verb.LOAD_EXPORT:
+                words.append(shlex.quote(self.folder) if self.folder else "DIR")
+        if self.table is not None and self.verb is not Verb.ONCE:
+            words.append(f"--table {table_argument(self.table)}")
         if self.version:
             words.append(f"--version {self.version}")
         return " ".join(filter(None, [*words, self.option if self.accepts else "", self._needed(options)]))
@@ -83,10 +90,12 @@ class Command(_Part):
 
     def _needed(self, options: str) -> str:
         words = shlex.split(options)
-        if self.verb is not Verb.FORGET or "--only" in words:
-            return options
-        pairs = zip(words[::2], words[1::2], strict=True)
-        return shlex.join(word for pair in pairs if pair[0] in _OF_A_TARGET for word in pair)
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        if self.verb is Verb.FORGET and "--only" not in words:
+            pairs = [pair for pair in pairs if pair[0] in _OF_A_TARGET]
+        if self.verb is not Verb.RETRY and LETTERS_UNKNOWN in pairs:
+            pairs.remove(LETTERS_UNKNOWN)
+        return shlex.join(word for pair in pairs for word in pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +193,16 @@ AS_FILES_SHOW = Instead("`inspect --toml` prints the settings as the files show 
 """Ends a hint about a setting."""
 GRANT = Instead("grant the target's user all privileges on storage_consumer and on the replicated databases")
 """Begins a hint about rights."""
-ACCEPT_LOSS = Command(Verb.ONCE, accepts=True)
+ACCEPT_LOSS, RESYNC = Command(Verb.ONCE, accepts=True), Command(Verb.RESYNC)
 """In a hint of those who do not know the table."""
 
 
 def resync_command(table: TableName, accepts: bool = False) -> Command:
     return Command(Verb.RESYNC, table, accepts=accepts)
+
+
+def load_export_command(folder: str = "", table: TableName | None = None) -> Command:
+    return Command(Verb.LOAD_EXPORT, table, folder=folder)
 
 
 def retry_command(table: TableName) -> Command:
@@ -211,8 +224,13 @@ def accept_command(table: TableName) -> Command:
 
 def about_table(hint: str, table: TableName) -> Hint:
     """`hint` about `table`, with commands that name it."""
-    known = Hint.of(hint)
-    return known.with_commands(lambda one: replace(one, table=table) if one.accepts and one.table is None else one)
+    nameless = (ACCEPT_LOSS, RESYNC)
+    return Hint.of(hint).with_commands(lambda one: replace(one, table=table) if one in nameless else one)
+
+
+def from_an_export(hint: Hint) -> Hint:
+    """`hint` about a table that the storage alone cannot make again."""
+    return hint.with_commands(lambda one: load_export_command(table=one.table) if one.verb is Verb.RESYNC else one)
 
 
 def read_anyway_hint(hint: str) -> Hint:

@@ -531,7 +531,7 @@ def is_replay(name: str) -> bool:
     return _REPLAY.fullmatch(name) is not None
 
 
-_EXPORT = re.compile(r".+\.export-[0-9]+")
+_EXPORT = re.compile(r"(.+)\.export-[0-9]+")
 
 
 def export_name(name: str, moment: int) -> str:
@@ -539,6 +539,7 @@ def export_name(name: str, moment: int) -> str:
     return f"{name}.export-{moment}"
 
 
-def is_export(name: str) -> bool:
-    """Whether an export is being loaded under `name`."""
-    return _EXPORT.fullmatch(name) is not None
+def is_export(name: str, consumer: str = "") -> bool:
+    """Whether an export is being loaded under `name`, for `consumer` if it is given."""
+    found = _EXPORT.fullmatch(name)
+    return found is not None and consumer in ("", found[1])

@@ -35,6 +35,10 @@ class TableRules:
     """The tables that rules give by their whole names."""
     selected: Callable[[TableName, Sequence[Column]], tuple[Column, ...]] = lambda _, columns: tuple(columns)
     """Which of a table's columns TiCDC writes."""
+    filter: tuple[str, ...] = ()
+    """Its rules, as they are given."""
+    asked_for: Callable[[TableName], bool] = lambda _: True
+    """Whether one of them asks for the table, though another one may leave it out."""
     hides: Callable[[str], bool] = lambda _: False
     """Whether the table filter leaves out tables of this name, in databases of which nothing may tell."""
 

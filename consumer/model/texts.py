@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def one_line(text: str) -> str:
@@ -43,6 +44,12 @@ def size_text(size: float) -> str:
 def some_of(names: Sequence[object], most: int = 5) -> str:
     """The first `most` of `names`, and `` ..`` if there are more."""
     return ", ".join(map(str, names[:most])) + (", .." if len(names) > most else "")
+
+
+def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The one of `known` that `word` resembles most, "" for none."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=alike)
+    return found[0] if found else ""
 
 
 def count_text(count: int, one: str, many: str = "") -> str:

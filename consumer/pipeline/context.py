@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.events import Event, Note, NoteKind, Retrying, TableStopped
 from consumer.model.files import Folder
-from consumer.model.hints import about_table
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
@@ -103,7 +102,7 @@ class RoundContext:
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
-        error.table, error.hint = error.table or str(name), about_table(error.hint, name)
+        error.table, error.hint = error.table or str(name), self.assembly.advised(error.hint, name)
         self.round.stopped(name, error)
         if not self.options.rules.wanted(name):
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from consumer.ddl.declared import Definition
-from consumer.errors import TableError
+from consumer.errors import ConsumerError, CorruptFile, TableError
 from consumer.model.files import DataFile
 from consumer.model.load import FileStat, LoadTarget, LoadTask, TableLoad
 from consumer.model.names import TableName, same_name
@@ -43,6 +43,29 @@ def rows_were_read(
     except TableError:
         return False
     return not any(stat.unseen_ts for stat in stats)
+
+
+def damage(
+    table: TableName,
+    window: Window,
+    unread: Sequence[Unread],
+    assembly: Assembly,
+    options: RoundOptions,
+    reader: StorageReader,
+) -> ConsumerError | None:
+    """What a load of the window would meet in the files, None where they can be decoded. What the target makes of their
+    columns, the load alone can say."""
+    from consumer.changes.folding import decoded
+
+    try:
+        for task in decoding_tasks(table, window, unread, assembly, options):
+            for _ in decoded(reader.range_reader(), task.slices, task, list[FileStat]()):
+                pass
+    except CorruptFile as error:
+        return error
+    except TableError:
+        return None
+    return None
 
 
 def decoding_tasks(

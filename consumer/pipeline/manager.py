@@ -66,6 +66,7 @@ class ConsumerManager:
         self.stopped: dict[TableName, ConsumerError] = {}
         self.context: RoundContext | None = None
         self._lessons = Lessons()
+        self._followed = False
 
     def follow(self, before: ConsumerManager) -> None:
         """Go on with what another one of this run has counted and found out."""
@@ -84,6 +85,7 @@ class ConsumerManager:
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
         check_times(self.options, listing.checkpoint)
+        self._followed = since is not None
         if self.options.batches.consistency is not Consistency.SNAPSHOT:
             return self._run_part(listing, seconds, since, None)
         return self._run_parts(listing, seconds, since)
@@ -267,7 +269,7 @@ class ConsumerManager:
             ledger.record(copied)
         ledger.empty_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
-        check_selected(assembly, ledger.progress)
+        check_selected(assembly, ledger.progress, options.rules, self._followed)
         if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             for note in start_notes(change):

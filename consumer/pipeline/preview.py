@@ -12,13 +12,13 @@ from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
 from consumer.model.files import Bounds, Listing
-from consumer.model.hints import Hint, about_table, statement_refused
+from consumer.model.hints import about_table, statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState, Progress, State, TableProgress
 from consumer.model.rules import Consistency, hidden
-from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, ddl_id
-from consumer.pipeline.decoding import rows_were_read
+from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, Window, ddl_id
+from consumer.pipeline.decoding import damage, rows_were_read
 from consumer.pipeline.files import bounds_of_ended, left_to_nobody
 from consumer.pipeline.gone import gone, not_begun
 from consumer.pipeline.ledger import spared
@@ -37,24 +37,34 @@ from consumer.plan.options import RoundOptions
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
 from consumer.plan.survey import check_selected
+from consumer.plan.unread import Unread
 from consumer.ports import StorageReader
 from consumer.results import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.target import LoadRequest, Sink
 
+_MOST_BYTES = 64 << 20
+"""Of files that are decoded to look again at a stopped table."""
 _Planned = tuple[PlannedStep, ApplyDdl | None]
 """A step, with what is asked of the target if it is a statement that would be executed."""
 
 
 def preview(
-    reader: StorageReader, sink: Sink, listing: Listing, progress: Progress, options: RoundOptions
+    reader: StorageReader,
+    sink: Sink,
+    listing: Listing,
+    progress: Progress,
+    options: RoundOptions,
+    look_again: bool = False,
 ) -> PlanResult:
     """The steps that bring the target from `progress` to the listing's checkpoint, in the order they would run.
+    `look_again`: at tables that stopped earlier, of which only those are told that would stop now, as far as that is
+    known without the target's answer to their rows; a note names the others.
 
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
     progress = progress.after(copied_files(reader, listing, progress, {}))
     assembly = assembly_of(reader, listing, progress, options)
-    check_selected(assembly, progress)
+    check_selected(assembly, progress, options.rules)
     begun: list[Note] = []
     for opening in (begins_tables, opens_round):
         if (change := opening(assembly, progress, options.rules)) is not None:
@@ -74,6 +84,7 @@ def preview(
         if not (more := _refused(runs, targets, progress)):
             break
         refused |= more  # what is behind them waits, or goes another way: all is planned again
+    mended = found.mended() if look_again else ()
     other, mode = options.rules.naming.other, options.rules.naming.mode
     steps = []
     for p, ddl in planned:
@@ -91,8 +102,9 @@ def preview(
             *(note.text for note in begun),
             *(note.text for note in notes(found.assembly, progress, options.rules.naming, options.rules.named)),
             *(note.text for note in idle_notes(found.assembly, progress, options.rules.starts)),
+            *(_goes_on(name, progress) for name in mended),
         ),
-        stopped=tuple(_stopped(found, sink, options)),
+        stopped=tuple(row for row in _stopped(found, sink, options) if row.table not in mended),
     )
 
 
@@ -129,11 +141,18 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
             state="missing" if isinstance(error, TableMissing) else "stopped",
             code=stopped.code,
             error=stopped.reason,
-            hint=Hint.of(stopped.hint),
+            hint=found.assembly.advised(stopped.hint, name),
             version=version,
             resync=name in anew,
             target_table=other(name),
         )
+
+
+def _goes_on(name: TableName, progress: Progress) -> str:
+    return (
+        f"{name} stopped earlier, and nothing that can be known before its rows are written stops it now; it was:"
+        f" {progress.table(name).reason}"
+    )
 
 
 def _in_parts(options: RoundOptions) -> Iterator[str]:
@@ -206,6 +225,26 @@ class _Preview:
                 step = _ddl("barrier", statement).model_copy(update={"waits_for": waits_for})
                 refused = refusal_of(statement, self._options.rules)
                 yield step, self._asked(statement) if refused is None else None
+
+    def mended(self) -> list[TableName]:
+        """The tables that stopped earlier, and of which nothing is found that would stop them now. Their files are
+        decoded, as far as these are not very many bytes."""
+        names = [n for n, p in self.progress.tables.items() if p.state is State.STOPPED and n not in self.errors]
+        for name in names:
+            error = None if self._options.rules.bad_row_action(name).quarantines else self._damage(name)
+            if error is not None:
+                self.errors[name] = hidden(error.about(str(name)), self._options.rules.shaping_of(name))
+        return [name for name in names if name not in self.errors]
+
+    def _damage(self, name: TableName) -> ConsumerError | None:
+        window = Window(self.progress.table(name).applied_ts, self.assembly.checkpoint)
+        state = TableConsumer(name, self.assembly, self.progress, self._options, TableResult()).state
+        some, size = list[Unread](), 0
+        for entry in state.unread:
+            if size < _MOST_BYTES and (self._reader.first_ts(entry.file) or 0) <= window.end:
+                some.append(entry)
+                size += entry.file.size
+        return damage(name, window, some, self.assembly, self._options, self._reader)
 
     def _of_nobody(self) -> Iterator[tuple[TableName, ConsumerError]]:
         """Names with rows that no table takes."""

@@ -17,6 +17,7 @@ from consumer.history.target_tables import TargetTables, is_pending, was_execute
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile
+from consumer.model.hints import Hint, about_table, from_an_export
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
@@ -31,6 +32,7 @@ from consumer.plan.gaps import (
     gone_upto,
     hole_below,
     last_row,
+    under_another_name,
     without_gaps,
     without_lost_rests,
 )
@@ -154,6 +156,11 @@ class Assembly:
     def history(self) -> History:
         """That of upstream's tables, up to the checkpoint."""
         return self.timeline.history
+
+    def advised(self, hint: str, table: TableName) -> Hint:
+        """`hint` about `table`: where the storage alone cannot make that again, an export must."""
+        known, own = about_table(hint, table), self.history.alive.get(table)
+        return known if own is None or own.not_anew is None else from_an_export(known)
 
     def there(self, progress: Progress) -> dict[TableName, Incarnation]:
         """The tables that the target has, as the statements left them that have run. In a round, `progress` is further
@@ -410,7 +417,8 @@ class Assembly:
         """Holes in folders older than the last new beginning up to `version` do not matter: their rows are gone. But
         newer rows can be in an older folder, and where that was seen they are still to be read."""
         files, own, written = self._numbered(name, progress, version)
-        yield from find_gaps(name, files, progress.folders, _given(name, progress), written)
+        gaps = find_gaps(name, files, progress.folders, _given(name, progress), written)
+        yield from (under_another_name(gap, self.listing.unknown) for gap in gaps)
         yield from find_lost_rests(name, self.files.get(name, ()), own, applied_ts)
         if (gap := self.clean_up.gap(name, self._since(name, version), applied_ts)) is not None:
             yield gap

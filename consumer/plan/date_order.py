@@ -16,6 +16,7 @@ from itertools import groupby, pairwise
 
 from consumer.errors import CannotBeExact, Code
 from consumer.model.files import DataFile, Folder
+from consumer.model.hints import RESYNC
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress
 
@@ -119,7 +120,7 @@ def _came_late(
             return CannotBeExact(
                 f"it was not there when files of {date} were applied, and rows without a commit-ts do not say whether"
                 " they are older",
-                hint="load the table again with resync",
+                hint="empty and reload the table: " + RESYNC,
                 path=file.path,
                 code=Code.NO_COMMIT_TS,
             )

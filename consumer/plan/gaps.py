@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from consumer.errors import GapFound
 from consumer.layout.paths import directory_of
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.hints import accept_command
+from consumer.model.hints import Hint, Instead, accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
 from consumer.plan.unread import rewritten_files
@@ -104,6 +105,30 @@ def _holes(
 def _gap(table: TableName, message: str, path: str, missing: int) -> GapFound:
     hint = "restore the missing file, or go on without its rows: " + accept_command(table)
     return GapFound(message, hint=hint, table=str(table), path=path, missing=missing)
+
+
+def under_another_name(gap: GapFound, unknown: Iterable[str]) -> GapFound:
+    """`gap`, which is another one where the file that is missing is there under a longer name: nothing is lost then.
+    `unknown` are the paths of no known form."""
+    beside = (path for path in unknown if path.rpartition("/")[0] == gap.path)
+    longer = next((p for p in beside if (found := _LONGER.search(p)) and int(found[1]) == gap.missing), None)
+    if longer is None:
+        return gap
+    return GapFound(
+        f"file number {gap.missing} is not there, and {longer} has its number",
+        hint=Hint(
+            Instead(
+                "a tool has packed the file, or has not copied it to its end: let that end, or put it there under its"
+                " own name, and run again; where it is none of the changefeed's files, take it away"
+            )
+        ),
+        table=gap.table,
+        path=gap.path,
+        missing=gap.missing,
+    )
+
+
+_LONGER = re.compile(r"(\d+)\.[a-z]+\.[^/]+$")
 
 
 def gone_upto(

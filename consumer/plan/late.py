@@ -17,7 +17,7 @@ from consumer.errors import CameLate, Code, ConsumerError, CorruptFile, DdlRefus
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
-from consumer.model.hints import accept_command, skip_ddl_command
+from consumer.model.hints import accept_command, resync_command, skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.times import MAX_TSO
@@ -188,11 +188,13 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
 
 
 def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
-    again = "load the table again with resync, or " if file.table else ""
+    again = "empty and reload the table: " + resync_command(file.name) + "; or " if file.table else ""
     return CameLate(
         f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
-        hint=f"a copy of a storage must get `metadata` last; {again}do by hand what the statement means and"
-        " record it: " + skip_ddl_command(file.name, file.version),
+        hint="a copy of a storage must get `metadata` last; "
+        + again
+        + "do by hand what the statement means and record it: "
+        + skip_ddl_command(file.name, file.version),
         table=str(file.name),
         path=file.path,
         version=file.version,

@@ -53,6 +53,9 @@ def notes(
             " began at or before it"
         )
         yield Note(NoteKind.START, text)
+    if not assembly.checkpoint:
+        text = "`metadata` has checkpoint-ts 0: of nothing in the storage is it known that it is complete"
+        yield Note(NoteKind.CHECKPOINT, f"{text}, so nothing is applied; look whether the changefeed runs")
     if text := went_back(assembly, progress):
         yield Note(NoteKind.CHECKPOINT, text)
 

@@ -17,6 +17,7 @@ from itertools import groupby
 from consumer.ddl.changes import takes_rows
 from consumer.errors import CannotBeExact, Code
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile, StoredFile
+from consumer.model.hints import RESYNC
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress
 from consumer.plan.unread import rewritten_files
@@ -90,7 +91,7 @@ def check_places(
                 return CannotBeExact(
                     f"{file.path} is another file than was read, and rows without a commit-ts cannot be put in front of"
                     f" the statement of version {said.version}, which came behind it",
-                    hint="load the table again with resync",
+                    hint="empty and reload the table: " + RESYNC,
                     table=str(table),
                     code=Code.NO_COMMIT_TS,
                 )

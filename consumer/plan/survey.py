@@ -19,7 +19,8 @@ from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
-from consumer.model.texts import some_of
+from consumer.model.table_rules import TableRules
+from consumer.model.texts import nearest, some_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.results import Detected, InspectedTable
@@ -148,16 +149,29 @@ def check_protocol(protocol: str, assembly: Assembly) -> None:
         )
 
 
-def check_selected(assembly: Assembly, progress: Progress) -> None:
-    """Raises BadConfig where a first run would begin with table rules that let nothing through. A later run may: a
-    table of its own can be gone upstream."""
+def check_selected(assembly: Assembly, progress: Progress, rules: TableRules, may_come: bool = False) -> None:
+    """Raises BadConfig where the table rules let nothing through that the storage has, or that the target had. A later
+    run is refused only where no rule asks for such a table, as it may leave out all; none is where rounds follow, and a
+    table `may_come`."""
     names = sorted(name for name in assembly.catalog.by_table if name.table)
-    if not names or not progress.is_new or any(map(assembly.wanted, names)):
+    had = (*progress.tables, *(TableName(ddl.database, ddl.table) for ddl in progress.ddls))
+    known = (*names, *(name for name in had if name.table))
+    if not names or any(map(rules.wanted, known)):
         return
+    if not progress.is_new and (may_come or any(map(rules.asked_for, known))):
+        return
+    meant = dict.fromkeys(filter(None, (_meant(rule, names) for rule in rules.filter)))
     raise BadConfig(
-        f"--tables lets no table of the storage through; it has {some_of(names)}",
+        f"--tables lets no table of the storage through; it has {some_of(names)}"
+        + (f"; did you mean {some_of(list(meant))}?" if meant else ""),
         hint="rules are about upstream's names, as shop.* or shop.orders; `inspect` lists the tables",
     )
+
+
+def _meant(rule: str, names: Sequence[TableName]) -> str:
+    """The table, or all those of a database, that the rule resembles most."""
+    every = [*map(str, names), *(f"{name.database}.*" for name in names)]
+    return "" if rule.startswith("!") else nearest(rule, every)
 
 
 def check_decided(undecided: Sequence[Undecided], assembly: Assembly) -> None:

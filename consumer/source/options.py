@@ -11,9 +11,10 @@ from typing import TypeVar
 from consumer.config import values
 from consumer.config.load import load
 from consumer.config.rules import TableModeRule
-from consumer.config.sentences import nearest, one_of
+from consumer.config.sentences import one_of
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
+from consumer.model.texts import nearest
 from consumer.source.columns import META_COLUMNS, PLACE_COLUMNS
 
 _CHANGEFEED = {

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from consumer.app.parts import checkpoint_of, listed, reader_of
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
-from consumer.config.sentences import nearest
 from consumer.errors import (
     BadConfig,
     CannotBeExact,
@@ -26,6 +25,7 @@ from consumer.model.hints import FROM_A_NEW_PREFIX, read_anyway_hint
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import Progress, ProgressChange
+from consumer.model.texts import nearest
 from consumer.model.times import zone_of
 from consumer.pipeline.loads import ambiguous_column, ambiguous_key
 from consumer.pipeline.opening import assembly_of
@@ -124,7 +124,7 @@ class _Tables:
         if not names and self.asked.table:
             error = next((error for name, error in errors.items() if _is_called(self.asked.table, name)), None)
             raise error or self._missing()
-        check_selected(self.assembly, self.progress)
+        check_selected(self.assembly, self.progress, self.options.rules)
         for name in names:
             table = self.assembly.history.alive[name]
             if table.is_view or table.is_temporary:

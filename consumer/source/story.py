@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from consumer.changes.conditions import compiled
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, TableMissing
-from consumer.model.columns import Column
+from consumer.model.columns import Column, Family
 from consumer.model.names import literal, quote
 from consumer.source.columns import COMMIT_TS, OP
 from consumer.source.json_rows import NUMBERS
@@ -18,6 +19,8 @@ from consumer.source.options import story
 from consumer.source.output import schema_of, shares
 from consumer.source.planning import Plan, plan
 from consumer.source.reading import batches
+
+_HEX = re.compile("0x(?:[0-9a-fA-F]{2})+")
 
 
 def told(
@@ -46,15 +49,14 @@ def planned(
         raise BadConfig(missing.sentence(), hint=missing.hint) from None
     (of_table,) = found.tables
     columns = of_table.target.columns
-    wanted = [where] if where else []
-    if key:
-        wanted.append(_of_key([columns[at] for at in of_table.target.key], key))
-    text = " AND ".join(f"({one})" for one in wanted) if len(wanted) > 1 else "".join(wanted)
-    try:
-        if text:
+    own = _of_key([columns[at] for at in of_table.target.key], key) if key else ""
+    given = {flag: text for flag, text in (("--where", where), ("--key", own)) if text}
+    for flag, text in given.items():
+        try:
             compiled(text, columns)
-    except ValueError as problem:
-        raise BadConfig(f"{'--where' if where else '--key'} is refused: {problem}") from None
+        except ValueError as problem:
+            raise BadConfig(f"{flag} is refused: {problem}") from None
+    text = " AND ".join(f"({one})" for one in given.values()) if len(given) > 1 else "".join(given.values())
     found = replace(found, asked=replace(found.asked, where=text))
     return replace(found, fields=tuple(schema_of(found).names))
 
@@ -77,10 +79,16 @@ def _of_key(columns: Sequence[Column], values: Sequence[str]) -> str:
 
 
 def _literal(column: Column, value: str) -> str:
+    """Texts are compared byte by byte: as the files have them."""
     if column.family in NUMBERS:
         try:
             float(value)
         except ValueError:
             raise BadConfig(f"--key: {value!r} is not a number, and {column.name} is one") from None
         return value
-    return literal(value)
+    if column.family is Family.BINARY and _HEX.fullmatch(value):
+        return value
+    if value and column.family in (Family.TEXT, Family.BINARY):
+        return f"0x{value.encode(errors='surrogateescape').hex()}"
+    by_bytes = " COLLATE utf8mb4_0900_bin" if column.family in (Family.TEXT, Family.ENUM) else ""
+    return literal(value) + by_bytes

@@ -32,7 +32,7 @@ from consumer.source.output import shares
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Changes, changes_of
 from consumer.source.story import planned
-from consumer.target import Sink
+from consumer.target import Script
 from consumer.verify.mend import RUN_THEM, as_changes
 from consumer.verify.sources import takes_rows_away
 
@@ -41,6 +41,7 @@ _REASONS = (
     "a later statement changed the table's columns, key or rows",
     "the files do not have its old values",
     "another row, which stays or comes back, has a unique value that it had",
+    "a row that is taken back too has a unique value that it had, and the target has columns of its own",
 )
 _CHOSEN, _THERE, _FINAL = "chosen", "there", "final"
 
@@ -76,10 +77,11 @@ def undo(
             )
         taken = _moments_of_rows(plan)
         _check_statements(source, taken, first, last)
-        rows = _Rows.of(plan, last, max(taken, default=0))
         target = _write_target(options, plan, place, ports)
+        script = ports.sink.script(target)
+        rows = _Rows.of(plan, last, max(taken, default=0), one_by_one=bool(target.own) and not script.exchanges)
         file.writelines(_head(rows, source, first, last))
-        file.writelines(_statements(rows, source, target, ports.sink))
+        file.writelines(_statements(rows, source, target, script, ports.sink.lease_generation()))
         left_out = {reason: some.num_rows for some, reason in rows.left_out}
         return UndoResult(table=source.table, from_ts=first, to_ts=last, rows=rows.count, left_out=left_out)
 
@@ -186,9 +188,10 @@ class _Rows:
         return int(self.gone.num_rows + self.changed.num_rows + self.new.num_rows)
 
     @classmethod
-    def of(cls, plan: Plan, last: int, taken: int) -> _Rows:
+    def of(cls, plan: Plan, last: int, taken: int, one_by_one: bool) -> _Rows:
         """Of all changes behind the plan's beginning, of which those after `last` are not of the range. `taken`: the
-        version of the last statement that took rows away, 0 for none."""
+        version of the last statement that took rows away, 0 for none. `one_by_one`: rows that have changed keep their
+        places, and none can have a unique value that another one still has."""
         (table,) = plan.tables
         uniques = _uniques(plan)
         schema, key = _schema(table.target, uniques), [f"c{at}" for at in table.target.key]
@@ -200,10 +203,12 @@ class _Rows:
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).select(schema.names).cast(schema))
             later.append(rows.filter(pa.array(~of_range)).select(left).cast(later[0].schema))
-        return cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques)
+        return cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques, one_by_one)
 
     @classmethod
-    def _net(cls, rows: pa.Table, later: pa.Table, key: Sequence[str], uniques: Sequence[Sequence[int]]) -> _Rows:
+    def _net(
+        cls, rows: pa.Table, later: pa.Table, key: Sequence[str], uniques: Sequence[Sequence[int]], one_by_one: bool
+    ) -> _Rows:
         both = pa.concat_tables([rows.select(later.column_names), later])
         codes, count = row_codes(both.select(key).columns)
         own, again = codes[: rows.num_rows], codes[rows.num_rows :]
@@ -218,8 +223,11 @@ class _Rows:
             back, undone = np.flatnonzero(wanted & (why < 0) & before), _has(every[wanted & (why < 0)], count)
             stay = now.filter(pa.array(now.column(PUT).to_numpy() & ~undone))
             held = back[_meets(rows.take(pa.array(first[back])), stay, uniques)]
-            if not held.size:
+            moved = back[after[back]] if one_by_one else back[:0]
+            waits = moved[_waits(rows.take(pa.array(first[moved])), now.take(pa.array(every[moved])), uniques)]
+            if not held.size and not waits.size:
                 break
+            why[waits] = len(untold) + 1
             why[held] = len(untold)
 
         def taken(which: Flags) -> pa.Table:
@@ -288,14 +296,30 @@ def _meets(rows: pa.Table, stay: pa.Table, uniques: Sequence[Sequence[int]]) -> 
     """Which of `rows` had a unique value that one of the rows that `stay` has, or another of them had: the key can be
     younger than they are."""
     found = np.zeros(rows.num_rows, np.bool_)
-    for places in uniques:
-        own = [rows.column(f"c{at}") for at in places]
-        pairs = ((mine, stay.column(f"n{at}")) for mine, at in zip(own, places, strict=True))
-        codes, count = row_codes([pa.chunked_array([*mine.chunks, *theirs.chunks]) for mine, theirs in pairs])
-        whole = np.logical_and.reduce([column.is_valid().to_numpy() for column in own])
-        mine, theirs = codes[: rows.num_rows], codes[rows.num_rows :]
+    for whole, mine, theirs, count in _unique_codes(rows, stay, uniques):
         found |= whole & (_has(theirs, count) | (np.bincount(mine, minlength=count) > 1))[mine]
     return found
+
+
+def _waits(rows: pa.Table, now: pa.Table, uniques: Sequence[Sequence[int]]) -> Flags:
+    """Which of `rows` had a unique value that another of them has `now`."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for whole, mine, theirs, count in _unique_codes(rows, now, uniques):
+        found |= whole & (mine != theirs) & _has(theirs, count)[mine]
+    return found
+
+
+def _unique_codes(
+    rows: pa.Table, others: pa.Table, uniques: Sequence[Sequence[int]]
+) -> Iterator[tuple[Flags, Ints, Ints, int]]:
+    """For each unique key: whether what each of `rows` had in it is whole, numbers of these values, numbers of those
+    that `others` have, and how many numbers there are."""
+    for places in uniques:
+        own = [rows.column(f"c{at}") for at in places]
+        pairs = ((mine, others.column(f"n{at}")) for mine, at in zip(own, places, strict=True))
+        codes, count = row_codes([pa.chunked_array([*mine.chunks, *theirs.chunks]) for mine, theirs in pairs])
+        whole = np.logical_and.reduce([column.is_valid().to_numpy() for column in own])
+        yield whole, codes[: rows.num_rows], codes[rows.num_rows :], count
 
 
 def _has(codes: Ints, count: int) -> Flags:
@@ -315,17 +339,18 @@ def _head(rows: _Rows, source: LoadTarget, first: int, last: int) -> Iterator[by
             yield f"-- left out, as {reason}: {json.dumps(row, default=bytes.hex)}\n".encode()
 
 
-def _statements(rows: _Rows, source: LoadTarget, target: LoadTarget, sink: Sink) -> Iterator[bytes]:
+def _statements(
+    rows: _Rows, source: LoadTarget, target: LoadTarget, script: Script, generation: str
+) -> Iterator[bytes]:
     """Rows go before others come, so no two of them meet in a unique key. Where the target has columns of its own, rows
     that have changed are updated: else their values there would be lost."""
     if not rows.count:
         return
-    script = sink.script(target)
 
     def changes(put: bool, *some: pa.Table) -> pa.Table:
         return as_changes(pa.concat_tables(some), source, target, put)
 
-    yield script.begin(sink.lease_generation())
+    yield script.begin(generation)
     if target.own:
         yield from script.remove(target, changes(False, rows.new))
         yield from script.write(target, changes(True, rows.changed), True)

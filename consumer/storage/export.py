@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from consumer.codec import protocol_of
-from consumer.errors import BadConfig, ConsumerError, CorruptFile
+from consumer.errors import BadConfig, ConsumerError, CorruptFile, StorageUnavailable
 from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
 from consumer.model.export import PACKINGS, DumplingFormat
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
@@ -38,7 +38,12 @@ class ExportReader:
 
     def moment(self) -> str:
         """As `metadata` has it. Raises BadConfig, StorageUnavailable."""
-        content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
+        try:
+            content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
+        except StorageUnavailable as error:
+            if isinstance(error.__cause__, FileNotFoundError):  # no mount that may come back: it is given for this once
+                raise BadConfig(error.message, hint="give the folder that Dumpling wrote to") from error
+            raise
         if content is None:
             raise BadConfig(
                 f"{self.identity} is no export of Dumpling: it has no `metadata`",

@@ -112,6 +112,12 @@ class TableHistory:
         return f"files that were read up to {gone} are gone, or were written again" if gone else ""
 
     @property
+    def not_looked_at(self) -> int:
+        """The commit-ts up to which changes of the table are passed over, 0 for none."""
+        after = self.files.after
+        return after if after > self.statements.begins else 0
+
+    @property
     def unmended(self) -> str:
         """Why rows that differ are left as they are, "" for nothing."""
         if any(record.state is DdlState.INTENT for record in self.progress.ddls.values()):

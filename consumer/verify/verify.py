@@ -32,7 +32,7 @@ from consumer.model.naming import Naming
 from consumer.model.progress import Progress, State
 from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
-from consumer.model.times import MAX_TSO, now
+from consumer.model.times import MAX_TSO, now, time_text
 from consumer.pipeline.context import Ports
 from consumer.pipeline.opening import copied_files
 from consumer.pipeline.others import Others
@@ -250,7 +250,7 @@ class Verifier:
                         *(f"accepted as lost: {loss.sentence()}" for loss in losses),
                         *_awaited(history.files.awaited),
                     )
-                    notes = (*_notes(task, counted, incomplete), *lacks)
+                    notes = (*_notes(task, counted, incomplete, history.not_looked_at), *lacks)
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
@@ -344,11 +344,11 @@ def _awaited(file: str) -> Iterator[str]:
         yield f"{file} is named by its index file, and is not there: it is lost, or TiCDC has not written it yet"
 
 
-def _notes(task: CheckTask, counted: Counted, incomplete: str) -> Iterator[str]:
-    """What was not compared."""
+def _notes(task: CheckTask, counted: Counted, incomplete: str, after: int) -> Iterator[str]:
+    """What was not compared; changes up to `after` were not looked at."""
     if incomplete:
-        left = f"{counted.unknown_rows:,} rows are left"
-        yield f"only the keys that the storage tells of were compared ({left}): {incomplete}"
+        what = f"changes up to {time_text(after)} were" if after else "rows without a change in the storage were"
+        yield f"{what} not compared ({count_text(counted.unknown_rows, 'row is', 'rows are')} left): {incomplete}"
     if counted.unsure:
         yield f"whether {counted.unsure:,} rows must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():

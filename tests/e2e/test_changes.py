@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 from consumer import api
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from tests.support.canal_json import keyless, row_line
-from tests.support.command_line import DEMO, T_CREATED, CommandLine, command_line
+from tests.support.canal_json import keyless, row_line, typed_line
+from tests.support.command_line import DEMO, T_CREATED, CommandLine, Left, command_line
 from tests.support.feed import Feed
 
 OPS = {"INSERT": "I", "UPDATE": "U", "DELETE": "D"}
@@ -106,6 +107,71 @@ def test_a_person_reads_what_changed(consumer: CommandLine) -> None:
         f"2026-11-21T06:00:57.986Z  U  v: 6 -> 66  (id=6, u=6, w=1)  {folder}/CDC00000000000000000004.json:12",
         "2 changes of du.t up to 2026-11-21T06:01:21.857Z",
     ]
+
+
+KEY, NOTE = Column("k", "VARCHAR", length=20, nullable=False, is_pk=True), Column("note", "VARCHAR", length=20)
+ODD = 'a\tb\x1b\xa0\x9b"c"\r\nd,\u2028e'
+
+
+def told(consumer: CommandLine, folder: Path, columns: tuple[Column, ...], rows: list[Row], *words: str) -> Left:
+    """What the command prints of a table d.t with these rows, each of a commit of its own from 11 on."""
+    feed = Feed(folder / "storage of its own")
+    feed.database("d", 1)
+    feed.statement("d.t", 2, Action.CREATE_TABLE, "CREATE TABLE `t` (..)", columns)
+    lines = (typed_line(columns, 11 + number, row) for number, row in enumerate(rows))
+    feed.file("d.t", 2, b"".join(lines))
+    feed.checkpoint(40)
+    storage = ("--upstream-uri", f"file://{feed.folder}?protocol=canal-json", "--tz", "UTC")
+    return consumer.raw("changes", "--table", "d.t", *words, *storage, "--log-level", "error")
+
+
+Row = dict[str, str | None]
+
+
+def test_csv_has_values_as_they_are(consumer: CommandLine, tmp_path: Path) -> None:
+    """NULL is nothing, an empty text has quotation marks."""
+    rows: list[Row] = [{"k": "null", "note": None}, {"k": "empty", "note": ""}, {"k": "odd", "note": ODD}]
+    left = told(consumer, tmp_path, (KEY, NOTE), rows, "--format", "csv")
+    head, *lines = left.out.split("\n")[:3]
+    assert head.split(",")[-2:] == ["k", "note"]
+    assert [line.split(",")[-2:] for line in lines] == [["null", ""], ["empty", '""']]
+    assert left.out.endswith(',odd,"a\tb\x1b\xa0\x9b""c""\r\nd,\u2028e"\n')
+
+
+def test_json_has_values_as_they_are(consumer: CommandLine, tmp_path: Path) -> None:
+    left = told(consumer, tmp_path, (KEY, NOTE), [{"k": "odd", "note": ODD}], "--format", "jsonl")
+    assert json.loads(left.out)["note"] == ODD
+
+
+@pytest.mark.parametrize(
+    ("key", "rows", "given"),
+    [
+        (KEY, ("a", "A", "a ", "it's \\'"), "a"),
+        (KEY, ("a", "it's \\'"), "it's \\'"),
+        (replace(KEY, type="ENUM", elements=("x", "y")), ("1", "2"), "y"),
+        (replace(KEY, type="VARBINARY"), ("ab", "\xff\x00"), "0xff00"),
+        (replace(KEY, type="VARBINARY"), ("ab", "0x"), "0x"),
+        (KEY, ("a", ""), ""),
+        (replace(KEY, type="DATE"), ("2024-02-28", "2024-02-29"), "2024-02-29"),
+    ],
+)
+def test_a_key_that_is_no_number_is_compared_byte_by_byte(
+    consumer: CommandLine, tmp_path: Path, key: Column, rows: tuple[str, ...], given: str
+) -> None:
+    wanted = {"y": "2", "0xff00": "\xff\x00"}.get(given, given)
+    every: list[Row] = [{"k": one, "note": str(number)} for number, one in enumerate(rows)]
+    left = told(consumer, tmp_path, (key, NOTE), every, "--key", given, "--format", "jsonl")
+    assert [json.loads(line)["note"] for line in left.out.splitlines()] == [str(rows.index(wanted))], left.err
+
+
+def test_a_text_without_a_collation_says_how_to_write_it(consumer: CommandLine, tmp_path: Path) -> None:
+    rows: list[Row] = [{"k": "a", "note": "BAD"}, {"k": "b", "note": "bad"}]
+    left = told(consumer, tmp_path, (KEY, NOTE), rows, "--key", "a", "--where", "note = 'BAD'")
+    assert left.code == 2
+    assert "--where is refused" in left.err
+    assert "as 'a' COLLATE utf8mb4_bin" in left.err
+    left = told(consumer, tmp_path / "2", (KEY, NOTE), rows, "--where", "note = 'BAD' COLLATE utf8mb4_bin")
+    assert (left.code, "k='a'" in left.out, "k='b'" in left.out) == (0, True, False)
 
 
 @pytest.mark.parametrize(

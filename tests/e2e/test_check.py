@@ -49,6 +49,38 @@ def test_a_storage_and_a_target_that_are_in_order(shop: Shop) -> None:
     } <= good
 
 
+def test_a_stopped_table_is_looked_at_again(shop: Shop) -> None:
+    """What was recorded is no forecast: a file that is mended stops nothing, one that is not stops it still."""
+    damaged = shop.feed.puts("d.it's", 2, {21: (7, "7")})
+    right = damaged.read_bytes()
+    damaged.write_bytes(right[:-9])
+    assert shop.once(30).code != 0
+    (said,) = failed(shop.run("check", "--json"))
+    assert "d.it's would stop: " in said
+    assert damaged.name in said
+    damaged.write_bytes(right)
+    left = shop.run("check", "--json")
+    assert left.code == 0, left.out
+    (note,) = [text for text in lines(left)["plan", "warn"] if "d.it's stopped earlier" in text]
+    assert damaged.name in note
+    assert shop.once(30).code == 0
+    assert shop.rows[-1] == (7, 7)
+
+
+def test_so_is_one_that_the_target_did_not_take(shop: Shop) -> None:
+    shop.by_hand("""ALTER TABLE d."it's" ALTER v TYPE TINYINT""")
+    shop.feed.puts("d.it's", 2, {21: (7, "700")})
+    assert shop.once(30).code != 0
+    shop.by_hand("""ALTER TABLE d."it's" ALTER v TYPE INTEGER""")
+    assert shop.run("check", "--json").code == 0
+    assert shop.once(30).code == 0
+    shop.by_hand("""ALTER TABLE d."it's" DROP COLUMN v""")
+    shop.feed.puts("d.it's", 2, {31: (8, "8")})
+    assert shop.once(40).code != 0
+    (said,) = failed(shop.run("check", "--json"))
+    assert "d.it's would stop: " in said
+
+
 def test_nothing_is_changed(shop: Shop) -> None:
     shop.feed.puts("d.it's", 2, {21: (7, "7")})
     shop.feed.checkpoint(30)

@@ -28,6 +28,17 @@ def _refusing(action: Action, reason: str) -> Callable[[MemorySink, ApplyDdl], D
 # Metadata that goes backwards, or is not there
 
 
+def test_a_checkpoint_of_0_is_told_as_such(feed: Feed, replica: MemoryReplica) -> None:
+    """It is no storage with nothing new."""
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    result = replica.once(0)
+    assert (result.exit_code, replica.tables) == (0, {})
+    assert "`metadata` has checkpoint-ts 0: of nothing in the storage is it known that it is complete" in " ".join(
+        replica.seen.notes
+    )
+
+
 def test_metadata_that_goes_backwards_changes_nothing(feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "x")})

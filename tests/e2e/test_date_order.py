@@ -113,7 +113,7 @@ def test_a_file_of_an_earlier_date_that_came_late_stops_its_table(
     result = changefeed.once(20, order)
     assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
     assert changefeed.value == "10"
-    assert "load the table again with resync" in next(iter(result.tables.values())).hint
+    assert "storage-consumer resync --table d.t" in next(iter(result.tables.values())).hint
     uri = f"file://{changefeed.feed.folder}?protocol=csv"
     settings = changefeed.replica.settings(upstream_uri=uri, date_order=order or "date")
     assert app.resync(settings, Recorder(), TableName("d", "t"), InlineLoader()).exit_code == 0

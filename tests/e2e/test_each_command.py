@@ -29,7 +29,7 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("skip-ddl", 2, "pending", ("--table", "du.t", "--version", "7")),
     ("retry", 0, "", ("--table", "du.t")),
     ("replay", 0, "", HERE),
-    ("load-export", 4, "metadata", ("no-such-export",)),
+    ("load-export", 2, "it is not there", ("no-such-export",)),
     ("run", 0, "", ("--flush-interval", "100ms")),
     ("maintain", 2, "nothing to maintain", ()),
     ("forget", 0, "", ("--name", "default", "--yes")),

@@ -332,6 +332,6 @@ def test_a_row_with_no_key_that_was_taken_away_by_hand(tmp_path: Path, fresh_mar
     feed.file("d.t", 2, json_row(16, {"v": "7"}, "DELETE"))
     stopped = replica.once(20)
     assert stopped.exit_code == 3
-    assert "resync the table" in stopped.tables[T].hint
+    assert "storage-consumer resync --table d.t" in stopped.tables[T].hint
     assert app.resync(replica.settings(), Recorder(), T, InlineLoader()).exit_code == 0
     assert fresh_mariadb.execute("SELECT v FROM d.t") == [(8,)]

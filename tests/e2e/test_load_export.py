@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -433,6 +434,54 @@ def test_a_run_between_two_tries_spoils_nothing(duck: Scene, monkeypatch: pytest
 
 def _fails(*_: object, **__: object) -> Any:
     raise RuntimeError
+
+
+def test_an_export_that_is_not_there_is_refused_for_good(duck: Scene) -> None:
+    with pytest.raises(BadConfig, match="it is not there"):
+        app.load_export(duck.settings(), Recorder(), str(duck.folder / "none"), loader=InlineLoader())
+
+
+@pytest.mark.parametrize("tables", [None, ("d.t",), ("d.t", "d.u")])
+def test_status_names_what_goes_on_with_an_export(
+    tables: tuple[str, ...] | None, duck: Scene, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with its --check, where the tables of the export are all that is left out."""
+    if tables is not None:
+        running(duck)
+    for table in ("d.u",) if tables != ("d.t",) else ():
+        duck.older(table, (1, 1))
+    uri = str(duck.export.finish())
+    some = None if tables is None else wanted_tables("d.t" if len(tables) == 1 else "d.*", False)
+    monkeypatch.setattr(InlineLoader, "load", _fails)
+    with pytest.raises(RuntimeError):
+        app.load_export(duck.settings(), Recorder(), uri, some, InlineLoader())
+    monkeypatch.undo()
+    flags = ("--upstream-uri", f"file://{duck.feed.folder}?protocol=canal-json", "--downstream-uri", duck.url)
+    left = cli.raw("status", *flags, "--tz", "UTC", "--check")
+    assert left.code == 4
+    assert f"check: exit 4, the export file://{uri} is not loaded to its end" in left.out or tables is None
+    (line,) = [line for line in left.out.splitlines() if "storage-consumer load-export" in line]
+    words = shlex.split(line)
+    assert words[:3] == ["storage-consumer", "load-export", f"file://{uri}"]
+    assert ("--table" in words) == (tables == ("d.t",))
+    assert "no progress under the name" not in left.out
+    if tables is None or len(tables) == 1:
+        assert cli.raw(*words[1:], "--log-level", "error").code == 0
+        assert "load-export" not in cli.raw("status", *flags, "--tz", "UTC").out
+
+
+def test_no_reload_is_offered_of_a_table_that_only_an_export_has(scene: Scene) -> None:
+    """Its CREATE TABLE is not in the storage."""
+    scene.older("d.t", (1, 1))
+    scene.puts("d.t", {12: (2, 2)})
+    done(scene.load())
+    done(scene.once(20))
+    scene.ask("ALTER TABLE d.t DROP COLUMN v")
+    scene.puts("d.t", {23: (7, 7)})
+    result = scene.once(25)
+    assert states(result)["d.t"] == "stopped"
+    hints = [str(result.tables[T].hint), str(app.status(scene.settings(), Recorder()).tables[0].hint)]
+    assert all("load-export DIR --table d.t" in hint and "resync" not in hint for hint in hints), hints
 
 
 def test_a_run_while_an_export_is_loaded_spoils_nothing(

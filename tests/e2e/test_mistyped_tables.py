@@ -3,6 +3,8 @@ rule does nothing, and rows that it should leave out or mask would arrive."""
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ import pytest
 
 from consumer import app
 from consumer.errors import BadConfig
+from consumer.model.events import Event, Idle
 from tests.support.feed import Feed, MemoryReplica
+from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
 RULES: dict[str, tuple[str, Any]] = {
@@ -71,5 +75,61 @@ def test_a_first_run_that_would_have_no_table_is_refused(
 ) -> None:
     with pytest.raises(BadConfig, match=r"--tables lets no table of the storage through; it has d\.people"):
         command(replica.settings(tables=rules), Recorder())
+
+
+@pytest.mark.parametrize("command", [app.plan, app.once])
+@pytest.mark.parametrize(
+    ("rule", "meant"), [("d.peple", r"; did you mean d\.people\?"), ("dd.*", r"; did you mean d\.\*\?"), ("x_y.*", "$")]
+)
+def test_so_is_a_later_one_before_anything_changes(
+    command: Callable[..., object], rule: str, meant: str, replica: MemoryReplica
+) -> None:
     assert replica.once(20).exit_code == 0
-    assert replica.once(25, tables=rules).exit_code == 0, "a later run may: its tables can be gone upstream"
+    before = replica.sink.progress()
+    with pytest.raises(BadConfig, match=rf"--tables lets no table of the storage through; it has d\.people{meant}"):
+        command(replica.settings(tables=[rule]), Recorder())
+    assert replica.sink.progress() == before
+
+
+def test_one_whose_tables_are_gone_upstream_is_not_refused(replica: MemoryReplica) -> None:
+    """The target had them."""
+    replica.feed.create("e.t", 12)
+    assert replica.once(20, tables=["e.*"]).exit_code == 0
+    shutil.rmtree(replica.feed.folder / "e")
+    assert replica.once(30, tables=["e.*"]).exit_code == 0
+
+
+def test_a_storage_with_no_table_yet_is_none_to_refuse(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.checkpoint(10)
+    replica = MemoryReplica(feed)
+    assert replica.once(10, tables=["later.*"]).exit_code == 0
+
+
+class Ends(Recorder):
+    """Ends `run` when there is nothing to do."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, Idle):
+            self._stop.set()
+
+
+def test_run_waits_for_tables_to_come(tmp_path: Path) -> None:
+    """It began before there was one; others came first."""
+    feed = Feed(tmp_path)
+    feed.checkpoint(10)
+    replica = MemoryReplica(feed)
+    assert replica.once(10, tables=["later.*"]).exit_code == 0
+    feed.database("d", 11)
+    feed.create("d.t", 12)
+    feed.checkpoint(20)
+    stop = threading.Event()
+    seen = Ends(stop)
+    result = app.run(replica.settings(tables=["later.*"]), seen, stop, InlineLoader())
+    assert result.exit_code == 0
+    assert any("let in none of the 1 tables" in note for note in seen.notes)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer import app
+from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.observers import Recorder
 
-WITHOUT_D, ALL = ("other.*",), ("*.*",)
+WITHOUT_D, ALL = ("!*.*",), ("*.*",)
 
 
 def test_a_database_that_was_dropped_in_between_goes_with_its_tables(feed: Feed, replica: MemoryReplica) -> None:
@@ -164,7 +167,7 @@ def test_what_was_executed_under_a_name_that_is_let_in_again_stays_known(feed: F
     feed.rename("d.a", "e.b", 30)
     feed.drop("e.b", 35)
     feed.create("e.b", 40)
-    assert replica.once(42, tables=("other.*",)).exit_code == 0
+    assert replica.once(42, tables=WITHOUT_D).exit_code == 0
     assert replica.once(45, tables=("e.*",)).exit_code == 0
     feed.create("d.a", 50)
     assert replica.once(60, tables=ALL).exit_code == 0
@@ -188,7 +191,9 @@ def test_rules_that_no_table_meets_are_told(feed: Feed, replica: MemoryReplica) 
     feed.create("d.u", 11)
     assert replica.once(15, tables=("d.t",)).exit_code == 0
     assert not [note for note in replica.seen.notes if "--tables" in note]
-    assert replica.once(15, tables=("typo.*",)).exit_code == 0
+    assert replica.once(15, tables=("*.*", "!d.*")).exit_code == 0
     assert [note for note in replica.seen.notes if "--tables" in note] == [
         "the table rules (--tables) let in none of the 2 tables of the storage: nothing is applied"
     ]
+    with pytest.raises(BadConfig, match=r"--tables lets no table of the storage through; it has d\.t, d\.u"):
+        replica.once(15, tables=("typo.*",))

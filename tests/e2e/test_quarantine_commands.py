@@ -59,6 +59,25 @@ def test_what_is_told_until_they_are_in(cli: CommandLine, tmp_path: Path) -> Non
     assert "no rows are quarantined" in cli.run("retry", "--table", "du.*").out
 
 
+def test_the_command_of_status_asks_for_the_folder_that_it_does_not_know(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With it, the letter is told as taken in. Other commands in hints do without."""
+    letters = f"file://{tmp_path}/letters"
+    monkeypatch.delenv("STORAGE_CONSUMER_DEAD_LETTERS")
+    first = cli.run("once", "--dead-letters", letters)
+    assert f"--dead-letters {letters}" in first.err
+    cli.mend()
+    monkeypatch.delenv("STORAGE_CONSUMER_ON_BAD_ROW")
+    (command,) = [line for line in cli.run("status").out.splitlines() if "storage-consumer retry" in line]
+    words = as_a_shell_takes(command.partition(": ")[2])
+    assert words[words.index("--dead-letters") + 1] == "URI"
+    assert cli.run("retry").code == 2
+    assert cli.run(*(letters if word == "URI" else word for word in words)).code == 0
+    (letter,) = (tmp_path / "letters").glob("default/du.t/*.json")
+    assert b'"taken_in"' in letter.read_bytes()
+
+
 def test_a_rule_that_is_none(cli: CommandLine) -> None:
     assert cli.run("retry", "--table", "a b").code == 2
     assert cli.run("once", "--on-bad-row", "ignore").code == 2

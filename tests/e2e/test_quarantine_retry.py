@@ -9,6 +9,7 @@ import pytest
 
 from consumer import app
 from consumer.codec.csv.options import CsvFormat
+from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
@@ -325,8 +326,7 @@ def test_a_letter_that_somebody_has_changed_stays_so(tmp_path: Path, text: bytes
     assert b'"taken_in"' in whole.read_bytes()
 
 
-def test_a_row_that_has_no_letter(tmp_path: Path, fresh_mariadb: SqlServer) -> None:
-    """It became another bad row while no folder for letters was named."""
+def test_letters_that_nothing_would_mark_are_asked_for(tmp_path: Path, fresh_mariadb: SqlServer) -> None:
     storage, target = Storage(tmp_path), fresh_mariadb.url()
     good, bad = storage.line((10, "1", "1", "a")), storage.line((11, "2", "1000", "a"))
     path = storage.file(good, bad[:-9])
@@ -334,7 +334,12 @@ def test_a_row_that_has_no_letter(tmp_path: Path, fresh_mariadb: SqlServer) -> N
     fresh_mariadb.execute("ALTER TABLE d.t MODIFY v TINYINT")
     mend(storage, path, good, bad)
     without = storage.settings(target, dead_letters=None, on_bad_row="stop")
-    (found,) = app.retry(without, Recorder(), lambda _: True, InlineLoader()).tables
+    before = recorded(target)
+    with pytest.raises(BadConfig, match="the quarantined rows have letters") as refused:
+        app.retry(without, Recorder(), lambda _: True, InlineLoader())
+    assert "give --dead-letters" in refused.value.hint
+    assert recorded(target) == before
+    (found,) = app.retry(storage.settings(target), Recorder(), lambda _: True, InlineLoader()).tables
     assert (found.taken_in, found.quarantined) == (1, 1)
     fresh_mariadb.execute("ALTER TABLE d.t MODIFY v INT")
     (found,) = app.retry(storage.settings(target), Recorder(), lambda _: True, InlineLoader()).tables

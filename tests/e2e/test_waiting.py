@@ -107,3 +107,38 @@ def test_a_target_that_takes_no_writes_is_waited_for(server: MariaDb, replica: R
     assert seen.passes
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok"})
     assert server.execute("SELECT id FROM d.t ORDER BY id") == [(1,), (2,)]
+
+
+class Ends(Recorder):
+    """Ends `run` at the first failure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop = threading.Event()
+
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, Retrying):
+            self.stop.set()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_run_that_is_ended_while_the_target_is_away_is_to_be_tried_again(
+    server: MariaDb, replica: Replica, begun: bool
+) -> None:
+    seen = Ends()
+    if begun:
+        idle = seen.tell
+
+        def tell(event: Event) -> None:
+            idle(event)
+            if isinstance(event, Idle):
+                server.kill()
+                replica.feed.puts("d.t", 2, {21: (2, "2")})
+                replica.feed.checkpoint(30)
+
+        seen.tell = tell  # type: ignore[method-assign]
+    else:
+        server.kill()
+    result = app.run(replica.settings(tz="UTC", flush_interval="100ms", max_wait="1s"), seen, seen.stop, InlineLoader())
+    assert (result.exit_code, result.code) == (4, "target-unavailable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from consumer.model.load import LoadTarget
 from consumer.target import ArrowTable
@@ -15,6 +16,8 @@ Row = dict[str, str | None]
 
 class LinesOfJson:
     """The `Script` of a simulated target."""
+
+    exchanges: ClassVar[bool] = True
 
     def begin(self, generation: str) -> bytes:
         return b""

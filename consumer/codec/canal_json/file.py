@@ -17,6 +17,9 @@ from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.model.times import ms_to_tso
 
+_ES = re.compile(rb'\A\{"id":\d+,"database":"(?:[^"\\]|\\.)*","table":"(?:[^"\\]|\\.)*",[^{}]*?"es":(\d+),')
+"""In front of the values, which can have the same text."""
+
 
 class JsonEnds(LineEnds):
     """Where lines end. CR and LF are never raw inside JSON, so a blank terminator that ends with LF is found by its LF.
@@ -50,6 +53,10 @@ class JsonEnds(LineEnds):
                 return border + self.lookback
             border = buffer.rfind(self._mark, 0, border + len(self._mark) - 1)
         return 0
+
+    def moment(self, begun: bytes) -> int:
+        found = _ES.search(begun)
+        return 0 if found is None else int(found[1])
 
     def as_read(self, lines: bytes) -> bytes:
         """Each ended by a newline."""

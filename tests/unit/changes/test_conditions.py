@@ -75,7 +75,10 @@ def test_a_timestamp_is_compared_by_the_changefeeds_clock() -> None:
         ("b = 1", "the rows have no column b"),
         ("a = '1'", "an exact number is not compared with a text; write both in the same way"),
         ("s = 1", "a text is not compared with an exact number"),
-        ("s = 'a'", "nothing says by which collation column s is compared; set collation in the rule"),
+        (
+            "s = 'a'",
+            "nothing says by which collation column s is compared; write it behind the text, as 'a' COLLATE utf8mb4_",
+        ),
         ("s COLLATE utf8mb4_bin = 'a' COLLATE utf8mb4_general_ci", "it compares texts by two collations"),
         ("s COLLATE latin1_swedish_ci = 'a'", "the collation latin1_swedish_ci cannot be followed exactly"),
         ("j = 'x'", "column j is of a type that only IS NULL can ask about"),

@@ -61,6 +61,8 @@ def test_the_environment_has_them_where_there_is_no_file() -> None:
         ("quote = '||'", "[sink.csv] quote is refused"),
         ("delimiter = '|'\nquote = '|'", "`quote` must not be a character of `delimiter`"),
         ("binary-encoding-method = 'base32'", "give base64 or hex"),
+        ("commit-ts = true", "[sink.csv] commit-ts is not a key of a changefeed; did you mean include-commit-ts?"),
+        ("separator = ';'", "[sink.csv] separator is not a key of a changefeed; known are "),
         ("include-commit-t = true", "[sink.csv] include-commit-t is not a key of a changefeed; did you mean"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +21,12 @@ _BLOB = "BLOB"
 
 @dataclass(frozen=True, slots=True)
 class DuckDbScript:
-    """`table` is the table's name in statements, `catalog` the file's."""
+    """`table` is the table's name in statements, `catalog` the file's. The table has no unique keys."""
 
     comparer: DuckDbComparer
     catalog: str
     table: str
+    exchanges: ClassVar[bool] = True
 
     def begin(self, generation: str) -> bytes:
         now = f"({GENERATION.format(quote(self.catalog))})"
@@ -32,17 +34,17 @@ class DuckDbScript:
         return f"BEGIN TRANSACTION;\nSELECT {moved} AS stays;\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
-        if not there:
-            columns = ", ".join(map(quote, target.names))
-            for source in self._sources(target, rows):
-                yield _statement(f"INSERT INTO {self.table} ({columns}) SELECT {self._values(target)} FROM {source}")
-            return
+        """Rows that should not be there, and are, are written as those that are: else a key would have two."""
         others = [position for position in range(len(target.names)) if position not in target.key]
-        if others:
-            changed = ", ".join(f"{quote(target.names[n])} = {self._value(target, n)}" for n in others)
-            for source in self._sources(target, rows):
-                same = self._same(target, target.key)
+        changed = ", ".join(f"{quote(target.names[n])} = {self._value(target, n)}" for n in others)
+        columns, same = ", ".join(map(quote, target.names)), self._same(target, target.key)
+        for source in self._sources(target, rows):
+            if others:
                 yield _statement(f"UPDATE {self.table} AS t SET {changed} FROM {source} WHERE {same}")
+            if not there:
+                new = f"NOT EXISTS (FROM {self.table} AS t WHERE {same})"
+                values = f"SELECT {self._values(target)} FROM {source} WHERE {new}"
+                yield _statement(f"INSERT INTO {self.table} ({columns}) {values}")
 
     def remove(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
         for source in self._sources(target, rows):

@@ -13,6 +13,7 @@ from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
 from consumer.errors import CannotBeExact, RowRefused
 from consumer.model.columns import Family
+from consumer.model.hints import RESYNC
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName, quote
 from consumer.model.progress import ProgressChange, TableProgress
@@ -27,7 +28,7 @@ from consumer.sink.progress_sql import begins_too_early
 
 _ROWS = 20_000
 _BYTES = 32 << 20
-_RESYNC = "resync the table: it is emptied and loaded again"
+_RELOAD = "empty and reload the table: " + RESYNC
 
 
 def apply(
@@ -109,10 +110,10 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
             shown = condition[:300].decode(errors="replace")
             message = f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}"
             if target.load.quarantine is None:
-                raise CannotBeExact(message, hint=_RESYNC, table=str(target.table))
+                raise CannotBeExact(message, hint=_RELOAD, table=str(target.table))
             lacking.append((int(identities(changes.slice(row, 1), ())[0]), False, message))
     if lacking:
-        raise RowRefused(lacking[0][2], hint=_RESYNC, table=str(target.table), more=lacking)
+        raise RowRefused(lacking[0][2], hint=_RELOAD, table=str(target.table), more=lacking)
 
 
 def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,7 @@ class MySqlScript:
 
     settings: MySqlSettings
     target: LoadTarget
+    exchanges: ClassVar[bool] = False
 
     def begin(self, generation: str) -> bytes:
         """The transaction is over before it begins where the lease is of another generation: a subquery has two rows

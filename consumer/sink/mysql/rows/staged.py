@@ -20,6 +20,7 @@ import pymysql
 
 from consumer.errors import CannotBeExact, Code, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
+from consumer.model.hints import RESYNC
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, qualified, quote
 from consumer.model.times import LOGICAL_BITS
@@ -219,8 +220,8 @@ def _collision(target: LoadTarget, reason: str) -> RowsCollide:
         hint=(older if target.load.quarantine is not None else "")
         + f"give the columns of the {key} a collation that compares as upstream does (utf8mb4_bin, or one with NO PAD"
         " where upstream's keys differ in trailing blanks), or drop the key where upstream has none, or where rows were"
-        " kept that upstream has no more; then run again, or"
-        " resync the table where its rows are not upstream's",
+        " kept that upstream has no more; then run again, or where its rows are not upstream's empty and reload the"
+        " table: " + RESYNC,
         table=str(target.table),
     )
 

@@ -9,6 +9,7 @@ from consumer.ddl.session_times import hanging
 from consumer.ddl.tokens import tokenize
 from consumer.errors import CannotBeExact, Code, SchemaDrift
 from consumer.model.columns import Column
+from consumer.model.hints import RESYNC
 from consumer.model.load import Purpose
 from consumer.model.names import TableName, qualified, quote, same_name, same_names
 from consumer.sink.mysql.settings import MySqlSettings
@@ -26,7 +27,7 @@ def check_table(request: LoadRequest, table: TargetTable, settings: MySqlSetting
     if "VIEW" in table.kind:
         raise CannotBeExact(
             f"{request.name} is a view in the target, rows cannot be written to it",
-            hint="drop the view, then resync the table",
+            hint="drop the view, then load the table again: " + RESYNC,
             table=str(request.table),
             code=Code.TARGET_TABLE,
         )
@@ -101,7 +102,7 @@ def check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetCol
 def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str:
     return (
         f"ALTER TABLE {qualified(*request.name)} MODIFY COLUMN {quote(target.name)} {column_type}; then run again, or"
-        " resync the table where rows are in it"
+        " where rows are in the table empty and reload it: " + RESYNC
     )
 
 

@@ -9,6 +9,7 @@ import pymysql
 
 from consumer.errors import CannotBeExact, Code, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column
+from consumer.model.hints import RESYNC
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
 from consumer.sink.common import own_database, table_missing
@@ -36,7 +37,7 @@ from consumer.target import LoadRequest
 
 _GENERATED = "my_row_id"
 """The key that a MySQL can make for tables that have none. Only users with an administrator's rights can prevent it."""
-_IN_LINE = "bring the target table's columns in line, or empty and reload it: resync"
+_IN_LINE = "bring the target table's columns in line, or empty and reload it: " + RESYNC
 
 
 def prepare(
@@ -335,7 +336,8 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
                 f"the target table has a unique key {quote(unique.name)} on {', '.join(map(quote, unique.columns))},"
                 " which upstream does not have: rows that are equal there would be lost",
                 hint=f"ALTER TABLE {qualified(*request.name)} DROP INDEX "
-                f"{quote(unique.name)}; then run again, or resync the table where its rows are not upstream's",
+                f"{quote(unique.name)}; then run again, or where its rows are not upstream's empty and reload it: "
+                + RESYNC,
                 table=str(request.table),
                 code=Code.TARGET_KEY,
             )
