@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -421,7 +421,8 @@ class _Change:
         self.tables.frame(self.spark, self.place)  # a table that is gone would be made anew
         rows.write.format("delta").mode("append").save(self.place)
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
+        """Delta has no commit that overwrites a schema and says NOT NULL."""
         found = self.tables.layout(self.spark, self.place)
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
         same = {new: old for old, new in kept.items()}

@@ -95,9 +95,9 @@ class Change(Protocol):
 
     def append(self, rows: DataFrame) -> None: ...
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
         """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
-        called; the table is laid out by these as it was."""
+        called; the table is laid out by these as it was. `required` take no NULL, where the format can tell so."""
 
     def clear(self) -> None:
         """All rows go."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,7 +64,9 @@ _NOT_TO_SET = (
     "write.object-storage.",
     "write.wap.enabled",
 )
-_SCRATCH = {OURS: "true", "format-version": "2", "gc.enabled": "false"}
+_PARTED = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
+"""Of a table with partitions. A folder could not have the name of a long text."""
+_SCRATCH = {OURS: "true", "format-version": "2", "gc.enabled": "false", **_PARTED}
 _CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 """What is raised where another commit came first."""
 _YOUNG = 24 * 3600
@@ -129,7 +131,8 @@ class Iceberg:
 
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         schema = self.schema(", ".join(columns))
-        self._create(place, schema, {**_TABLE, **dict(layout.properties)}, *self._laid_out(schema, layout))
+        own = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
+        self._create(place, schema, own, *self._laid_out(schema, layout))
 
     def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
         table = self._load(place)
@@ -345,7 +348,24 @@ class _Writing:
         """What the transaction has and `operation`, which makes its one snapshot."""
         operation.set(_SAID, self.commit.text()).commit()
         made = transaction.currentMetadata()
-        self._publish(self.base, self.ice.TableMetadata.buildFrom(made), made.currentSnapshot().snapshotId())
+        builder = self.ice.TableMetadata.buildFrom(made)
+        self._without_lost_parts(made, builder)
+        self._publish(self.base, builder, made.currentSnapshot().snapshotId())
+
+    def _without_lost_parts(self, made: Any, builder: Any) -> None:
+        """While a table knows partitions by a column that is gone, if only of older snapshots, no rows of it can be
+        merged. They go, and with them the older snapshots, which nobody could read without them."""
+        columns, lost, older = made.schema(), self.java.java.util.HashSet(), self.java.java.util.HashSet()
+        for spec in _each(made.specs()):
+            if any(columns.findField(field.sourceId()) is None for field in _each(spec.fields())):
+                lost.add(spec.specId())
+        if lost.isEmpty():
+            return
+        for snapshot in _each(made.snapshots()):
+            if snapshot.snapshotId() != made.currentSnapshot().snapshotId():
+                older.add(snapshot.snapshotId())
+        builder.removeSnapshots(older)
+        self.ice.MetadataUpdate.RemovePartitionSpecs(lost).applyTo(builder)
 
     @contextmanager
     def staged(self, spark: SparkSession) -> Iterator[None]:
@@ -389,11 +409,13 @@ class _Change:
         with self.writing.staged(self.spark):
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
         """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now."""
         writing, ice = self.writing, self.writing.ice
         base = writing.base
-        schema = self.tables.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in rows.dtypes))
+        marks = dict.fromkeys(required, " NOT NULL")
+        columns = (f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rows.dtypes)
+        schema = self.tables.schema(", ".join(columns))
         spec = _rebound(ice.PartitionSpecParser, base.spec(), base.schema(), schema, kept)
         order = _rebound(ice.SortOrderParser, base.sortOrder(), base.schema(), schema, kept)
         new = base.buildReplacement(schema, spec, order, base.location(), base.properties())

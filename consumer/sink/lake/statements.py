@@ -212,7 +212,9 @@ class Executing:
                     rows = self.tables.frame(self.spark, before.place)
                     self._check_columns(step, before, rows)
                     made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
-                    change.replace(made, {change.old: change.name for change in changes if change.old is not None})
+                    kept = {change.old: change.name for change in changes if change.old is not None}
+                    keys = [column.name for column in after.columns if column.is_pk and not nullable(column)]
+                    change.replace(made, kept, [name for name in keys if name in kept.values()])
         except Exception as error:
             if why := not_converted_there(error):
                 raise not_converted(step, why) from error
