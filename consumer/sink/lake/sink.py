@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -373,8 +374,16 @@ class LakeSink(stored.ProgressPorts):
         self._settled = self._left = False
 
     def _publish(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
-        """The rows of each table in one commit of it, several tables at a time. What is published of several stays so
-        where one of them fails: it is not done again."""
+        """The rows of each outcome in one commit of its table: of one table they follow one another."""
+        of_tables: dict[TableName, list[LoadOutcome]] = defaultdict(list)
+        for outcome in outcomes:
+            of_tables[outcome.task.target.name.folded].append(outcome)
+        waves = zip_longest(*of_tables.values())
+        return [one for wave in waves for one in self._publish_wave([found for found in wave if found is not None])]
+
+    def _publish_wave(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
+        """Each is of another table, several at a time. What is published of several stays so where one of them fails:
+        it is not done again."""
         wanted = [one for one in map(self._wanted, outcomes) if one is not None]
         errors: list[Exception] = []
         done = []
