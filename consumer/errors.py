@@ -98,7 +98,7 @@ class Code(enum.StrEnum):
     TARGET_KEY = "target-key"
     """The target's table has no key that tells upstream's rows apart, or one that does not."""
     TARGET_TABLE = "target-table"
-    """It is a view, has triggers, or its engine has no transactions."""
+    """It is a view, has triggers, its engine has no transactions, or every write to it fails."""
     NOT_RELOADABLE = "not-reloadable"
     """The storage cannot make the table again."""
     ROWS_COLLIDE = "rows-collide"

@@ -232,7 +232,8 @@ class RowPort(Protocol):
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         """Publish what was staged, but for rows that are `left_out`, and record `change` (with audit rows of the
-        target's own), in one transaction. An outcome with an error publishes nothing.
+        target's own), in one transaction. An outcome with an error publishes nothing. Several outcomes can be of one
+        table, each with columns of its own: they touch no rows of one another.
 
         A TableError in which `table` names one of the outcomes': nothing of the call is published or recorded, what is
         staged stays, and the call can be made again without that outcome and its part of `change`. LoadFailed: all

@@ -112,6 +112,8 @@ class LoadTarget:
     """Positions in `columns` of the handle key; () for a table with no key."""
     own: tuple[str, ...] = ()
     """Columns of the target that the rows do not have. A row keeps its values there, a new row gets the defaults."""
+    defaults: bool = True
+    """Whether the target has the defaults of its columns. Where it has none, nothing can stand for upstream's."""
     computed: tuple[str, ...] = ()
     """Columns of upstream that no row may have, because the target computes them when it is read: what the row has in
     them would be lost."""

@@ -15,7 +15,7 @@ from consumer.config.sentences import one_of
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.texts import nearest
-from consumer.source.columns import META_COLUMNS, PLACE_COLUMNS
+from consumer.source.columns import BEFORE, META_COLUMNS, PLACE_COLUMNS
 
 _CHANGEFEED = {
     "tz": "tz",
@@ -73,8 +73,11 @@ class Asked:
 
     @property
     def meta(self) -> frozenset[str]:
-        """The names that columns of changes have beside those of a table."""
-        return META_COLUMNS | PLACE_COLUMNS if self.lines else META_COLUMNS
+        """The names of the columns that are given beside those of a table."""
+        if self.mode is not Mode.CHANGES:
+            return frozenset()
+        found = META_COLUMNS if self.before else META_COLUMNS - {BEFORE}
+        return found | PLACE_COLUMNS if self.lines else found
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Asked:

@@ -78,15 +78,25 @@ def packed(found: Iterable[Share], size: int) -> Iterator[tuple[Share, ...]]:
 
 def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
     asked, together = plan.asked, not plan.asked.table
-    meta = asked.meta if asked.mode is Mode.CHANGES else frozenset[str]()
-    own = [] if together else [name for name in plan.fields if name not in meta]
+    own = [] if together else [name for name in plan.fields if name not in asked.meta]
     wanted = _places(table, own) if together or own else ()
-    before = BEFORE in plan.fields and not together
+    before = BEFORE in asked.meta and BEFORE in plan.fields and not together
     target, eras = _pruned(table, wanted)
     eras = tuple(map(_with_befores, eras)) if before else eras
     places = {column.name: at for at, column in enumerate(target.columns)}
     columns = tuple(places[table.target.columns[at].name] for at in wanted)
-    share = Share(target, eras, columns, plan.fields, None, asked.zero_dates == "error", together, before, asked.where)
+    share = Share(
+        target,
+        eras,
+        columns,
+        plan.fields,
+        None,
+        asked.zero_dates == "error",
+        together,
+        before,
+        asked.where,
+        asked.lines,
+    )
     if asked.mode is Mode.STATE:
         yield share
         return

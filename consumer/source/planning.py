@@ -231,8 +231,7 @@ class _Tables:
         columns = rules.selected(name, stored)
         if any(column.is_pk for column in stored if column not in columns):
             columns = tuple(replace(column, is_pk=False) for column in columns)
-        meta = self.asked.meta if self.asked.mode is Mode.CHANGES else frozenset[str]()
-        taken = meta & same_names(column.name for column in columns)
+        taken = self.asked.meta & same_names(column.name for column in columns)
         if taken:
             raise CannotBeExact(
                 f"its column {min(taken)} has the name of one that the changes have",

@@ -41,7 +41,8 @@ class Share:
     are given, by their positions in the target, `fields` the names of all that is given, in order. `bounds` are those
     of the files that other tasks may have to read, too, None for a state. `strict`: a day that no calendar has is an
     error, and not NULL. `together`: it goes with other tables, as one column.
-    `before`: what each change found is given, too. `where`: only changes of which it is TRUE, before or after."""
+    `before`: what each change found is given, too. `where`: only changes of which it is TRUE, before or after. `lines`:
+    the file and the line of each can be given, too."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -52,6 +53,7 @@ class Share:
     together: bool = False
     before: bool = False
     where: str = ""
+    lines: bool = False
 
 
 def batches(shares: Iterable[Share], reader: RangeReader) -> Iterator[pa.RecordBatch]:
@@ -114,7 +116,7 @@ def _changes(share: Share, reader: RangeReader) -> pa.Table:
     if share.where:
         chosen = pa.array(changes.chosen)
         given, rows = given.filter(chosen), rows.filter(chosen)
-    if FILE in share.fields:
+    if share.lines and FILE in share.fields:
         for field, values in zip(PLACES, places(rows, share.eras[0].task, stats, reader), strict=True):
             given = given.append_column(field, values)
     return given

@@ -111,8 +111,10 @@ class Differing:
                 yield self._changes(rows, target, put=False)
 
     def written(self, group: int, target: LoadTarget, kinds: Sequence[int] = PUTS) -> Iterator[pa.Table]:
-        """The puts of one of the task's groups, and of these kinds, as changes of `target`."""
-        for kind in kinds:
+        """The puts of one of the task's groups, and of these kinds, as changes of `target`. No row comes that would not
+        have all of its values."""
+        whole = target.defaults or not target.own
+        for kind in kinds if whole else {UPDATE}.intersection(kinds):
             for rows in self._parts.get((kind, group), ()):
                 yield self._changes(rows, target, put=True)
 
@@ -304,8 +306,11 @@ def defaulted(rows: Differing, targets: Mapping[int, LoadTarget]) -> Iterator[st
     """Notes of rows that were missing, of which the storage does not have all values."""
     for group, target in targets.items():
         if target.own and (count := rows.new[group]):
-            new = "1 row is" if count == 1 else f"{count:,} rows are"
-            yield f"{new} new, with the target's defaults in {', '.join(target.own)}: the storage has no values of them"
+            new, own = "1 row is" if count == 1 else f"{count:,} rows are", ", ".join(target.own)
+            if target.defaults:
+                yield f"{new} new, with the target's defaults in {own}: the storage has no values of them"
+            else:
+                yield f"{new} missing still: the storage has no values of {own}, and the target has no defaults"
 
 
 def _key(target: LoadTarget) -> set[str]:

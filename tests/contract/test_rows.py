@@ -117,6 +117,20 @@ def test_several_tables_in_one_commit(target: Target, sink: Sink) -> None:
     assert target.rows(LOG) == [("1", "a"), ("1", "a")]
 
 
+def test_several_outcomes_of_one_table_in_one_commit(target: Target, sink: Sink) -> None:
+    """As where rows of a table have different columns that are known."""
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a")), (True, ("2", "b"))), window=Window(2, 10))
+    whole, keys = prepared(sink), prepared(sink, absent=("name",))
+    window = Window(10, 20)
+    found = [
+        outcome(whole, write(sink.writer(), whole, changes((False, ("1", None)), (True, ("3", "c")))), window),
+        outcome(keys, write(sink.writer(), keys, changes((True, ("2",)))), window),
+    ]
+    sink.commit(found, ProgressChange(tables={SHOP: TableProgress(20)}))
+    assert target.rows(SHOP) == [("2", "b"), ("3", "c")]
+
+
 def test_rows_without_a_key_are_counted(target: Target, sink: Sink) -> None:
     create_log(sink)
     shipped = prepared(sink, LOG, LOG_COLUMNS)

@@ -105,6 +105,34 @@ def test_a_table_that_is_not_as_it_was_stops_alone(change: str, lake: Lake) -> N
     assert rows_of(lake.uri, lake.loader) == {name: [(1, 1), (2, 2)] for name in (KEYED, COUNTED, OTHER)}
 
 
+def test_a_column_of_another_type_takes_what_it_can(lake: Lake) -> None:
+    """Of a table with no key rows are appended: of the types that it has now. What it holds can be read."""
+    lake.by_hand("ALTER TABLE {} DROP COLUMN v", "ALTER TABLE {} ADD COLUMN v STRING")
+    lake.add_rows(21, 2)
+    found = lake.once(25)
+    assert found[OTHER].state == "ok"
+    rows = rows_of(lake.uri, lake.loader)
+    assert rows[OTHER] == [(1, 1), (2, 2)]
+    for name in (KEYED, COUNTED):
+        if found[name].state == "ok":
+            assert rows[name] == [(1, None), (2, "2")]
+        else:
+            assert "resync" in str(found[name].hint)
+            assert rows[name] == [(1, None)]
+
+
+def test_a_failure_that_lasts_stops_its_table_alone(lake: Lake, tmp_path: Path) -> None:
+    """A file of rows is gone: nothing is gained by another try."""
+    for file in (tmp_path / "lake/d/k").glob("**/*.parquet"):
+        file.unlink()
+    lake.add_rows(21, 1)  # the same key
+    found = lake.once(25)
+    assert {name: table.state for name, table in found.items()} == {KEYED: "stopped", COUNTED: "ok", OTHER: "ok"}
+    assert "resync --table d.k" in str(found[KEYED].hint)
+    assert app.resync(lake.settings, Recorder(), KEYED, lake.loader).tables[KEYED].state == "ok"
+    assert rows_of(lake.uri, lake.loader)[KEYED] == [(1, 1)]
+
+
 def test_an_older_copy_that_was_put_back_is_not_written_to(lake: Lake, tmp_path: Path) -> None:
     """A process that was killed does not take it for what the table has."""
     folders = [tmp_path / "lake" / "d" / table for table in ("k", "n")]

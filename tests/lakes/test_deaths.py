@@ -4,11 +4,13 @@ it is with a writer that comes late."""
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -116,6 +118,39 @@ def test_a_death_between_a_commit_and_the_progress(
     assert moment >= 6
     again = app.once(settings_of(feed, uri), Recorder(), lake_spark)
     assert sum(table.rows + table.ddl for table in again.tables.values()) == 0
+
+
+@pytest.mark.parametrize("lake", [*FORMATS, JDBC])
+def test_a_death_at_any_file_of_the_first_commits(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Of the progress, whose files come one after the other. The last one may still have another name, or be cut."""
+    uri, folder = lake_uri(lake, tmp_path, "whole"), tmp_path / "whole"
+    sink = lake_sink(uri, lake_spark)
+    sink.acquire("upstream")
+    sink.close()
+    files = sorted((file for file in folder.rglob("*") if file.is_file()), key=lambda file: file.stat().st_mtime_ns)
+    if lake == JDBC:  # which has a database that knows nothing of the table
+        files = [file for file in files if file.name.startswith("00000-")]
+    assert files
+    for number in range(1, len(files) + 1):
+        for how in ("there", "unnamed", "cut"):
+            uri, there = lake_uri(lake, tmp_path, f"{how}{number}"), tmp_path / f"{how}{number}"
+            for file in files[:number]:
+                copied = there / file.relative_to(folder)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, copied)
+            last = there / files[number - 1].relative_to(folder)
+            if how == "unnamed":
+                ending = ".metadata.json" if last.name.endswith(".metadata.json") else ".tmp"
+                last.rename(last.with_name(f".{uuid4()}{ending}" if ending == ".tmp" else f"{uuid4()}{ending}"))
+            elif how == "cut" and (lake == JDBC or number == 1):
+                last.write_bytes(last.read_bytes()[:40])
+            elif how == "cut":  # others come under their names whole
+                continue
+            sink = lake_sink(uri, lake_spark)
+            sink.acquire("upstream")
+            sink.record(ProgressChange(7))
+            sink.close()
+            assert lake_sink(uri, lake_spark).progress().applied_ts == 7, last
 
 
 @pytest.mark.parametrize("lake", FORMATS)

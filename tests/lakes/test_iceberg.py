@@ -46,6 +46,6 @@ def test_a_table_is_kept_small_beside_a_writer(lake_spark: SparkLoader, tmp_path
     commit(tables, spark, place, Commit(4), (5, "e"))
     assert sorted(map(tuple, tables.frame(spark, place).collect())) == [(1, "late"), (3, "late"), (5, "e")]
     hour = timedelta(hours=1)
-    assert tables.unknown(spark, [], datetime.now(UTC) + hour) == [place]
-    assert tables.unknown(spark, [place], datetime.now(UTC) + hour) == []
-    assert tables.unknown(spark, [], datetime.now(UTC) - hour) == []
+    assert tables.places() == [place]
+    assert tables.is_left(spark, place, datetime.now(UTC) + hour)
+    assert not tables.is_left(spark, place, datetime.now(UTC) - hour)

@@ -20,7 +20,7 @@ from consumer.pipeline.preview import preview
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, Replica, states
-from tests.support.lakes import FORMATS, JDBC, lake_tables, lake_uri
+from tests.support.lakes import FORMATS, JDBC, lake_sink, lake_tables, lake_uri
 from tests.support.observers import Recorder
 
 T = TableName("d", "t")
@@ -98,17 +98,18 @@ RULES = {
 OTHERS = {"delta": [], "iceberg": ["day at", "bucket[4] id", "near v"]}
 
 
-@pytest.mark.parametrize("lake", [*FORMATS, JDBC])
-def test_a_changefeed_with_statements(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
-    """Rows move between partitions; then rows are written anew, and a column of the partition gets another name, which
-    a new one takes, and goes."""
+@pytest.mark.parametrize(("lake", "anew"), [("delta", True), ("iceberg", True), ("iceberg", False), (JDBC, False)])
+def test_a_changefeed_with_statements(lake: str, anew: bool, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """`anew`: files are written anew, and not merged on read. Rows move between partitions; then rows are written anew,
+    and a column of the partition gets another name, which a new one takes, and goes."""
     one, two = datetime(2024, 1, 1), datetime(2024, 1, 2, 12)
     query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20),`at` DATETIME,`v` INT)"
     first = line(11, id="1", region="eu", at=NEW_YEAR, v="1")
     second, third = line(12, id="2", region="us", at=LATER, v="2"), line(13, id="3", region=None, at=None, v="3")
     feed = begin(tmp_path / "storage", (ID, REGION, AT, VALUE), query, first, second, third)
     uri, kind = lake_uri(lake, tmp_path), "delta" if lake == "delta" else "iceberg"
-    settings = Replica(feed, uri).settings(lake_tables=[RULES[kind]])
+    own = RULES[kind] if anew else {**RULES[kind], "properties": {}}
+    settings = Replica(feed, uri).settings(lake_tables=[own])
 
     def then(checkpoint: int, by: str | None, *wanted: tuple[Any, ...]) -> None:
         feed.checkpoint(checkpoint)
@@ -147,6 +148,41 @@ def test_a_changefeed_with_statements(lake: str, lake_spark: SparkLoader, tmp_pa
     feed.truncate("d.t", 70, columns)
     feed.file("d.t", 70, line(71, id="8", at=NEW_YEAR, v="8", w="8", region="as"))
     then(75, None, (8, one, 8, 8, "as"))
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_text_of_a_partition_that_no_folder_could_be_called(
+    lake: str, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    """Before and behind a statement that writes the rows anew."""
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(300),`v` INT)"
+    texts = ("ä" * 300, "../../up", "a/b=c", "100%", ".")
+    lines = (line(11 + n, id=str(n), region=text, v="1") for n, text in enumerate(texts))
+    feed, uri = begin(tmp_path / "storage", (ID, REGION, VALUE), query, *lines), lake_uri(lake, tmp_path)
+    settings = Replica(feed, uri).settings(lake_tables=[rule(partition_by=["region"])])
+    feed.checkpoint(20)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    feed.file("d.t", 10, b"".join(line(21, "UPDATE", id=str(n), region=text, v="2") for n, text in enumerate(texts)))
+    columns = (ID, REGION, VALUE, MORE)
+    feed.statement("d.t", 30, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5", columns)
+    feed.file("d.t", 30, line(31, "UPDATE", id="0", region=texts[0], v="3", w="6"))
+    feed.checkpoint(40)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    assert rows(uri, lake_spark) == [(0, texts[0], 3, 6), *((n, text, 2, 5) for n, text in enumerate(texts[1:], 1))]
+
+
+def test_a_key_stays_not_null_where_rows_are_written_anew(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT)"
+    feed, uri = begin(tmp_path / "storage", (ID, VALUE), query, line(11, id="1", v="1")), lake_uri("iceberg", tmp_path)
+    added = "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5"
+    feed.statement("d.t", 20, Action.ADD_COLUMN, added, (ID, VALUE, MORE))
+    feed.file("d.t", 20, line(21, id="2", v="2", w="6"))
+    feed.checkpoint(30)
+    assert applied(Replica(feed, uri).settings(), lake_spark) == {"d.t": "ok"}
+    sink = lake_sink(uri, lake_spark)
+    columns = sink._tables.frame(sink._session(), sink._tables.place(T)).schema
+    assert {column.name: column.nullable for column in columns} == {"id": False, "v": True, "w": True}
+    assert rows(uri, lake_spark) == [(1, 1, 5), (2, 2, 6)]
 
 
 @pytest.mark.parametrize("lake", FORMATS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -12,12 +14,13 @@ from consumer import app
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.layout import Layout
+from consumer.model.names import TableName
 from consumer.results import MaintainedTable
 from consumer.sink.lake.formats import new_place
 from consumer.spark.load import SparkLoader
 from tests.lakes.test_deaths import COUNTED, KEYED, WANTED, dies_behind_a_commit, rows_of, storage
 from tests.support.feed import Feed, Replica
-from tests.support.lakes import lake_sink
+from tests.support.lakes import FORMATS, lake_sink, lake_uri
 from tests.support.observers import Recorder
 
 DAY, NOTHING = timedelta(days=1), timedelta(0)
@@ -79,6 +82,41 @@ def test_tables_without_a_name_go_if_they_are_ours(lake: Lake, lake_spark: Spark
     assert not Path(lost).exists()
     assert session.read.format("delta").load(own).count() == 3
     assert rows_of(lake[1], lake_spark) == WANTED
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_deaths_left_is_told_by_name_or_goes(format: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """One within a first commit, one within a removal, and a log that somebody has damaged; other tables are kept."""
+    feed, uri = storage(tmp_path / "storage"), lake_uri(format, tmp_path)
+    settings = Replica(feed, uri).settings()
+    assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    begun, broken, going = (tmp_path / "lake/d" / name for name in ("begun", "broken", "going"))
+    if format == "delta":
+        (begun / "_delta_log").mkdir(parents=True)
+        (begun / "_delta_log/.00000000000000000000.json.1.tmp").write_bytes(b"{")
+        shutil.copytree(tmp_path / "lake/d/k", broken)
+        for file in (broken / "_delta_log").iterdir():
+            file.write_bytes(b"{")
+        going.mkdir()
+        (going / "rows.parquet").write_bytes(b"")
+        (going / "_storage_consumer_goes").write_bytes(b"")
+    else:
+        (begun / "metadata").mkdir(parents=True)
+        (begun / "metadata" / f"{uuid4()}.metadata.json").write_bytes(b"{")
+        shutil.copytree(tmp_path / "lake/d/k", broken)
+        for file in (broken / "metadata").glob("*.metadata.json"):
+            file.write_bytes(b"{")
+    found = {row.table: row for row in app.maintain(settings, Recorder(), NOTHING, lake_spark).tables}
+    assert not found["d.k"].left
+    assert [table for table, row in found.items() if row.left and "broken" in table]
+    assert not going.exists()
+    feed.create("d.begun", 50)
+    feed.puts("d.begun", 50, {51: (1, "1")})
+    feed.checkpoint(60)
+    assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    assert rows_of(uri, lake_spark) == {**WANTED, TableName("d", "begun"): [(1, 1)]}
+    assert not (tmp_path / "lake/d/begun.2").exists()
+    assert not (tmp_path / "lake/d/begun_2").exists()
 
 
 def test_it_runs_beside_rounds(lake: Lake, lake_spark: SparkLoader) -> None:

@@ -18,6 +18,7 @@ from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.lake.formats import (
+    OURS,
     Alteration,
     Change,
     Commit,
@@ -25,15 +26,18 @@ from consumer.sink.lake.formats import (
     busy,
     check_newest,
     check_properties,
+    delta_commits,
+    has_delta,
     has_iceberg,
     laid_out,
     moved,
     of_parquet,
     outrun,
     segment,
+    takes,
 )
 from consumer.sink.lake.settings import LakeSettings
-from consumer.sink.lake.types import literal, quoted
+from consumer.sink.lake.types import columns_of, literal, quoted
 from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
@@ -46,9 +50,8 @@ _ID, _NUMBER, _SAID = (
 _MARKED = "spark.databricks.delta.merge.deletionVectors.persistent"
 _REWRITTEN = 32 << 20
 """Bytes of a table up to which a MERGE writes the files anew that it changes: to mark rows in them takes more jobs."""
-_OURS = "storage_consumer.table"
 _TABLE = {
-    _OURS: "true",  # a folder that nobody knows goes away only if it has this
+    OURS: "true",
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
@@ -71,6 +74,9 @@ _HOOKS = ("CHECKPOINT", "CHECKSUM_SIMPLE")
 _LIBRARY = re.compile(r"^Kernel-[^/]*/")
 """In front of what Delta's library is told of who commits."""
 _PHYSICAL, _FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+_LOG = "_delta_log"
+_GOING = "_storage_consumer_goes"
+"""A file in the folder of a table that goes away: what a death leaves of it is nobody's."""
 _CONFLICT = re.compile(r"DELTA_CONCURRENT|CONCURRENT\w*EXCEPTION")
 """In the class of an error that says that another commit came first."""
 
@@ -79,7 +85,7 @@ class Delta:
     """A `TableFormat`."""
 
     one_writer = False
-    reserved: Collection[str] = ("_metadata",)
+    ways: Sequence[Mapping[str, str]] = ({_MARKED: "true"}, {_MARKED: "true"}, {_MARKED: "false"})
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._root, self._staging, self._files = settings.root, settings.staging, files
@@ -101,7 +107,7 @@ class Delta:
         return usual if number == 1 else f"{usual}.{number}"
 
     def exists(self, place: str) -> bool:
-        return self._files.exists(place)
+        return has_delta(self._files, place) or bool({*self._files.names(place)} - {_LOG})
 
     def foreign(self, place: str) -> bool:
         return has_iceberg(self._files, place)
@@ -126,12 +132,21 @@ class Delta:
         kinds = (f"the column {name} is {types[name]}, by which Delta cannot partition" for name in parts)
         return next((text for text in kinds if "BINARY" in text or "ARRAY" in text), "")
 
+    def keeps(self, name: str) -> bool:
+        return False
+
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+        self._clear_log(place)
         if layout == Layout():
             self._create(place, columns)
             return
         own = replace(layout, properties=tuple({**_TABLE, **dict(layout.properties)}.items()))
         spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid_out(own)}")
+
+    def _clear_log(self, place: str) -> None:
+        """Before a first commit: a death within one has left a log that is of no table."""
+        if not has_delta(self._files, place):
+            self._files.remove(f"{place}/{_LOG}")
 
     def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
         return [column for columns in self.layout(spark, place) for column in columns]
@@ -160,22 +175,24 @@ class Delta:
     def _create(self, place: str, columns: Sequence[str]) -> None:
         """By Delta's library without Spark: no job runs for it."""
         kernel, engine = self._kernel()
-        java, _ = self._files.java()
-        made = java.org.apache.spark.sql.types.StructType.fromDDL(", ".join(columns)).json()
-        schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(made)
-        builder = self._new(kernel, engine, place, schema, _TABLE)
-        nothing = java.java.util.Collections.emptyList().iterator()
+        builder = self._new(kernel, engine, place, self._schema(kernel, ", ".join(columns)), _TABLE)
+        nothing = self._files.java()[0].java.util.Collections.emptyList().iterator()
         self._commit(kernel, engine, builder.build(engine), nothing)
+
+    def _schema(self, kernel: Any, columns: str) -> Any:
+        """The library's, of columns as in a CREATE TABLE."""
+        made = self._files.java()[0].org.apache.spark.sql.types.StructType.fromDDL(columns).json()
+        return kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(made)
 
     def sql(self, place: str) -> str:
         return f"delta.`{place.replace('`', '``')}`"
 
     def version(self, place: str) -> str:
-        return next(iter(self._versions(place)), "")
+        return next(iter(delta_commits(self._files, place)), "")
 
     def few(self, place: str) -> tuple[ArrowTable | None, int]:
         """By Delta's library without Spark: no job runs for them."""
-        if not self._files.exists(f"{place}/_delta_log"):
+        if not has_delta(self._files, place):
             return None, 0
         kernel, engine = self._kernel()
         snapshot = kernel.Table.forPath(engine, place).getLatestSnapshot(engine)
@@ -196,24 +213,31 @@ class Delta:
         java, _ = self._files.java()
         nothing, none = java.java.util.Optional.empty(), java.java.util.HashMap()
         with self._alone(place):
-            if self._files.exists(f"{place}/_delta_log"):
+            if has_delta(self._files, place):
                 table = kernel.Table.forPath(engine, place)
                 builder = table.createTransactionBuilder(engine, commit.text(), kernel.Operation.WRITE)
             elif not first:
                 return False
             else:
-                builder = self._new(kernel, engine, place, _kernel_schema(kernel.types, rows.schema), _PROGRESS, commit)
+                self._clear_log(place)
+                builder = self._new(kernel, engine, place, self._schema(kernel, columns_of(rows)), _PROGRESS, commit)
             self._check_newest(place, commit)
             path = f"{place}/{uuid4()}.parquet"
             try:
                 transaction = builder.withTransactionId(engine, _APP, commit.generation).build(engine)
                 if transaction.getPartitionColumns(engine).size():
                     return False
-                columns = {field.getName(): field.getMetadata() for field in transaction.getSchema(engine).fields()}
-                if not columns.keys() >= set(rows.column_names):  # somebody has changed it: Spark says how
+                fields = {field.getName(): field for field in transaction.getSchema(engine).fields()}
+                own = {field.getName(): field for field in self._schema(kernel, columns_of(rows)).fields()}
+                has = {name: (field.getDataType(), field.isNullable()) for name, field in fields.items()}
+                if not takes(has, {name: field.getDataType() for name, field in own.items()}, rows):
                     return False
-                named = [str(columns[name].getString(_PHYSICAL) or name) for name in rows.column_names]
-                numbers = [columns[name].getLong(_FIELD_ID) for name in rows.column_names]
+                columns = [fields[name].getMetadata() for name in rows.column_names]
+                named = [
+                    str(column.getString(_PHYSICAL) or name)
+                    for name, column in zip(rows.column_names, columns, strict=True)
+                ]
+                numbers = [column.getLong(_FIELD_ID) for column in columns]
                 content = as_parquet(rows.rename_columns(named), numbers)
                 self._files.write(path, content)
                 state = transaction.getTransactionState(engine)
@@ -279,14 +303,14 @@ class Delta:
     def _summed(self, place: str) -> Mapping[str, int] | None:
         """What Delta has summed up of the table's newest version; None where it has not: it does if it can."""
         try:
-            found = json.loads(self._files.read(f"{place}/_delta_log/{self._versions(place)[0]}.crc"))
+            found = json.loads(self._files.read(f"{place}/{_LOG}/{self.version(place)}.crc"))
             return {name: int(found[name]) for name in ("numFiles", "tableSizeBytes")}
         except (OSError, ValueError, KeyError, IndexError):
             return None
 
     def latest(self, place: str) -> Commit | None:
-        for version in self._versions(place):
-            for line in self._files.read(f"{place}/_delta_log/{version}.json").splitlines():
+        for version in delta_commits(self._files, place):
+            for line in self._files.read(f"{place}/{_LOG}/{version}.json").splitlines():
                 if line.startswith(b'{"commitInfo"'):
                     said = json.loads(line)["commitInfo"]
                     for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
@@ -294,11 +318,6 @@ class Delta:
                             return found
                     break
         return None
-
-    def _versions(self, place: str) -> list[str]:
-        """Of the commits that the log has, the newest first."""
-        names = self._files.names(f"{place}/_delta_log")
-        return sorted((name[:-5] for name in names if name.endswith(".json") and name[:-5].isdigit()), reverse=True)
 
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
@@ -359,19 +378,28 @@ class Delta:
     def forget(self, place: str) -> None:
         """Delta does, where it writes a checkpoint."""
 
-    def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
+    def places(self) -> list[str]:
         found = []
         for database in self._files.names(self._root):
             for table in self._files.names(f"{self._root}/{database}"):
                 place = f"{self._root}/{database}/{table}"
-                if place not in known and self.exists(f"{place}/_delta_log"):
-                    (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
-                    if _OURS in detail["properties"] and detail["lastModified"].astimezone(UTC) < before:
-                        found.append(place)
+                if has_delta(self._files, place) or self._files.exists(f"{place}/{_GOING}"):
+                    found.append(place)
         return found
+
+    def is_left(self, spark: SparkSession, place: str, before: datetime) -> bool:
+        if self._files.exists(f"{place}/{_GOING}"):
+            return True
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+        return OURS in detail["properties"] and bool(detail["lastModified"].astimezone(UTC) < before)
 
     def remove(self, place: str) -> None:
         """What Delta remembers of the folder goes, too: another table may be made there."""
+        names = self._files.names(place)
+        if names:
+            self._files.write(f"{place}/{_GOING}", b"")
+        for name in names:
+            self._files.remove(f"{place}/{name}")
         self._files.remove(place)
         java, _ = self._files.java()
         java.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -393,7 +421,8 @@ class _Change:
         self.tables.frame(self.spark, self.place)  # a table that is gone would be made anew
         rows.write.format("delta").mode("append").save(self.place)
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
+        """Delta has no commit that overwrites a schema and says NOT NULL."""
         found = self.tables.layout(self.spark, self.place)
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
         same = {new: old for old, new in kept.items()}
@@ -412,15 +441,6 @@ class _Change:
         (clause,) = alteration.clauses()
         self.tables._check_newest(self.place, self.commit)
         self.run(f"ALTER TABLE {self.tables.sql(self.place)} {clause}")
-
-
-def _kernel_schema(types: Any, schema: Any) -> Any:
-    """Of Arrow's schema of whole numbers and texts."""
-    known = {"int64": types.LongType.LONG, "int32": types.IntegerType.INTEGER, "string": types.StringType.STRING}
-    made = types.StructType()
-    for field in schema:
-        made = made.add(field.name, known[str(field.type)])
-    return made
 
 
 def _closeable(kernel: Any, items: Any) -> Any:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from consumer.errors import (
     BadConfig,
+    Code,
     ConsumerError,
     JobBroken,
     RowRefused,
     SchemaDrift,
     StagedRowsGone,
+    TableError,
     TargetBusy,
     TargetUnavailable,
 )
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import cut
+
+log = logging.getLogger(__name__)
+
+_Done = TypeVar("_Done")
 
 _VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "USER_RAISED")
 """In what is said where a value does not fit its column."""
@@ -30,6 +38,16 @@ _MADE = re.compile(
 """In what an executor says of values of which a statement cannot make others."""
 _NOT_CONVERTED = re.compile(r"^consumer\.errors\.RowRefused: (.+)", re.M)
 """In what an executor says of a value of which nobody knows what upstream made."""
+_PASSES = re.compile(
+    "ConnectException|SocketException|SocketTimeout|UnknownHost|NoRouteToHost|TimeoutException|SSLException|NoHttpResponse"
+    "|[Cc]onnection (?:reset|refused|closed|is closed)|Unable to execute HTTP|Status Code: (?:403|429|5)|SlowDown"
+    "|[Tt]hrottl|ServiceUnavailable|ServiceFailure|RESTException|NotAuthorized|Forbidden|CommitStateUnknown"
+    "|SQLTransient|SQLNonTransientConnection|SQLRecoverable|SQLITE_BUSY|database is locked|OutOfMemoryError"
+    "|No space left|quota exceeded|Too many open files|AccessDenied|Access ?[Dd]enied|Permission denied|Read-only file"
+    "|Input/output error|SparkContext was shut down|stopped SparkContext|ExecutorLostFailure|[Ll]ost executor"
+    "|worker exited|EOFException"
+)
+"""What is not of one table, or passes: a network, rooms and rights, locks, a Spark that is lost."""
 _CAUSE = "Caused by: "
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 
@@ -58,6 +76,30 @@ def is_of_spark(error: Exception) -> bool:
     from pyspark.errors import PySparkException
 
     return isinstance(error, (Py4JError, PySparkException, ConnectionError))
+
+
+def passes(error: Exception) -> bool:
+    """Whether what failed may succeed later as it is, or when somebody has mended what other tables need, too."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return True
+    try:
+        return _PASSES.search(str(error)) is not None
+    except (Py4JError, ConnectionError):  # what it says was in the JVM
+        return True
+
+
+def tried_twice(do: Callable[[], _Done]) -> _Done:
+    """What `do` gives. It is done again where it fails for a reason that may pass as far as is known: what fails twice
+    stops its table."""
+    try:
+        return do()
+    except TableError as error:
+        if error.code is not Code.TARGET_TABLE:
+            raise
+        log.warning("%s; it is tried once more", error.sentence())
+        return do()
 
 
 def is_refusal(error: Exception) -> bool:
@@ -118,7 +160,11 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
         return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
     if is_refusal(error) or any(word in whole for word in _CHANGED):
         return SchemaDrift(f"the table is not as this program left it: {text}", hint=_by_hand(table), table=str(table))
-    return TargetUnavailable(f"the lake cannot be written: {text}", hint="try again; nothing is lost", table=str(table))
+    if passes(error):
+        hint = "try again; nothing is lost"
+        return TargetUnavailable(f"the lake cannot be written: {text}", hint=hint, table=str(table))
+    hint = "mend what is said, or empty and reload the table: " + resync_command(table)
+    return TableError(f"the table fails: {text}", hint=hint, table=str(table), code=Code.TARGET_TABLE)
 
 
 def _by_hand(table: TableName) -> str:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+OURS = "storage_consumer.table"
+"""A property of each table of a lake: one that nobody knows goes away only if it has this."""
 _LONGEST = 200
 """Bytes of a name in a place: file systems take 255, and a number may come behind."""
 
 
+_COMPRESSED = b"\x1f\x8b"
 _SAID = ("generation", "consumer", "epoch", "load", "statement")
 
 
@@ -92,9 +95,9 @@ class Change(Protocol):
 
     def append(self, rows: DataFrame) -> None: ...
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
         """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
-        called; the table is laid out by these as it was."""
+        called; the table is laid out by these as it was. `required` take no NULL, where the format can tell so."""
 
     def clear(self) -> None:
         """All rows go."""
@@ -105,9 +108,10 @@ class Change(Protocol):
 
 class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
-    other names. `reserved` are names of columns that it keeps for itself: a MERGE fails on a table that has one."""
+    other names."""
 
-    reserved: Collection[str]
+    ways: Sequence[Mapping[str, str]]
+    """Each way in which rows are merged, as settings of a session, also into what another merge has left."""
 
     one_writer: bool
     """Whether writers are kept apart only within one process, so nobody may write beside a consumer."""
@@ -123,7 +127,7 @@ class TableFormat(Protocol):
         """Where a table is that is called `name`; the next ones of that name have a `number`."""
 
     def exists(self, place: str) -> bool:
-        """Whether anything is there."""
+        """Whether anything is there, but for what a process left that died before a table's first commit."""
 
     def foreign(self, place: str) -> bool:
         """Whether the folder of a table that is not there holds one of another lake: of another format or catalog."""
@@ -133,6 +137,9 @@ class TableFormat(Protocol):
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         """Why a table with columns of these types cannot be laid out so; "" where it can."""
+
+    def keeps(self, name: str) -> bool:
+        """Whether the format says itself that no column can have that name, in lower case."""
 
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         """An empty table; `columns` as in a CREATE TABLE."""
@@ -172,7 +179,7 @@ class TableFormat(Protocol):
         one before it, TargetBusy where another program was in the way: then nothing was written."""
 
     def remove(self, place: str) -> None:
-        """It and its rows are gone; it may be gone already."""
+        """It and its rows are gone; it may be gone already, also in part."""
 
     def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
         """Put the small files of a table together, in a commit that is none of ours: how many there were of these, and
@@ -184,9 +191,11 @@ class TableFormat(Protocol):
     def forget(self, place: str) -> None:
         """Remove old versions of a small table of our own, where the format keeps them until somebody does."""
 
-    def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> Collection[str]:
-        """The places of tables that this program has made, but for those that are `known`, which nobody has written to
-        since `before`."""
+    def places(self) -> Collection[str]:
+        """Where tables are, whoever has made them; in some only what a death has left."""
+
+    def is_left(self, spark: SparkSession, place: str, before: datetime) -> bool:
+        """Whether this program has made what is there, and nobody has written to it since `before`."""
 
 
 def new_place(tables: TableFormat, name: TableName) -> str:
@@ -197,9 +206,32 @@ def new_place(tables: TableFormat, name: TableName) -> str:
     return place
 
 
+def has_delta(files: SparkSource, folder: str) -> bool:
+    """Whether the folder is that of a Delta table."""
+    return bool(delta_commits(files, folder))
+
+
+def delta_commits(files: SparkSource, folder: str) -> list[str]:
+    """Of the versions that the log of a Delta table has, the newest first."""
+    names = files.names(f"{folder}/_delta_log")
+    return sorted((name[:-5] for name in names if name.endswith(".json") and name[:-5].isdigit()), reverse=True)
+
+
 def has_iceberg(files: SparkSource, folder: str) -> bool:
     """Whether the folder is that of an Iceberg table."""
-    return any(name.endswith(".metadata.json") for name in files.names(f"{folder}/metadata"))
+    metadata = f"{folder}/metadata"
+    names = (name for name in files.names(metadata) if name.endswith(".metadata.json"))
+    return any(_tells_of_a_table(files.read(f"{metadata}/{name}")) for name in names)
+
+
+def _tells_of_a_table(metadata: bytes) -> bool:
+    """A process of this program that dies within a table's first commit leaves such a file, whole or in part, that no
+    catalog names. In one of ours that is in use there are commits."""
+    try:
+        said = json.loads(metadata)
+    except ValueError:
+        return metadata.startswith(_COMPRESSED)
+    return OURS not in said.get("properties", {}) or said.get("current-snapshot-id", -1) not in (-1, None)
 
 
 def laid_out(layout: Layout) -> str:
@@ -260,6 +292,17 @@ def of_parquet(contents: Iterable[bytes]) -> ArrowTable | None:
 
     tables = [pq.read_table(pa.BufferReader(content)) for content in contents]
     return pa.concat_tables(tables) if tables else None
+
+
+def takes(has: Mapping[str, tuple[object, bool]], own: Mapping[str, object], rows: ArrowTable) -> bool:
+    """Whether a table with the columns that it `has`, each of a type and with NULL or not, takes `rows` as they are,
+    whose types are its `own`. Where somebody has changed it, Spark says how, or makes values of its types of them."""
+    lacking = [name for name, (_, nullable) in has.items() if not nullable and name not in own]
+    fits = (
+        name in has and has[name][0] == kind and (has[name][1] or not rows[name].null_count)
+        for name, kind in own.items()
+    )
+    return not lacking and all(fits)
 
 
 def busy(place: str) -> TargetBusy:

@@ -21,19 +21,22 @@ from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.lake.failures import is_of_spark, text_of
 from consumer.sink.lake.formats import (
+    OURS,
     Alteration,
     Change,
     Commit,
     as_parquet,
     check_newest,
     check_properties,
+    has_delta,
     has_iceberg,
     of_parquet,
     outrun,
     segment,
+    takes,
 )
 from consumer.sink.lake.settings import LakeSettings
-from consumer.sink.lake.types import literal, quoted
+from consumer.sink.lake.types import columns_of, literal, quoted
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import ArrowTable, SparkSource
 
@@ -44,9 +47,8 @@ _SAID = "storage-consumer"
 """Of a snapshot's summary."""
 _TAG, _MAIN = "storage_consumer", "main"
 _STAGE, _SUMMARY = "spark.wap.id", f"spark.sql.iceberg.snapshot-property.{_SAID}"
-_OURS = "storage_consumer.table"
 _TABLE = {
-    _OURS: "true",  # a table that nobody knows goes away only if it has this
+    OURS: "true",
     "format-version": "2",
     "write.wap.enabled": "true",
     "write.merge.mode": "merge-on-read",
@@ -62,7 +64,9 @@ _NOT_TO_SET = (
     "write.object-storage.",
     "write.wap.enabled",
 )
-_SCRATCH = {_OURS: "true", "format-version": "2", "gc.enabled": "false"}
+_PARTED = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
+"""Of a table with partitions. A folder could not have the name of a long text."""
+_SCRATCH = {OURS: "true", "format-version": "2", "gc.enabled": "false", **_PARTED}
 _CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 """What is raised where another commit came first."""
 _YOUNG = 24 * 3600
@@ -72,7 +76,7 @@ _YOUNG = 24 * 3600
 class Iceberg:
     """A `TableFormat`."""
 
-    reserved: Collection[str] = ("_metadata", "_file", "_pos", "_deleted", "_spec_id", "_partition")
+    ways: Sequence[Mapping[str, str]] = ({}, {})
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
         self._name, self._properties, self._files = settings.catalog_name, settings.catalog, files
@@ -108,7 +112,7 @@ class Iceberg:
         if not self._root:
             return False
         folder = "/".join((self._root, *place.split(".")))
-        return self._files.exists(f"{folder}/_delta_log") or has_iceberg(self._files, folder)
+        return has_delta(self._files, folder) or has_iceberg(self._files, folder)
 
     def check(self, layout: Layout) -> None:
         check_properties(layout, _NOT_TO_SET)
@@ -122,9 +126,13 @@ class Iceberg:
             return text_of(error).rpartition("Exception: ")[2]
         return ""
 
+    def keeps(self, name: str) -> bool:
+        return bool(self._java().org.apache.iceberg.MetadataColumns.isMetadataColumn(name))
+
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         schema = self.schema(", ".join(columns))
-        self._create(place, schema, {**_TABLE, **dict(layout.properties)}, *self._laid_out(schema, layout))
+        own = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
+        self._create(place, schema, own, *self._laid_out(schema, layout))
 
     def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
         table = self._load(place)
@@ -165,16 +173,17 @@ class Iceberg:
             if not self.exists(place):
                 if not first:
                     return False
-                self._create(place, self.schema(", ".join(_columns(rows))), _TABLE)
+                self._create(place, self.schema(columns_of(rows)), _TABLE)
             table = self._load(place)
-            writing = _Writing(ice, place, table, commit)
+            writing = _Writing(self._java(), place, table, commit)
             if table.spec().isPartitioned():
                 return False
-            known = {str(field.name()): int(field.fieldId()) for field in _each(table.schema().columns())}
-            if not known.keys() >= set(rows.column_names):  # somebody has changed it: Spark says how
+            rows, fields = _widened(rows), {str(field.name()): field for field in _each(table.schema().columns())}
+            own = {str(field.name()): field.type() for field in _each(self.schema(columns_of(rows)).columns())}
+            if not takes({name: (field.type(), field.isOptional()) for name, field in fields.items()}, own, rows):
                 return False
-            numbers = [known[name] for name in rows.column_names]
-            path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(_widened(rows), numbers)
+            numbers = [int(fields[name].fieldId()) for name in rows.column_names]
+            path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(rows, numbers)
             _write(table.io().newOutputFile(path), content)
             metrics = ice.parquet.ParquetUtil.fileMetrics(
                 table.io().newInputFile(path), ice.MetricsConfig.forTable(table)
@@ -205,8 +214,7 @@ class Iceberg:
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
         with self._told(place, commit.generation):
-            ice = self._java().org.apache.iceberg
-            yield _Change(self, spark, _Writing(ice, place, self._load(place), commit))
+            yield _Change(self, spark, _Writing(self._java(), place, self._load(place), commit))
 
     def remove(self, place: str) -> None:
         self._catalog().dropTable(self._identifier(place), True)
@@ -233,15 +241,15 @@ class Iceberg:
         """Snapshots from `before`, in seconds since 1970, but for the newest that are to be `kept`."""
         self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(kept).commit()
 
-    def unknown(self, spark: SparkSession, known: Collection[str], before: datetime) -> list[str]:
-        catalog, found = self._catalog(), []
-        for namespace in catalog.listNamespaces():
-            for place in map(str, catalog.listTables(namespace)):
-                if place not in known:
-                    now = self._load(place).operations().current()
-                    if now.properties().containsKey(_OURS) and now.lastUpdatedMillis() < before.timestamp() * 1000:
-                        found.append(place)
-        return found
+    def places(self) -> list[str]:
+        catalog = self._catalog()
+        return [str(place) for namespace in catalog.listNamespaces() for place in catalog.listTables(namespace)]
+
+    def is_left(self, spark: SparkSession, place: str, before: datetime) -> bool:
+        if not self.exists(place):  # the next CREATE of that name takes the folder
+            return False
+        now = self._load(place).operations().current()
+        return bool(now.properties().containsKey(OURS) and now.lastUpdatedMillis() < before.timestamp() * 1000)
 
     def _call(self, spark: SparkSession, procedure: str, place: str, given: str) -> Any:
         """The row that a procedure of Iceberg's gives back, None where it gives none."""
@@ -330,8 +338,8 @@ class _Writing:
     """One commit of ours on its way into a table, which must still be as it was when this began. Raises ProgressMoved
     where its newest commit of ours is not the one before."""
 
-    def __init__(self, ice: Any, place: str, table: Any, commit: Commit) -> None:
-        self.ice, self.place, self.table, self.commit = ice, place, table, commit
+    def __init__(self, java: Any, place: str, table: Any, commit: Commit) -> None:
+        self.java, self.ice, self.place, self.table, self.commit = java, java.org.apache.iceberg, place, table, commit
         self.operations = table.operations()
         self.base = self.operations.current()
         check_newest(place, _newest(self.base), commit.generation)
@@ -340,7 +348,24 @@ class _Writing:
         """What the transaction has and `operation`, which makes its one snapshot."""
         operation.set(_SAID, self.commit.text()).commit()
         made = transaction.currentMetadata()
-        self._publish(self.base, self.ice.TableMetadata.buildFrom(made), made.currentSnapshot().snapshotId())
+        builder = self.ice.TableMetadata.buildFrom(made)
+        self._without_lost_parts(made, builder)
+        self._publish(self.base, builder, made.currentSnapshot().snapshotId())
+
+    def _without_lost_parts(self, made: Any, builder: Any) -> None:
+        """While a table knows partitions by a column that is gone, if only of older snapshots, no rows of it can be
+        merged. They go, and with them the older snapshots, which nobody could read without them."""
+        columns, lost, older = made.schema(), self.java.java.util.HashSet(), self.java.java.util.HashSet()
+        for spec in _each(made.specs()):
+            if any(columns.findField(field.sourceId()) is None for field in _each(spec.fields())):
+                lost.add(spec.specId())
+        if lost.isEmpty():
+            return
+        for snapshot in _each(made.snapshots()):
+            if snapshot.snapshotId() != made.currentSnapshot().snapshotId():
+                older.add(snapshot.snapshotId())
+        builder.removeSnapshots(older)
+        self.ice.MetadataUpdate.RemovePartitionSpecs(lost).applyTo(builder)
 
     @contextmanager
     def staged(self, spark: SparkSession) -> Iterator[None]:
@@ -384,11 +409,13 @@ class _Change:
         with self.writing.staged(self.spark):
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str]) -> None:
+    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
         """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now."""
         writing, ice = self.writing, self.writing.ice
         base = writing.base
-        schema = self.tables.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in rows.dtypes))
+        marks = dict.fromkeys(required, " NOT NULL")
+        columns = (f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rows.dtypes)
+        schema = self.tables.schema(", ".join(columns))
         spec = _rebound(ice.PartitionSpecParser, base.spec(), base.schema(), schema, kept)
         order = _rebound(ice.SortOrderParser, base.sortOrder(), base.schema(), schema, kept)
         new = base.buildReplacement(schema, spec, order, base.location(), base.properties())
@@ -492,9 +519,3 @@ def _widened(rows: ArrowTable) -> ArrowTable:
     return rows.cast(
         pa.schema([field.with_type(pa.int32()) if field.type in small else field for field in rows.schema])
     )
-
-
-def _columns(rows: ArrowTable) -> Iterator[str]:
-    """Of whole numbers and texts, as in a CREATE TABLE."""
-    known = {"int64": "BIGINT", "int32": "INT", "string": "STRING"}
-    return (f"{quoted(field.name)} {known[str(field.type)]}" for field in rows.schema)

@@ -192,8 +192,8 @@ class Merging:
                 change.append(written)
             return
         net.createOrReplaceTempView(_NET)
-        same = " AND ".join(f"t.{quoted(name)} <=> s.{c}" for c, name in zip(columns, self.target.names, strict=True))
-        held = f"SELECT s.*, t.held FROM {_NET} s LEFT JOIN ({self._held()}) t ON {same}"
+        there = " AND ".join(f"t.{c} <=> s.{c}" for c in columns)
+        held = f"SELECT s.*, t.held FROM {_NET} s LEFT JOIN ({self._held()}) t ON {there}"
         wanted = "n" if counted else "n + coalesce(held, 0)"
         needed = spark.sql(f"SELECT {listed}, n, coalesce(held, 0) AS held, {wanted} AS stay FROM ({held})").persist()
         try:
@@ -211,6 +211,8 @@ class Merging:
                 f"SELECT false AS gone, {listed} FROM {_NET} "
                 "LATERAL VIEW explode(array_repeat(1, CAST(stay AS INT))) c AS copy WHERE stay <> held"
             )
+            named = zip(columns, self.target.names, strict=True)
+            same = " AND ".join(f"t.{quoted(name)} <=> s.{c}" for c, name in named)
             with tables.committing(spark, place, commit) as change:
                 change.run(
                     f"MERGE INTO {tables.sql(place)} t USING ({goes} UNION ALL {stays}) s ON s.gone AND {same} "
@@ -220,5 +222,8 @@ class Merging:
             needed.unpersist()
 
     def _held(self) -> str:
-        names = ", ".join(map(quoted, self.target.names))
-        return f"SELECT {names}, count(*) AS held FROM {self.tables.sql(self.table.place)} GROUP BY {names}"
+        """How many rows of each image the table has, which says nothing by the table's own names."""
+        names = ", ".join(f"{quoted(name)} AS c{n}" for n, name in enumerate(self.target.names))
+        listed = ", ".join(f"c{n}" for n in range(len(self.target.names)))
+        rows = f"SELECT {names} FROM {self.tables.sql(self.table.place)}"
+        return f"SELECT {listed}, count(*) AS held FROM ({rows}) GROUP BY {listed}"

@@ -170,7 +170,7 @@ class LakeProgress:
         with told():
             self._since, self._seen = 0, self._tables.version(self._place)
             records, self._generation = self._tables.few(self._place)
-        if records is None and self._tables.foreign(self._place):
+        if not self._seen and self._tables.foreign(self._place):
             raise BadConfig(
                 f"another lake is in this folder: its {PLACE} is a table of another format or catalog",
                 hint="name a folder of its own in --downstream-uri; one lake would remove files of the other",

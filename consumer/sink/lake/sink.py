@@ -7,11 +7,13 @@ import hashlib
 import logging
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,10 +30,11 @@ from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.progress import FileTables, done_ddls, table_applied_ts
 from consumer.sink.lake.delta import Delta
-from consumer.sink.lake.failures import told
+from consumer.sink.lake.failures import told, tried_twice
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.iceberg import Iceberg
 from consumer.sink.lake.merge import Merging
+from consumer.sink.lake.names import Names, proven
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, hold, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.statements import Effect, Executing, fitted, planned
@@ -80,7 +83,7 @@ class LakeSink(stored.ProgressPorts):
             raise BadConfig("a lake needs Spark, and nobody gave it to this target")
         self._settings, self._source, self._name = settings, options.spark, settings.name
         self._tables: TableFormat = _FORMATS[settings.format](settings, options.spark)
-        self._layouts = options.layouts
+        self._layouts, self._names = options.layouts, Names(self._tables)
         for _, layout in options.layouts.rules:
             self._tables.check(layout)
         self._progress = LakeProgress(self._tables, self._tables.place(PLACE), self._session)
@@ -200,6 +203,7 @@ class LakeSink(stored.ProgressPorts):
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         outcomes: list[DdlOutcome] = []
         failed: dict[TableName, ConsumerError] = {}
+        self._try_names(steps)
         for step in steps:
             error = failed.get(step.table)
             with told(step.table):
@@ -208,6 +212,16 @@ class LakeSink(stored.ProgressPorts):
                 failed[step.table] = outcome.error
             outcomes.append(outcome)
         return outcomes
+
+    def _try_names(self, steps: Sequence[ApplyDdl]) -> None:
+        """Those of all tables together: each by itself would take Spark seconds."""
+        asked: dict[Layout, set[str]] = defaultdict(set)
+        for step in steps:
+            columns = step.file.columns if step.mode_ddl is None else step.mode_ddl.after
+            asked[self._layouts.of(step.table)] |= {column.name for column in columns}
+        for layout, names in asked.items():
+            with told():
+                self._names.kept(self._session(), names, layout, proven(self._lake_tables().values()))
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         from consumer.sink.lake.preview import previewed
@@ -360,8 +374,16 @@ class LakeSink(stored.ProgressPorts):
         self._settled = self._left = False
 
     def _publish(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
-        """The rows of each table in one commit of it, several tables at a time. What is published of several stays so
-        where one of them fails: it is not done again."""
+        """The rows of each outcome in one commit of its table: of one table they follow one another."""
+        of_tables: dict[TableName, list[LoadOutcome]] = defaultdict(list)
+        for outcome in outcomes:
+            of_tables[outcome.task.target.name.folded].append(outcome)
+        waves = zip_longest(*of_tables.values())
+        return [one for wave in waves for one in self._publish_wave([found for found in wave if found is not None])]
+
+    def _publish_wave(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
+        """Each is of another table, several at a time. What is published of several stays so where one of them fails:
+        it is not done again."""
         wanted = [one for one in map(self._wanted, outcomes) if one is not None]
         errors: list[Exception] = []
         done = []
@@ -381,10 +403,13 @@ class LakeSink(stored.ProgressPorts):
         """On a thread of its own."""
         if one.is_there:
             return one
-        with told(one.merging.target.table, self._settings.staging), self._spare_session() as session:
-            merging = replace(one.merging, spark=session)
-            merging.publish(one.table.newest)
-        lost = merging.lost()
+
+        def publish() -> None:
+            with told(one.merging.target.table, self._settings.staging), self._spare_session() as session:
+                replace(one.merging, spark=session).publish(one.table.newest)
+
+        tried_twice(publish)
+        lost = one.merging.lost()
         return replace(one, lost=lost, table=replace(one.table, lost=one.table.lost or lost > 0))
 
     def _wanted(self, outcome: LoadOutcome) -> _Published | None:
@@ -430,14 +455,17 @@ class LakeSink(stored.ProgressPorts):
             if step.id not in self._done(step):
                 there = known.get(step.name_before.folded)
                 asked = step.trash is not None or step.file.type in PARTITION_ACTIONS
-                filled = asked and there is not None and self._is_filled(there)
-                executing = Executing(self._session(), self._tables, known, self._layouts)
+                executing = Executing(self._session(), self._tables, known, self._layouts, self._names)
+
+                def run() -> Effect:
+                    with told(step.table):
+                        if filled := asked and there is not None and self._is_filled(there):
+                            executing.check_trash(step)
+                        done = planned(step, known, self._settings.zone, filled)
+                        return executing.run(step, done, self._name, epoch)
+
                 self._unsettle()
-                with told(step.table):
-                    if filled:
-                        executing.check_trash(step)
-                    done = planned(step, known, self._settings.zone, filled)
-                    effect = executing.run(step, done, self._name, epoch)
+                effect = tried_twice(run)
                 self._progress.keep(
                     {name: table for name, table in effect.there.items() if _is_same(known, name, table)}
                 )

@@ -30,6 +30,7 @@ from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows,
 from consumer.sink.common import closing_statement
 from consumer.sink.lake.failures import is_refusal, not_converted_there, not_made, text_of
 from consumer.sink.lake.formats import Alteration, TableFormat, new_place
+from consumer.sink.lake.names import Names, proven
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import DAYS, as_duck, declared, from_duck, literal, nullable, quoted, spark_type
 
@@ -101,6 +102,7 @@ class Executing:
     tables: TableFormat
     known: Tables
     layouts: Layouts
+    names: Names
 
     def run(self, step: ApplyDdl, done: Operations, consumer: str, epoch: int) -> Effect:
         """Do to rows and columns what `done` says; names change with the record of it. What a table's newest commit
@@ -150,10 +152,12 @@ class Executing:
 
     def _check_names(self, step: ApplyDdl, table: LakeTable) -> None:
         """Raises DdlRefused."""
-        kept = [column.name for column in table.columns if same_name(column.name) in self.tables.reserved]
-        if kept:
+        layout = self.layouts.of(step.table)
+        if kept := self.names.kept(self.spark, table.replica.types, layout, proven(self.known.values())):
             hint = "give it another name in the lake, or leave it out: [[consumer.columns]] (docs/shaping.md)"
-            raise refused(step, f"the lake's format keeps the name of the column {', '.join(kept)} for itself", hint)
+            raise refused(
+                step, f"Spark or the lake's format keeps the name of the column {', '.join(kept)} for itself", hint
+            )
 
     def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, consumer: str, epoch: int) -> LakeTable:
         """A TRUNCATE of a table that keeps rows that have ended: it ends them."""
@@ -208,7 +212,9 @@ class Executing:
                     rows = self.tables.frame(self.spark, before.place)
                     self._check_columns(step, before, rows)
                     made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
-                    change.replace(made, {change.old: change.name for change in changes if change.old is not None})
+                    kept = {change.old: change.name for change in changes if change.old is not None}
+                    keys = [column.name for column in after.columns if column.is_pk and not nullable(column)]
+                    change.replace(made, kept, [name for name in keys if name in kept.values()])
         except Exception as error:
             if why := not_converted_there(error):
                 raise not_converted(step, why) from error

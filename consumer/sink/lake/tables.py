@@ -62,7 +62,8 @@ def _target(request: LoadRequest, table: LakeTable) -> LoadTarget:
             request, f"the rows have no value for the table's columns {', '.join(required)}, which are NOT NULL"
         )
     assert table.replica.upstream is not None
-    return LoadTarget(request.load, columns, names, key, own=own, virtual=tuple(sorted(table.replica.upstream.virtual)))
+    virtual = tuple(sorted(table.replica.upstream.virtual))
+    return LoadTarget(request.load, columns, names, key, own=own, defaults=False, virtual=virtual)
 
 
 def named(tables: Mapping[TableName, LakeTable], names: Sequence[TableName]) -> dict[TableName, LakeTable]:

@@ -61,8 +61,18 @@ def bound(value: object) -> str:
 
 def spark_type(column: Column) -> str:
     """The type of a new column. KeyError for a type that TiCDC does not write."""
-    kind = typed_type(column)
+    return _named(typed_type(column))
+
+
+def _named(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):  # what its values are called differs in files
+        kind = pa.list_(kind.value_type)
     return f"DECIMAL({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _NAMES[kind]
+
+
+def columns_of(rows: pa.Table) -> str:
+    """Those of `rows` as in a CREATE TABLE."""
+    return ", ".join(f"{quoted(field.name)} {_named(field.type)}" for field in rows.schema)
 
 
 def nullable(column: Column) -> bool:

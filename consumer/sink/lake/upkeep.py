@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, TargetBusy
+from consumer.model.names import TableName
 from consumer.sink.lake.failures import told
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable
@@ -44,7 +45,7 @@ class Upkeep:
                 done = UpkeptTable(called, left=error.message)
             yield done
         with told():
-            begun = self.tables.exists(self._place)
+            begun = self.tables.version(self._place)
         if begun:
             try:
                 with told(PLACE):
@@ -64,11 +65,24 @@ class Upkeep:
     def _removed(self) -> Iterator[UpkeptTable]:
         """Tables that no name has, as a process died when it made or dropped them. One that is being made is too young,
         and the progress is read again behind the look."""
-        old = self.tables.unknown(self.spark, self._places(), datetime.now(UTC) - self.keep)
+        old = datetime.now(UTC) - self.keep
+        with told():
+            places = self.tables.places()
+        for place in sorted(set(places) - self._places()):
+            try:
+                with told(TableName("", place)):
+                    removed = self.tables.is_left(self.spark, place, old) and self._is_unknown(place)
+                    if removed:
+                        self.tables.remove(place)
+            except ConsumerError as error:
+                yield UpkeptTable(place, left=error.message)
+            else:
+                if removed:
+                    yield UpkeptTable(place, removed=True)
+
+    def _is_unknown(self, place: str) -> bool:
         self.progress.refresh()
-        for place in sorted(set(old) - self._places()):
-            self.tables.remove(place)
-            yield UpkeptTable(place, removed=True)
+        return place not in self._places()
 
     def _places(self) -> set[str]:
         return {self._place, *(table.place for table in self.progress.lake_tables.values())}

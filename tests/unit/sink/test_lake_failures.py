@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from consumer.errors import BadConfig, ConsumerError, JobBroken, SchemaDrift, TargetBusy, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, JobBroken, SchemaDrift, TableError, TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
-from consumer.sink.lake.failures import not_made, told
+from consumer.sink.lake.failures import not_made, told, tried_twice
 
 TABLE = TableName("d", "t")
 
@@ -25,7 +27,9 @@ class OfADeadMachine(Py4JError):
         (OfADeadMachine(), JobBroken),
         (Py4JNetworkError("Answer from Java side is empty"), JobBroken),
         (ConnectionRefusedError(111, "Connection refused"), JobBroken),
-        (Py4JError("java.io.IOException: disk"), TargetUnavailable),
+        (Py4JError("java.io.IOException: No space left on device"), TargetUnavailable),
+        (Py4JError(": S3Exception: Slow down (Service: S3, Status Code: 503, Request ID: x)"), TargetUnavailable),
+        (Py4JError(": UncheckedIOException: x\nCaused by: java.net.ConnectException: refused"), TargetUnavailable),
         (Py4JError(": SdkClientException: Unable to load region from any of the providers in the chain X"), BadConfig),
         (Py4JError(": SdkClientException: Unable to load credentials from any of the providers"), TargetUnavailable),
         (Py4JError(": UncheckedSQLException: no\nCaused by: No suitable driver found for jdbc:x"), BadConfig),
@@ -37,6 +41,24 @@ def test_a_failure_has_a_name(error: Exception, kind: type[ConsumerError], table
     with pytest.raises(kind) as raised, told(table):
         raise error
     assert "None" not in f"{raised.value}{raised.value.table}"
+
+
+def test_what_is_not_known_to_pass_stops_the_table_when_it_comes_twice() -> None:
+    done = []
+
+    def fails(times: int) -> str:
+        with told(TABLE):
+            done.append(times)
+            if len(done) <= times:
+                raise Py4JError("IllegalArgumentException: Cannot find field 1000")
+        return "done"
+
+    assert tried_twice(partial(fails, 1)) == "done"
+    done.clear()
+    with pytest.raises(TableError, match="Cannot find field") as raised:
+        tried_twice(partial(fails, 9))
+    assert len(done) == 2
+    assert "resync" in raised.value.hint
 
 
 def test_what_is_told_is_the_cause() -> None:

@@ -238,6 +238,23 @@ def test_what_a_change_found_comes_where_the_files_have_it(tmp_path: Path) -> No
     assert found[2:4] == [{"v": 1}, {"v": 5}]
 
 
+def test_columns_that_are_called_as_those_of_changes(tmp_path: Path) -> None:
+    """Only what a read gives beside a table's columns is in their way."""
+    columns, feed = (ID, Column("_before", "INT"), Column("_file", "INT")), Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`_before` INT,`_file` INT)"
+    feed.statement("d.t", 10, Action.CREATE_TABLE, query, columns)
+    one, two = ({"id": "1", "_before": value, "_file": "7"} for value in ("10", "11"))
+    feed.file("d.t", 10, typed_line(columns, 11, one) + typed_line(columns, 12, two, "UPDATE", old=[one]))
+    feed.checkpoint(20)
+    rows = read(uri(feed), table="d.t", mode="state").to_pylist()
+    assert rows == [{"id": 1, "_before": 11, "_file": 7}]
+    rows = read(uri(feed), table="d.t").to_pylist()
+    assert [(row["_op"], row["_before"], row["_file"]) for row in rows] == [("I", 10, 7), ("U", 11, 7)]
+    with pytest.raises(CannotBeExact, match="_before has the name of one that the changes have"):
+        read(uri(feed), table="d.t", before="true")
+
+
 def test_values_have_their_types_and_no_day_is_invented(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     columns = (
         Column("id", "BIGINT", unsigned=True, nullable=False, is_pk=True),

@@ -1,0 +1,150 @@
+"""Which names of columns a format or Spark keeps for itself.
+
+While they read a table or change it, Spark, Delta and Iceberg put columns of their own beside those of the table, and
+no list has all of their names. A table that has one of them cannot be read, is not changed where it should be, or gets
+other values than were written. So a name is tried before a table gets it: rows are written, merged and read under it.
+The names that tables of the lake have were tried so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from consumer.model.layout import Layout
+from consumer.model.names import TableName, same_name
+from consumer.sink.lake.failures import is_of_spark, passes
+from consumer.sink.lake.formats import TableFormat
+from consumer.sink.lake.progress import LakeTable
+from consumer.sink.lake.types import quoted
+from consumer.sink.progress_layout import SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Properties = tuple[tuple[str, str], ...]
+_AT_ONCE = 200
+"""So many names are tried together: the jobs of a MERGE cost more than its columns."""
+_KEY = "n"
+
+
+_KNOWN: dict[tuple[type[TableFormat], Properties, str], bool] = {}
+"""What was found of names, in lower case: whether tables of a format with these properties can have them. It is so with
+the releases of Spark and the format, which a process does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Tries names on tables of a format."""
+
+    tables: TableFormat
+
+    def kept(self, spark: SparkSession, names: Collection[str], layout: Layout, proven: Collection[str]) -> list[str]:
+        """Those of `names` that a table that is laid out so cannot have. `proven`, in lower case, are names that it
+        surely can. Raises what passes."""
+        new = sorted({same_name(name) for name in names} - {_KEY, *proven})
+        asked = [name for name in new if self._key(name, layout) not in _KNOWN]
+        own = set(filter(self.tables.keeps, asked))
+        others = [name for name in asked if name not in own]
+        for at in range(0, len(others), _AT_ONCE):
+            own |= set(self._lost(spark, others[at : at + _AT_ONCE], layout))
+        _KNOWN.update({self._key(name, layout): name not in own for name in asked})
+        return [name for name in names if not _KNOWN.get(self._key(name, layout), True)]
+
+    def _key(self, name: str, layout: Layout) -> tuple[type[TableFormat], Properties, str]:
+        return type(self.tables), layout.properties, same_name(name)
+
+    def _lost(self, spark: SparkSession, names: Sequence[str], layout: Layout) -> Iterator[str]:
+        """Those of `names` that a table does not have as it should; halves of them are tried until each is alone."""
+        if self._works(spark, names, layout):
+            return
+        if len(names) == 1:
+            yield from names
+            return
+        middle = len(names) // 2
+        yield from self._lost(spark, names[:middle], layout)
+        yield from self._lost(spark, names[middle:], layout)
+
+    def _works(self, spark: SparkSession, names: Sequence[str], layout: Layout) -> bool:
+        """Whether rows come out of a table with these columns as they were written and merged."""
+        place = self.tables.place(TableName(SCHEMA, f"tried_{uuid4().hex}"))
+        trial = _Trial(self.tables.sql(place), names, len(self.tables.ways))
+        session = spark.newSession()
+        self.tables.prepare(session)
+        session.conf.set("spark.sql.shuffle.partitions", "1")
+        try:
+            columns = [f"{quoted(name)} INT" for name in (_KEY, *names)]
+            self.tables.create(session, place, columns, Layout(properties=layout.properties))
+            session.sql(trial.first()).collect()
+            for number, way in enumerate(self.tables.ways):
+                for setting, value in way.items():
+                    session.conf.set(setting, value)
+                session.sql(trial.merge(number)).collect()
+            found = session.sql(trial.read()).collect()
+            return sorted(map(tuple, found)) == trial.wanted()
+        except Exception as error:
+            if not is_of_spark(error) or passes(error):
+                raise
+            return False
+        finally:
+            self.tables.remove(place)
+
+
+def proven(tables: Iterable[LakeTable]) -> set[str]:
+    """The names that `tables` have, in lower case."""
+    return {same_name(name) for table in tables for name in table.replica.types}
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Rows of `table`, whose columns are a key and `names`: one for each of the `merges`, and two more. Each merge
+    changes the row 0, removes one and brings one. A row has one number more in each of its columns."""
+
+    table: str
+    names: Sequence[str]
+    merges: int
+
+    def first(self) -> str:
+        rows = ", ".join(f"({key}, {1000 * key})" for key in range(self.merges + 2))
+        values = ", ".join(self._values("v.value"))
+        return f"INSERT INTO {self.table} ({self._listed}) SELECT v.key, {values} FROM VALUES {rows} AS v(key, value)"
+
+    def merge(self, number: int) -> str:
+        """The rows that are merged have the key, whether they are put, and the first value before and then. By turns
+        only the key tells which row one is, and all columns."""
+        gone, new = number + 1, _NEW + number
+        rows = f"(0, true, {_CHANGED * number}, {_CHANGED * (number + 1)}), ({gone}, false, {1000 * gone}, 0)"
+        rows = f"{rows}, ({new}, true, 0, {1000 * new})"
+        own = [f"t.{quoted(name)}" for name in self.names]
+        old = [f"{name} = {value}" for name, value in zip(own, self._values("s.old"), strict=True)]
+        same = " AND ".join((f"t.{_KEY} = s.key", *(old if number % 2 else ())))
+        new_values = self._values("s.new")
+        assigned = ", ".join(f"{name} = {value}" for name, value in zip(own, new_values, strict=True))
+        return (
+            f"MERGE INTO {self.table} t USING (SELECT * FROM VALUES {rows} AS v(key, put, old, new)) s "
+            f"ON {same} WHEN MATCHED AND NOT s.put THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {assigned} "
+            f"WHEN NOT MATCHED AND s.put THEN INSERT ({self._listed}) VALUES ({', '.join(('s.key', *new_values))})"
+        )
+
+    def read(self) -> str:
+        own = " AND ".join(f"{quoted(name)} >= {number}" for number, name in enumerate(self.names))
+        return f"SELECT * FROM {self.table} WHERE {own}"
+
+    def wanted(self) -> list[tuple[int, ...]]:
+        last = self.merges + 1
+        firsts = {0: _CHANGED * self.merges, last: 1000 * last}
+        firsts |= {_NEW + number: 1000 * (_NEW + number) for number in range(self.merges)}
+        return [(key, *(first + number for number in range(len(self.names)))) for key, first in sorted(firsts.items())]
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(map(quoted, (_KEY, *self.names)))
+
+    def _values(self, first: str) -> list[str]:
+        return [f"{first} + {number}" for number in range(len(self.names))]
+
+
+_NEW, _CHANGED = 100, 1_000_000
+"""The key of the first row that a merge brings, and what a change adds."""
