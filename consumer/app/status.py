@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 
 from consumer.app.parts import open_ports, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
-from consumer.model.progress import Progress, State
+from consumer.model.progress import Progress, State, is_resync
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
@@ -39,7 +40,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             applied_ts=progress.applied_ts,
             checkpoint_ts=None,
             tables=tuple(table_statuses(progress, set())),
-            notes=(*other, *_other_names(settings.name, list(consumers))),
+            notes=(*other, *_other_names(settings.name, list(consumers)), *_not_at_their_end(consumers)),
             tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
             time_zone=progress.time_zone,
@@ -87,6 +88,11 @@ def _other_names(name: str, names: list[str]) -> list[str]:
     if name in names or not names:
         return []
     return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]
+
+
+def _not_at_their_end(names: Iterable[str]) -> Iterator[str]:
+    for name in filter(is_resync, names):
+        yield f"a resync is not at its end (under {name}): run it again, and it goes on, or `forget` it"
 
 
 def _unread(options: RoundOptions, assembly: Assembly, progress: Progress) -> Unread:

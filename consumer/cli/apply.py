@@ -100,7 +100,8 @@ def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     (*APPLIES, "start"),
 )
 def resync(call: Invocation, table: Table) -> int:
-    """Empty one table of the target and load it again from the storage. Brings a stopped table back."""
+    """Load one table again from the storage, beside the one that the target has, which it replaces then. Brings a
+    stopped table back."""
     from consumer import app
 
     return call.finish(app.resync(call.settings, call.observer, parse_table(table)))
