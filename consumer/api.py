@@ -78,7 +78,7 @@ def replay(
 
 
 def resync(table: TableName, *, config: str | None = None, **settings: Any) -> RunResult:
-    """Empty one table of the target and load it again from the storage."""
+    """Load one table again from the storage, beside the one that the target has, which it replaces then."""
     with _called(config, settings) as (ours, observer):
         return _ran(app.resync(ours, observer, table), ours, observer)
 

@@ -208,7 +208,7 @@ class TableStatus(_TableState):
     """A table that differs from the others in place or state."""
 
     table: Table = Field(exclude=True)
-    state: Literal["ok", "stopped", "waits", "missing", "dropped", "emptying", "excluded"]
+    state: Literal["ok", "stopped", "waits", "missing", "dropped", "emptying", "exchanging", "excluded"]
     """missing: in order, but for that somebody has dropped it in the target."""
 
     @property

@@ -158,8 +158,8 @@ class ProgressPort(Protocol):
         the target, as far as audit rows are kept. Needs no `acquire`."""
 
     def forget(self) -> None:
-        """Remove everything that is recorded under this consumer's name; the tables stay. Called instead of `acquire`,
-        in one transaction. Raises LeaseHeld while a consumer of that name is running."""
+        """Remove everything that is recorded under this consumer's name, and what it has loaded `beside` other tables;
+        its tables stay. Called instead of `acquire`. Raises LeaseHeld while a consumer of that name is running."""
 
     def fence(self) -> Progress:
         """Lock out all earlier writers and read the progress that the target has. Called after a round has broken
@@ -170,6 +170,14 @@ class ProgressPort(Protocol):
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         """Drop the target table, so that its statements and rows can be applied from the start, and record `change`."""
+
+    def beside(self, table: TableName) -> TableName:
+        """The name of a table in the target until it takes the place of `table` (see `beside_name`)."""
+
+    def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
+        """Drop the target table, if it is there, give its name to the one that another consumer name has loaded
+        `beside` it, and record `change`. That consumer has it no more, and is forgotten once it has none. Called again,
+        it goes on where it stopped. Raises TableMissing, and changes nothing, where there is none to take its place."""
 
     def rest(self) -> None:
         """The round is over: release what keeps other programs from the target, until the next call. The lease

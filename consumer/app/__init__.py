@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from consumer.app.check import check
-from consumer.app.commands import backfill, forget, maintain, once, plan, resync, run, skip_ddl
+from consumer.app.commands import backfill, forget, maintain, once, plan, run, skip_ddl
 from consumer.app.inspect import inspect
 from consumer.app.load_export import load_export
 from consumer.app.parts import loader_of
 from consumer.app.replay import replay
+from consumer.app.resync import resync
 from consumer.app.retry import retry
 from consumer.app.several import AGAIN_AFTER, run_all
 from consumer.app.status import status

@@ -30,17 +30,13 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
-from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_replay
+from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_resync
 from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
-from consumer.pipeline.context import loss_notes
 from consumer.pipeline.loads import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
-from consumer.pipeline.resync import check_name, check_readable, start_over
 from consumer.pipeline.waiting import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
@@ -191,38 +187,6 @@ def plan(settings: Settings, observer: Observer, look_again: bool = False) -> Pl
         return found.model_copy(update={"notes": (*known, *found.notes)})
 
 
-def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
-    """Empty one table and load it again from its CREATE TABLE on; the others go on as in `once`."""
-    started = now()
-    if is_replay(settings.name):
-        raise BadConfig(
-            f"{settings.name} is the name of a replay: its tables cannot be loaded again from their beginning",
-            hint="replay the range again, into an empty target under another --name",
-        )
-    given = settings.round_options
-    rules = replace(given.rules, accept_gap=lambda name: name == table and given.rules.accept_gap(name))
-    options = replace(given, rules=rules)
-    with open_ports(settings, observer, loader) as ports:
-        manager = manager_of(settings, ports, options)
-        observer.tell(NowDoing("looks for files"))
-        listing = listing_of(settings, ports.reader)
-        assembly = assembly_of(ports.reader, listing, manager.ledger.progress, options)
-        check_name(table, assembly)
-        sink, progress = ports.sink, manager.ledger.progress
-        others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming, take=manager.ledger.take)
-        if (owned := others.owned([table]).get(table)) is not None:
-            raise owned
-        change = start_over(table, assembly, progress, options, ports.reader, sink)
-        observer.tell(NowDoing(f"reads the files of {table}, before it is emptied"))
-        check_readable(table, change, assembly, progress, options, ports)
-        if (owned := others.take({table: None}).get(table)) is not None:
-            raise owned
-        manager.ledger.empty(table, change)
-        for note in loss_notes(table, change.losses.get(table, {}).values()):
-            observer.tell(note)
-        return one_round(manager, listing, started, again=False)  # what was lost may be that it was emptied
-
-
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> SkipDdlResult:
     """Record a pending statement as done."""
     options = settings.round_options
@@ -278,15 +242,19 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
                 if names
                 else "it has none at all: check --downstream-uri",
             )
+        stay = (
+            "what it has loaded beside other tables goes, too"
+            if is_resync(settings.name)
+            else "the tables stay as they are"
+        )
         what = f"the progress of consumer {settings.name!r}, with {count_text(names[settings.name], 'table')} in order"
         if not sure:
             raise BadConfig(
-                f"{what}, would be removed: the name could then only start from the beginning;"
-                " the tables stay as they are",
+                f"{what}, would be removed: the name could then only start from the beginning; {stay}",
                 hint="if the name is no longer used: " + forget_command(settings.name),
             )
         sink.forget()
-        return ForgetResult(forgotten=f"{what}, is removed; the tables stay as they are")
+        return ForgetResult(forgotten=f"{what}, is removed; {stay}")
 
 
 def maintain(settings: Settings, observer: Observer, keep: timedelta, loader: Loader | None = None) -> MaintainResult:

@@ -34,6 +34,7 @@ from consumer.model.files import Bounds, Folder
 from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
+from consumer.model.naming import beside, naming_from
 from consumer.model.progress import (
     AuditRow,
     FolderProgress,
@@ -70,7 +71,7 @@ def load_export(
     settings: Settings, observer: Observer, uri: str, some: Wanted | None = None, loader: Loader | None = None
 ) -> RunResult:
     """Load the export at `uri` into tables that the target does not have, and let them go on with the storage's
-    changes. `some`: only these tables, of a replica that may be running; what it has of them is dropped first.
+    changes. `some`: only these tables, of a replica that may be running; they are loaded beside those that it has.
 
     Run again, it goes on where it was. Raises BadConfig for an export that is not complete or not of this upstream,
     CheckpointBehind for one that is above the storage's checkpoint, CannotBeExact for one that is below its first row.
@@ -110,9 +111,9 @@ class _Work:
         loading = self._loading
         with closing(sink_of(loading)) as sink:
             begun = sink.progress()
-        ended = self._begin(spark, begun)
+        ended, own = self._begin(spark, begun)
         if not ended:
-            result = self._load(loading, spark)
+            result = self._load(loading, spark, own)
             if result.exit_code or result.error:
                 return _unfinished(result)
         else:
@@ -136,29 +137,44 @@ class _Work:
             ) from None
         return self._settings.model_copy(update={"name": name, "consistency": Consistency.ROW})
 
-    def _begin(self, spark: Loader, begun: Progress) -> bool:
-        """Look whether the export joins the storage, and make room for its tables, of which the target has those that
-        `begun` has. Returns whether they go on from it already."""
+    def _begin(self, spark: Loader, begun: Progress) -> tuple[bool, Mapping[TableName, TableName]]:
+        """Look whether the export joins the storage, and keep its tables from the replica, which has `begun` with them.
+        Returns whether they go on from it already, and where those are loaded that the replica has."""
         with open_ports(self._settings, self._observer, spark) as ports:
             manager, assembly = self._assembled(ports)
             progress = manager.ledger.progress
+            if any(progress.table(name).state is State.EXCHANGING for name in self._tables):
+                manager.ledger.finish_marked()
+                return True, {}
             if self._goes_on(progress, ports.sink) and (self._some is None or not begun.is_empty):
-                return True
+                return True, {}
             self._check_moment(ports, assembly)
             if self._some is None and begun.is_empty:
                 self._check_new(progress, assembly)
             if self._some is None and progress.is_empty:
-                return False
-            left = [name for name in self._tables if not _has(begun, name)]
-            changes = {n: self._given_up(n, assembly, progress, manager.options, ports) for n in left}
-            own = {*written(assembly, progress), *progress.starts}
-            for name, change in changes.items():
-                if name in own and change.tables:
-                    manager.ledger.empty(name, change)
-                # As if it were left out: it is nobody's, and no rows of it are read.
-                place = TableProgress(self._tso, State.EXCLUDED)
-                manager.ledger.record(ProgressChange(tables={name: place}, rewind=True))
-        return False
+                return False, {}
+            self._given_up(assembly, progress, manager.options, ports)
+            own = self._beside(assembly, progress, begun, ports.sink)
+            # As if they were left out: they are nobody's, and no rows of them are read.
+            left = [name for name in self._tables if name not in own and not _has(begun, name)]
+            places = dict.fromkeys(left, TableProgress(self._tso, State.EXCLUDED))
+            if places:
+                manager.ledger.record(ProgressChange(tables=dict(places), rewind=True))
+        return False, own
+
+    def _beside(
+        self, assembly: Assembly, progress: Progress, begun: Progress, sink: Sink
+    ) -> Mapping[TableName, TableName]:
+        """The tables that the replica has, each with its place until all of its rows are there: as an earlier run has
+        `begun` with them."""
+        if self._some is None:
+            return {}
+        places = {name: sink.beside(self._settings.naming.target(name)) for name in self._tables}
+        if begun.routes:
+            there = naming_from(begun.routes)
+            return {name: place for name, place in places.items() if there.target(name) == place}
+        own = {*written(assembly, progress), *progress.starts}
+        return {name: place for name, place in places.items() if name in own}
 
     def _assembled(self, ports: Ports) -> tuple[ConsumerManager, Assembly]:
         self._observer.tell(NowDoing(READS_CHECKPOINT))
@@ -174,12 +190,12 @@ class _Work:
         places = all(progress.table(name).state is State.OK for name in self._tables)
         return starts and places and not sink.missing(self._settings.naming.targets(self._tables))
 
-    def _given_up(
-        self, name: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, ports: Ports
-    ) -> ProgressChange:
-        if name not in assembly.catalog.by_table:
-            return ProgressChange()
-        return give_up(name, self._tso, assembly, progress, options, ports.reader)
+    def _given_up(self, assembly: Assembly, progress: Progress, options: RoundOptions, ports: Ports) -> ProgressChange:
+        """The replica's progress without its tables, as if they were left out. Raises what `give_up` raises."""
+        known = [name for name in self._tables if name in assembly.catalog.by_table]
+        changes = [give_up(name, self._tso, assembly, progress, options, ports.reader) for name in known]
+        places = dict.fromkeys(self._tables, TableProgress(self._tso, State.EXCLUDED))
+        return ProgressChange().merged(*changes, ProgressChange(tables=dict(places), rewind=True))
 
     def _check_new(self, progress: Progress, assembly: Assembly) -> None:
         if not progress.is_empty:
@@ -220,8 +236,9 @@ class _Work:
             f"the export is of {_shown(self._tso)}, and the storage {what}: the changes between the two may be missing"
         )
 
-    def _load(self, loading: Settings, spark: Loader) -> RunResult:
-        options = self._options(loading)
+    def _load(self, loading: Settings, spark: Loader, own: Mapping[TableName, TableName]) -> RunResult:
+        """`own` are the places of tables that the replica has."""
+        options = self._options(loading, own)
         with open_ports(loading, self._observer, spark, self._export) as ports:
             manager = manager_of(loading, ports, options)
             self._observer.tell(NowDoing("looks at the export's files"))
@@ -231,14 +248,15 @@ class _Work:
             loaded = ports.sink.loaded()
             self._check_counts(ports.sink, options.rules, loaded)
         with open_ports(self._settings, self._observer, spark) as ports:
-            self._let_go_on(ports, loaded)
+            self._let_go_on(ports, loaded, own)
         return result
 
-    def _options(self, loading: Settings) -> RoundOptions:
+    def _options(self, loading: Settings, own: Mapping[TableName, TableName]) -> RoundOptions:
         """As for the storage, but for how files are written. A bad row stops its table: nothing takes it in later."""
         options = loading.round_options
         files = FilesKnown(self._dialect, accept_timestamp_key=loading.accept_timestamp_key)
-        rules = replace(options.rules, wanted=self._wanted, bad_row_action=lambda table: STOP)
+        naming = beside(options.rules.naming, own) if own else options.rules.naming
+        rules = replace(options.rules, wanted=self._wanted, naming=naming, bad_row_action=lambda table: STOP)
         return replace(options, files=files, rules=rules)
 
     def _check_counts(self, sink: Sink, rules: TableRules, loaded: Mapping[TableName, tuple[int, int]]) -> None:
@@ -259,8 +277,10 @@ class _Work:
                     table=str(name),
                 )
 
-    def _let_go_on(self, ports: Ports, loaded: Mapping[TableName, tuple[int, int]]) -> None:
-        """Under the settings' own name the tables begin at the export's moment."""
+    def _let_go_on(
+        self, ports: Ports, loaded: Mapping[TableName, tuple[int, int]], places: Mapping[TableName, TableName]
+    ) -> None:
+        """Under the settings' own name the tables begin at the export's moment, those at `places` under their names."""
         manager, assembly = self._assembled(ports)
         audit = tuple(AuditRow("load-export", name, 0, self._tso, *loaded.get(name, (0, 0))) for name in self._tables)
         ledger, rules = manager.ledger, manager.options.rules
@@ -274,12 +294,15 @@ class _Work:
             ledger.record(own.merged(*other_rules(assembly, ledger.progress, rules)))
         else:
             policy_of = table_modes.keeping(rules.policy_of, rules.naming)
-            change = given(assembly, ledger.progress, dict.fromkeys(self._tables, self._tso), policy_of)
+            gone = self._given_up(assembly, ledger.progress, manager.options, ports)
+            progress = ledger.progress.after(gone)
+            assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
+            change = given(assembly, progress, dict.fromkeys(self._tables, self._tso), policy_of)
             passed: dict[Folder, FolderProgress] = {}
             for name in self._tables:
-                passed |= passed_files(name, self._tso, assembly, ledger.progress, ports.reader)
+                passed |= passed_files(name, self._tso, assembly, progress, ports.reader)
             own = replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses)
-            ledger.record(own.merged(*other_rules(assembly, ledger.progress, rules)))
+            ledger.exchange(list(places), gone.merged(own, *other_rules(assembly, progress, rules)))
 
 
 def _has(progress: Progress, name: TableName) -> bool:

@@ -42,16 +42,21 @@ READS_CHECKPOINT = "reads the storage's `metadata`"
 
 @contextmanager
 def open_ports(
-    settings: Settings, observer: Observer, loader: Loader | None = None, reader: StorageReader | None = None
+    settings: Settings,
+    observer: Observer,
+    loader: Loader | None = None,
+    reader: StorageReader | None = None,
+    letters_of: str = "",
 ) -> Iterator[Ports]:
     """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
-    of its own. `reader`: it reads another storage than the settings'."""
+    of its own. `reader`: it reads another storage than the settings'. `letters_of`: bad rows are kept as another
+    consumer's."""
     reader = reader or reader_of(settings)
     spark = loader or loader_of(settings)
     with closing(sink_of(settings, spark)) as sink:
         letters = None
         if settings.dead_letters is not None:
-            letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
+            letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), letters_of or settings.name)
         with _at_work(spark, own=loader is None):
             yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
 

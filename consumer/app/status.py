@@ -12,7 +12,7 @@ from consumer.errors import ConsumerError
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
 from consumer.model.names import TableName
-from consumer.model.progress import Progress, State, is_export
+from consumer.model.progress import Progress, State, is_export, is_resync
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
@@ -42,7 +42,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             applied_ts=progress.applied_ts,
             checkpoint_ts=None,
             tables=tuple(table_statuses(progress, set())),
-            notes=(*other, *_other_names(settings.name, list(consumers))),
+            notes=(*other, *_other_names(settings.name, list(consumers)), *_not_at_their_end(consumers)),
             exports=tuple(_unfinished(settings, consumers, progress)),
             tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
@@ -106,6 +106,11 @@ def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) ->
                 loading = sink.progress()
             tables = sorted({TableName(ddl.database, ddl.table) for ddl in loading.ddls if ddl.table})
             yield UnfinishedExport(export=loading.upstream or "", tables=() if progress.is_empty else tuple(tables))
+
+
+def _not_at_their_end(names: Iterable[str]) -> Iterator[str]:
+    for name in filter(is_resync, names):
+        yield f"a resync is not at its end (under {name}): run it again, and it goes on, or `forget` it"
 
 
 def _unread(options: RoundOptions, assembly: Assembly, progress: Progress) -> Unread:

@@ -202,37 +202,6 @@ class Folding:
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
-    """That all slices of the tasks, which are of one table, can be decoded, as `ports.Work`. Nothing comes of it."""
-
-    tasks: Sequence[LoadTask]
-    reader: RangeReader
-    ranges: int = 1
-    is_large: bool = False
-
-    @property
-    def table(self) -> TableName:
-        return self.tasks[0].target.table
-
-    def pieces(
-        self, groups: Callable[[LoadTask], Sequence[Sequence[FileSlice]]]
-    ) -> list[tuple[LoadTask, Sequence[FileSlice]]]:
-        return [(replace(task, slices=()), group) for task in self.tasks for group in groups(task)]
-
-    def rows(
-        self, piece: tuple[LoadTask, Sequence[FileSlice]], buckets: int, moved: Moved
-    ) -> Iterator[tuple[int | None, None]]:
-        task, slices = piece
-        for _ in decoded(self.reader, slices, task, []):
-            pass
-        moved(LoadPart(sum(one.length for one in slices)))
-        yield from ()
-
-    def made(self, rows: Sequence[pa.Table]) -> None:
-        """No rows come."""
-
-
-@dataclass(frozen=True, slots=True)
 class EveryChange:
     """Each change that the task's slices have inside their windows, once, as `ports.Work`: change tables of
     `LoadTask.source` that are not folded, with the number of each change's slice (see `codec.change_table`;

@@ -101,11 +101,11 @@ def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     (*APPLIES, "start"),
 )
 def resync(call: Invocation, table: Table) -> int:
-    """Empty one table of the target and load it again from the storage. Brings a stopped table back. The other tables
-    go on as in `once`: its statements run in upstream's order with theirs."""
+    """Load one table again from the storage, beside the one that the target has, which it replaces then. Brings a
+    stopped table back. The other tables go on as in `once`: its statements run in upstream's order with theirs."""
     from consumer import app
 
     name = parse_table(table)
-    text = f"{name} is emptied and loaded again; the other tables go on up to the checkpoint, as in `once`"
+    text = f"{name} is loaded again; then all tables go on up to the checkpoint, as in `once`"
     call.observer.tell(Note(NoteKind.EMPTIED_TABLE, text, name))
     return call.finish(app.resync(call.settings, call.observer, name))

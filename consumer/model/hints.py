@@ -28,7 +28,7 @@ _BEHIND_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
 
 class Verb(enum.StrEnum):
     RESYNC = "resync"
-    """Empties the table and loads it again."""
+    """Loads the table again."""
     RETRY = "retry"
     """Takes its quarantined rows in again."""
     SKIP_DDL = "skip-ddl"

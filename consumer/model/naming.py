@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from consumer.model.names import NAME_LIMIT, TableName, same_name
+from consumer.model.names import NAME_LIMIT, TableName, qualified, same_name
 from consumer.model.progress import DdlState, ProgressChange
 from consumer.model.table_modes import SOURCE, ModeKind, TableMode
 
@@ -116,8 +116,6 @@ class Route:
             )
         elif _wildcards(after) > _wildcards(before):
             raise ValueError(f"'{self.text}' has a * in the right name that stands for nothing in the left one")
-        if same_name("".join(after[0])) == _OWN:
-            raise ValueError(f"'{self.text}' leads to the database {_OWN}, in which the target keeps the progress")
         return before, after
 
     @property
@@ -149,6 +147,8 @@ def routes_of(texts: Sequence[str]) -> tuple[Route, ...]:
     routes = tuple(Route(text.strip()) for text in texts)
     seen: dict[str, Route] = {}
     for route in routes:
+        if same_name("".join(route.sides[1][0])) == _OWN:
+            raise ValueError(f"'{route}' leads to the database {_OWN}, in which the target keeps the progress")
         before = same_name(str(route.sides[0]))
         if before in seen:
             raise ValueError(f"'{route}' is never used: '{seen[before]}' has the same tables, which get one name only")
@@ -240,7 +240,20 @@ class _Compiled:
 
 def naming_from(recorded: str) -> Naming:
     """That of the routes as a `Naming` has them as text."""
-    return naming_of(routes_of(json.loads(recorded))) if recorded else SAME
+    return naming_of([Route(text) for text in json.loads(recorded)]) if recorded else SAME
+
+
+def beside(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
+    """`naming`, but for tables of upstream that the target has at these `places` until all of their rows are there."""
+    moved = {name.folded: there for name, there in places.items()}
+    former = {there: name.database for name, there in places.items()}
+    routes = [f"{qualified(*name)} -> {qualified(*there)}" for name, there in places.items()]
+    return replace(
+        naming,
+        rename=lambda name: moved.get(name.folded) or naming.target(name),
+        routes=json.dumps([*routes, *json.loads(naming.routes or "[]")]),
+        databases=lambda table, target: [former[target]] if target in former else naming.databases(table, target),
+    )
 
 
 def _part(text: str) -> _Part:

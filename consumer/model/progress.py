@@ -4,6 +4,7 @@ itself."""
 from __future__ import annotations
 
 import enum
+import hashlib
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from consumer.model.bad_rows import BadRow, BadRows, moved
 from consumer.model.ddl_policy import is_trash
 from consumer.model.files import DataFile, Folder
 from consumer.model.losses import Loss, Losses
-from consumer.model.names import TableName
+from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS, MAX_TSO, tso_to_ms
 
@@ -30,7 +31,9 @@ class State(enum.StrEnum):
     DROPPED = "dropped"
     """A tombstone: the name no longer exists upstream, and its old files must not be applied again."""
     EMPTYING = "emptying"
-    """A resync has begun. The target may still have a table of this name; it is dropped before anything else."""
+    """It is made again in place. The target may still have a table of this name; it is dropped before anything else."""
+    EXCHANGING = "exchanging"
+    """What was loaded beside it is to take its place, before anything else: all else that is recorded is of that."""
     EXCLUDED = "excluded"
     """The table filter left it out; its rows above `applied_ts` were never read."""
 
@@ -43,8 +46,9 @@ ENDED = (State.DROPPED, State.EXCLUDED)
 class TableProgress:
     """A table that is not simply where the global applied-ts is.
 
-    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED, WAITS and EMPTYING, `hint`
-    to STOPPED; both are for people. `code` says the same to programs: that of the error for which it stopped or waits.
+    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED, WAITS, EMPTYING and
+    EXCHANGING, `hint` to STOPPED; both are for people. `code` says the same to programs: that of the error for which it
+    stopped or waits.
     """
 
     applied_ts: int
@@ -543,3 +547,46 @@ def is_export(name: str, consumer: str = "") -> bool:
     """Whether an export is being loaded under `name`, for `consumer` if it is given."""
     found = _EXPORT.fullmatch(name)
     return found is not None and consumer in ("", found[1])
+
+
+_RESYNC = ".resync-"
+
+
+def resync_name(name: str, table: TableName, birth: int) -> str:
+    """Under which the consumer `name` loads a table again that a statement of version `birth` made."""
+    return f"{_resync_stem(name, table)}{birth}"
+
+
+def is_resync(name: str) -> bool:
+    """Whether a table is being loaded again under `name`."""
+    return re.fullmatch(rf".+{re.escape(_RESYNC)}[0-9a-f]{{8}}-[0-9]+", name) is not None
+
+
+def is_resync_of(other: str, name: str, table: TableName) -> bool:
+    """Whether the consumer `name` loads this table again under `other`, or did so when it was an earlier one."""
+    return other.startswith(_resync_stem(name, table))
+
+
+def _resync_stem(name: str, table: TableName) -> str:
+    which = f"{_RESYNC}{_digits(str(table.folded), 8)}-"
+    longest = NAME_LIMIT - len(which) - len(str(MAX_TSO))
+    if len(name) > longest:
+        name = name[: longest - 9] + "_" + _digits(name, 8)
+    return name + which
+
+
+_BESIDE = "__storage_consumer_beside_"
+
+
+def beside_name(table: TableName, database: str) -> TableName:
+    """What a table of the target is called in `database` while it is loaded, to take the place of `table` then."""
+    return TableName(database, _BESIDE + _digits(str(table.folded), 32))
+
+
+def is_beside(table: TableName) -> bool:
+    """Whether it is a `beside_name`."""
+    return table.table.startswith(_BESIDE)
+
+
+def _digits(text: str, number: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:number]

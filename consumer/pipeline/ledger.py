@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -19,6 +19,8 @@ T = TypeVar("T")
 Start = Callable[[Progress], ProgressChange | None]
 
 _RESYNC_DIED = "a resync of it began and did not end"
+_EXCHANGE_DIED = "all of its rows were loaded beside it, and are to take its place"
+_MARKS = (State.EMPTYING, State.EXCHANGING)
 
 
 class Ledger:
@@ -94,30 +96,52 @@ class Ledger:
         self.record(replace(change, tables={**change.tables, name: place}, moved_lacks={name: ()}))
         self._empty(name)
 
-    def empty_marked(self) -> None:
-        """Drop the tables that a run has marked, except those that belong to another consumer by now."""
+    def exchange(self, names: Collection[TableName], change: ProgressChange) -> None:
+        """Let tables take the places of those that they were loaded beside: `change` is the progress then. If this run
+        dies in between, the next run finishes it."""
+        places = {name: change.tables[name] or TableProgress(0) for name in names}
+        marked = {n: replace(p, state=State.EXCHANGING, reason=_EXCHANGE_DIED) for n, p in places.items()}
+        lacks = {**change.moved_lacks, **dict.fromkeys(names, ())}
+        self.record(replace(change, tables={**change.tables, **marked}, moved_lacks=lacks))
+        for name in names:
+            self._exchange(name)
+
+    def finish_marked(self) -> None:
+        """Drop the tables that a run has marked, and let others take their places, except for those that belong to
+        another consumer by now."""
         if (change := spared(self.take, self.progress, self._naming)) is not None:
             self.record(change)
         for name in self.marked:
             self._empty(name)
+        for name in self._with(State.EXCHANGING):
+            self._exchange(name)
 
     @property
     def marked(self) -> list[TableName]:
         """The tables that a run has marked to be dropped."""
-        return [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]
+        return self._with(State.EMPTYING)
+
+    def _with(self, mark: State) -> list[TableName]:
+        return [name for name, place in self.progress.tables.items() if place.state is mark]
 
     def _empty(self, name: TableName) -> None:
-        places = {name: TableProgress(self.progress.table(name).applied_ts)}
-        gone = ProgressChange(tables=places)
-        there = self._naming.target(name)
+        there, gone = self._naming.target(name), self._unmarked(name)
         self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
+
+    def _exchange(self, name: TableName) -> None:
+        there, done = self._naming.target(name), self._unmarked(name)
+        what = f"let {name} take its place"
+        self.believe(self.patiently(what, lambda: self._target.replace_table(there, done)))
+
+    def _unmarked(self, name: TableName) -> ProgressChange:
+        return ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
 
 
 def spared(
     take: Callable[[Mapping[TableName, int | None]], OwnedTables], progress: Progress, naming: Naming
 ) -> ProgressChange | None:
-    """The tables that are marked to go, and stay as they are since they belong to another consumer; None for none."""
-    marked = {name: naming.target(name) for name, place in progress.tables.items() if place.state is State.EMPTYING}
+    """The tables that are marked, and stay as they are since they belong to another consumer; None for none."""
+    marked = {name: naming.target(name) for name, place in progress.tables.items() if place.state in _MARKS}
     owned = take(dict.fromkeys(marked.values())) if marked else {}
     places = {name: TableProgress(progress.table(name).applied_ts) for name, there in marked.items() if there in owned}
     return ProgressChange(tables=places) if places else None

@@ -257,7 +257,7 @@ class ConsumerManager:
         assembly = self._begin_tables(listing)
         if (change := opens_round(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
-            ledger.empty_marked()
+            ledger.finish_marked()
             assembly = assembly_of(reader, listing, ledger.progress, options)
         return assembly
 
@@ -267,14 +267,14 @@ class ConsumerManager:
         check_routes(options.rules.naming, ledger.progress, ledger.marked)
         if (copied := copied_files(reader, listing, ledger.progress, self._lessons.checksums)).folders:
             ledger.record(copied)
-        ledger.empty_marked()
+        ledger.finish_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
         check_selected(assembly, ledger.progress, options.rules, self._followed)
         if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             for note in start_notes(change):
                 self.ports.observer.tell(note)
-            ledger.empty_marked()
+            ledger.finish_marked()
             assembly = assembly_of(reader, listing, ledger.progress, options)
         return assembly
 

@@ -12,7 +12,7 @@ from consumer.model.ddl_policy import is_kept
 from consumer.model.hints import forget_command, skip_ddl_command, statement_refused
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Owned, OwnedTables, Progress, is_export, is_replay
+from consumer.model.progress import Owned, OwnedTables, Progress, is_beside, is_export, is_replay, is_resync
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import refusal
 from consumer.plan.routing import SharedNames, written
@@ -139,13 +139,19 @@ class Others:
         if not self._naming.leads_to(database):
             return None
         known = {self._naming.target(name).folded for name in (*statement.drops, *statement.touches)}
-        others = (name for name in self._tables_in(database) if name.folded not in known and not is_kept(name))
+        others = (
+            name
+            for name in self._tables_in(database)
+            if name.folded not in known and not is_kept(name) and not is_beside(name)
+        )
         other = min(others, default=None)
         return None if other is None else drops_unknown(other, statement)
 
     def _there(self, statement: Statement, others: OwnedTables) -> Sequence[TableName]:
-        """Those of `others`, as the target calls them, in the statement's database."""
-        return others.in_database(self._naming.target(statement.file.name).database)
+        """Those of `others`, as the target calls them, in the statement's database, but for what is loaded beside one
+        of them or of this consumer's."""
+        there = others.in_database(self._naming.target(statement.file.name).database)
+        return [table for table in there if not is_beside(table)]
 
     def _refused(self, begins: Mapping[TableName, int | None], later: _Later) -> dict[TableName, DdlRefused]:
         found = {name: self._why_left(name, start, later.get(name, ())) for name, start in begins.items()}
@@ -205,6 +211,13 @@ def belongs_to(
         return DdlRefused(
             f"{what} to an export that is not loaded to its end (under {owned.consumer!r})",
             hint="let `load-export` end, or run it again with the same export; then run again",
+            table=str(table),
+            code=Code.OF_ANOTHER_CONSUMER,
+        )
+    if is_resync(owned.consumer):
+        return DdlRefused(
+            f"{what} to a resync that is not at its end (under {owned.consumer!r})",
+            hint="let `resync` end, or run it again; if it is not wanted any more: " + forget_command(owned.consumer),
             table=str(table),
             code=Code.OF_ANOTHER_CONSUMER,
         )

@@ -1,5 +1,5 @@
-"""Loading a table again from the storage, from the statement that created it on. If that is impossible, it is refused
-before anything is dropped."""
+"""Loading a table again from the storage, from the statement that created it on: whether that can be, and what is
+recorded of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from consumer.errors import (
     CheckpointBehind,
     Code,
     ConsumerError,
-    CorruptFile,
     GapFound,
     Retryable,
-    SchemaDrift,
 )
 from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, kind_of
@@ -27,14 +25,11 @@ from consumer.model.hints import resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import Naming
-from consumer.model.progress import DdlKind, FolderProgress, Progress, ProgressChange, TableProgress
-from consumer.model.steps import Window, ddl_id
+from consumer.model.progress import AuditRow, DdlKind, FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
-from consumer.pipeline.context import Ports
-from consumer.pipeline.decoding import decoding_tasks
 from consumer.pipeline.opening import assembly_of
 from consumer.pipeline.others import Others
-from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
@@ -42,7 +37,6 @@ from consumer.plan.gaps import find_gaps, gone_upto
 from consumer.plan.options import RoundOptions
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
-from consumer.results import TableResult
 from consumer.target import Sink
 
 _Referred = Callable[[], Mapping[TableName, Collection[str]]]
@@ -50,6 +44,13 @@ _Referred = Callable[[], Mapping[TableName, Collection[str]]]
 _SNAPSHOT = "export the table with Dumpling, and load that with `load-export` and its --table"
 _OF_A_VIEW = "resync the tables that it shows, or run `once`, which goes on with what is pending"
 _BACKFILL = "run the whole storage into an empty target with backfill"
+
+
+def born(change: ProgressChange, table: TableName) -> int:
+    """The version of the statement that makes the table again by the `change` of `start_over`."""
+    place = change.tables[table]
+    assert place is not None
+    return place.applied_ts + 1
 
 
 def start_over(
@@ -86,45 +87,59 @@ def start_over(
     return change
 
 
-def check_readable(
-    table: TableName,
-    change: ProgressChange,
-    assembly: Assembly,
-    progress: Progress,
-    options: RoundOptions,
-    ports: Ports,
-) -> None:
-    """Raises what a load behind `change` would meet in the table's files, before the rows are gone that they are to
-    bring back. They are decoded as their own schema files have their columns."""
-    from consumer.changes.folding import Readable  # Arrow is loaded only where it is needed
+def beside_end(table: TableName, birth: int, assembly: Assembly) -> int:
+    """Up to where the table can be loaded beside the one that the target has: as long as upstream's has its name. What
+    comes then is done once it has taken the other one's place."""
+    incarnation = assembly.history.at(table, birth)
+    assert incarnation is not None
+    ends = [*incarnation.since[1:], *([incarnation.end.version] if incarnation.end is not None else [])]
+    return min([assembly.checkpoint, *(version - 1 for version in ends)])
 
-    if ports.letters is not None and options.rules.bad_row_action(table).quarantines:
-        return
-    progress = progress.after(change)
-    again = assembly_of(ports.reader, assembly.listing, progress, options)
-    unread = TableConsumer(table, again, progress, options, TableResult()).state.unread
-    window, later = Window(progress.table(table).applied_ts, again.checkpoint), set[str]()
-    while tasks := list(decoding_tasks(table, window, [e for e in unread if e.file.path not in later], again, options)):
-        try:
-            for _ in ports.loader.read(Readable(tasks, ports.reader.range_reader())):
-                pass
-            return
-        except CorruptFile as error:
-            file = next((entry.file for entry in unread if entry.file.path == error.path), None)
-            if file is not None and (ports.reader.first_ts(file) or 0) > again.checkpoint:
-                later.add(file.path)  # it is being written
-                continue
-            raise CorruptFile(
-                f"{error.message}; the table was not emptied",
-                hint="restore the file and resync again; if nobody can, remove it and load the table without its rows:"
-                " " + resync_command(table, accepts=True),
-                table=str(table),
-                path=error.path,
-                line=error.line,
-                holds_rows=error.holds_rows,
-            ) from None
-        except (SchemaDrift, CannotBeExact):
-            return  # what the target makes of its columns and keys, the load alone can say
+
+def begun_beside(table: TableName, birth: int, again: Progress, assembly: Assembly, naming: Naming) -> ProgressChange:
+    """What the consumer begins with that loads the table beside the one that the target has: what is older than the
+    table counts as given. `again` is the replica's progress as `start_over` leaves it, `naming` that consumer's own."""
+    folders = {folder: place for folder, place in again.folders.items() if assembly.catalog.owner(folder) == table}
+    return ProgressChange(
+        applied_ts=birth - 1,
+        start_ts=birth - 1,
+        tables={table: TableProgress(birth - 1)},
+        folders=dict(folders),
+        routes=naming.routes,
+        modes=again.modes,
+        filters=again.filters,
+    )
+
+
+def taken_over(
+    table: TableName, change: ProgressChange, beside: Progress, loaded: tuple[int, int], assembly: Assembly
+) -> ProgressChange:
+    """The replica's progress once the table is the one that was loaded `beside` it. `change` is that of `start_over`,
+    `loaded` is how many row changes were read and how many rows were written."""
+    place = beside.table(table)
+    own = tuple(record for ddl, record in beside.ddls.items() if (ddl.database, ddl.table) == table)
+    executed = {record.id for record in own}
+    folders = {f: read for f, read in beside.folders.items() if assembly.catalog.owner(f) == table}
+    return replace(
+        change,
+        tables={table: TableProgress(place.applied_ts)},
+        folders={**change.folders, **folders},
+        ddls=own,
+        forget_ddls=tuple(ddl for ddl in change.forget_ddls if ddl not in executed),
+        losses={table: {**change.losses.get(table, {}), **beside.losses.get(table, {})}},
+        quarantined={table: beside.bad_rows.get(table, {})},
+        audit=(AuditRow("resync", table, born(change, table) - 1, place.applied_ts, *loaded),),
+    )
+
+
+def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:
+    """Why the table cannot be loaded beside the one that the target has, "" if it can."""
+    incarnation = assembly.history.at(table, birth)
+    assert incarnation is not None
+    records = ((file, progress.ddls.get(ddl_id(file))) for file in incarnation.statements)
+    by_hand = (file for file, record in records if record is not None and record.kind is DdlKind.BY_HAND)
+    file = next(by_hand, None)
+    return "" if file is None else f"a statement of it was done by hand ({file.query}), and can be so again only there"
 
 
 def give_up(

@@ -47,7 +47,7 @@ def notes(
     yield from storage_notes(assembly.catalog, assembly.files)
     yield from _rewritten(assembly, progress)
     yield from _statements(assembly, progress)
-    if 0 < progress.start_ts == progress.applied_ts < min((f.version for f in assembly.catalog.files), default=0):
+    if progress.is_new and 0 < progress.start_ts < min((f.version for f in assembly.catalog.files), default=0):
         text = (
             f"nothing in the storage is as old as the start, {progress.start_ts}: make sure that the changefeed"
             " began at or before it"
@@ -121,6 +121,8 @@ def _statements(assembly: Assembly, progress: Progress) -> Iterator[Note]:
     for name, place in sorted(progress.tables.items()):
         if place.state is State.EMPTYING:
             yield Note(NoteKind.EMPTIED_TABLE, f"{name}: the target's table is dropped first: {place.reason}", name)
+        if place.state is State.EXCHANGING:
+            yield Note(NoteKind.EMPTIED_TABLE, f"{name}: another table takes its place first: {place.reason}", name)
     if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
         shown = some_of([f"{file.name} {file.version}" for file in overdue], SHOWN)
         text = f"{len(overdue)} statements are older than the progress and were not executed: {shown}"

@@ -49,6 +49,14 @@ def own_database(request: LoadRequest, database: str) -> CannotBeExact:
     )
 
 
+def nothing_beside(table: TableName) -> TableMissing:
+    """The error where what was to take the place of `table` is gone, as somebody has dropped it."""
+    return TableMissing(
+        f"the table that was loaded beside {table} is gone from the target, before it could take its place",
+        hint="load it again with `resync`",
+    )
+
+
 def table_missing(request: LoadRequest, create: str) -> TableMissing:
     """It is never created from its rows, because earlier rows would be missing. `create` is the CREATE TABLE that the
     schema file allows, in the target's words."""

@@ -35,6 +35,7 @@ from consumer.model.progress import (
     ProgressChange,
     State,
     TableProgress,
+    is_beside,
 )
 from consumer.model.steps import Window
 from consumer.model.times import tso_to_text
@@ -173,6 +174,28 @@ def loaded(tables: ProgressTables, name: str) -> dict[TableName, tuple[int, int]
     query = f"SELECT database_name, table_name, {counts} FROM storage_consumer.audit WHERE name = ? AND step = 'load'"
     rows = tables.run(f"{query} GROUP BY database_name, table_name", name) if tables.exists() else ()
     return {TableName(database, table): (int(read), int(written)) for database, table, read, written in rows}
+
+
+def waiting_beside(tables: ProgressTables, name: str) -> list[TableName]:
+    """The tables of consumer `name` that were to take the places of others."""
+    query = "SELECT database_name, table_name FROM storage_consumer.owned_table WHERE name = ?"
+    return [table for table in (TableName(*row) for row in tables.run(query, name)) if is_beside(table)]
+
+
+def owner_of(tables: ProgressTables, table: TableName) -> str:
+    """The consumer name to which the target's `table` belongs, "" for none."""
+    key = table if tables.tells_case() else table.folded
+    of_table = "database_name = ? AND table_name = ?"
+    found = tables.run(f"SELECT name FROM storage_consumer.owned_table WHERE {of_table}", *key)
+    return str(found[0][0]) if found else ""
+
+
+def give_away(tables: ProgressTables, table: TableName) -> None:
+    """The target's `table` belongs to nobody any more. Whoever had it and has no other is forgotten."""
+    owner, key = owner_of(tables, table), table if tables.tells_case() else table.folded
+    tables.delete("owned_table", "database_name = ? AND table_name = ?", *key)
+    if owner and not tables.run("SELECT 1 FROM storage_consumer.owned_table WHERE name = ? LIMIT 1", owner):
+        forget(tables, owner)
 
 
 def forget(tables: ProgressTables, name: str) -> None:

@@ -48,7 +48,11 @@ from consumer.verify.eras import TableHistory
 from consumer.verify.known import added_places, followed_upstream
 from consumer.verify.mend import Differing, Mender, defaulted, write_targets
 
-_NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
+_MARKED = {
+    State.EMPTYING: "the target's table is to be dropped first",
+    State.EXCHANGING: "another table of the target is to take its place first",
+}
+_NOT_COMPARED = (State.DROPPED, State.EXCLUDED, *_MARKED)
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,8 @@ class Verifier:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
         share their name in the target, belong to another consumer, or are to be dropped there and made again."""
         for name, place in sorted(progress.tables.items()):
-            if place.state is State.EMPTYING and self._is_chosen(name):
-                gone = f"the target's table is to be dropped first: {place.reason}"
+            if place.state in _MARKED and self._is_chosen(name):
+                gone = f"{_MARKED[place.state]}: {place.reason}"
                 hint = "run `once` first, which goes on with it"
                 yield TableCheck(name, place.applied_ts, error=TableMissing(gone, hint=hint, table=str(name)))
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))

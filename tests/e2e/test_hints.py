@@ -358,7 +358,7 @@ SCENES = {
     "rows that came late": Scene(with_an_old_row, "it has a row of commit-ts 12", code=3),
     "rows behind the end of a name": Scene(behind_the_end, "d.it's", code=3),
     "a resync that meets a damaged file": Scene(
-        damaged_since, "the table was not emptied", lambda shop: data_file(shop).unlink(), ("--table", T), 3, "resync"
+        damaged_since, "was not touched", lambda shop: data_file(shop).unlink(), ("--table", T), 3, "resync"
     ),
     "a merged table moves": Scene(merged_and_moved, "it moves s1.t", flags=MERGED),
 }

@@ -401,11 +401,17 @@ def killed_while_a_table_comes_back(scene: Scene, stride: int, monkeypatch: pyte
     uri = str(scene.export.finish())
     only: Any = wanted_tables("d.t", False)
 
+    before, seen = scene.rows("d.t"), list[list[Pair]]()
+
     def run(settings: Settings, observer: Recorder, loader: InlineLoader) -> RunResult:
+        seen.append(scene.rows("d.t"))
         return app.load_export(settings, observer, uri, only, loader)
 
     with monkeypatch.context() as patched:
         done(once_through_crashes(scene.settings(), stride, patched, run))
+    changed = next((at for at, rows in enumerate(seen) if rows != before), len(seen))
+    assert changed > 3
+    assert all(rows == [(1, 1), (2, 2), (3, 3)] for rows in seen[changed:])
     done(scene.once(20))
     assert scene.rows("d.t") == [(1, 11), (2, 2), (3, 3), (4, 4)]
 

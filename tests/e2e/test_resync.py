@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, CorruptFile, SchemaMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing, TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.results import RunResult
-from consumer.sink.mysql.progress.store import store
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
-from tests.support.crashes import Crash
+from tests.support.crashes import Crash, Fuse
 from tests.support.feed import CREATE, Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.memory.sink import MemorySink
@@ -125,7 +124,10 @@ def test_the_table_that_the_target_has_is_made_anew_while_its_rename_is_pending(
     feed.create("d.t", 25)
     feed.puts("d.t", 25, {26: (5, "second life")})
     assert states(replica.once(40)) == {"d.t": "stopped", "d.u": "waits"}
-    refused(replica, CorruptFile, "the table was not emptied")
+    rows = replica.tables["d.t"]
+    stopped = resync(replica).tables[T]
+    assert (stopped.state, replica.tables["d.t"]) == ("stopped", rows)
+    assert "was not touched" in (stopped.hint or "")
     damaged.write_bytes(feed._line("d.t", 12, 3, "x"))
     assert resync(replica).exit_code == 0
     assert replica.tables == {"d.t": {5: "second life"}, "d.u": {1: "x", 2: "x", 3: "x"}}
@@ -250,11 +252,10 @@ def test_a_table_that_would_stop_at_a_policy_stays(feed: Feed, replica: MemoryRe
 # A run that dies
 
 
-def test_a_resync_that_died_behind_its_drop_is_finished(
+def test_an_exchange_that_died_is_finished_by_the_next_run(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(self: MemorySink, table: TableName, change: object) -> None:
-        del self._store.tables[table]
         self._store.held = False
         raise Crash
 
@@ -262,44 +263,87 @@ def test_a_resync_that_died_behind_its_drop_is_finished(
     feed.puts("d.t", 10, {11: (1, "x")})
     replica.once(20)
     with monkeypatch.context() as patched:
-        patched.setattr(MemorySink, "empty_table", dies)
+        patched.setattr(MemorySink, "replace_table", dies)
         with pytest.raises(Crash):
             resync(replica)
-    assert replica.place("d.t") == (9, "emptying")
+    assert replica.place("d.t") == (20, "exchanging")
+    assert any("takes its place first" in note for note in app.plan(replica.settings(), Recorder()).notes)
+    (compared,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader()).tables
+    assert "run `once` first" in (compared.error.hint if compared.error is not None else "")
+    feed.puts("d.t", 10, {21: (2, "y")})
     assert replica.once(30).exit_code == 0
+    assert replica.tables == {"d.t": {1: "x", 2: "y"}}
+
+
+def test_what_was_loaded_beside_a_table_and_dropped_by_hand_takes_no_place(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: MemorySink, table: TableName, change: object) -> None:
+        del self._store.tables[self.beside(table)]
+        self._store.held = False
+        raise Crash
+
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    replica.once(20)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemorySink, "replace_table", dies)
+        with pytest.raises(Crash):
+            resync(replica)
+    with pytest.raises(TableMissing, match="is gone from the target"):
+        replica.once(30)
+    assert replica.tables == {"d.t": {1: "x"}}
+    assert resync(replica).exit_code == 0
     assert replica.tables == {"d.t": {1: "x"}}
 
 
-@pytest.mark.parametrize("moment", range(4))
 def test_a_resync_of_a_server_can_die_at_any_moment(
-    moment: int, tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Moments 0 to 3 are around the mark, and around the progress that follows the DROP."""
+    """Also between the statements of the exchange: the next run of the replica goes on, or the same command does."""
     feed = Feed(tmp_path)
     feed.database("d", 1)
     feed.create("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "1")})
     replica = Replica(feed, fresh_mariadb.url())
     replica.once(20)
-    seen = 0
-
-    def dies(*given: Any, **named: Any) -> None:
-        nonlocal seen
-        for before in (True, False):
-            if seen == moment:
-                raise Crash
-            seen += 1
-            if before:
-                store(*given, **named)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(mysql_sink, "store", dies)
-        with pytest.raises(Crash):
-            resync(replica)
-    assert replica.once(30).exit_code == 0
-    assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+    for moment in range(100):
+        fuse, result = Fuse(moment), None
+        with monkeypatch.context() as patched, suppress(Crash):
+            for name in ("store", "give_away", "_drop"):
+                patched.setattr(mysql_sink, name, fuse.around(getattr(mysql_sink, name)))
+            result = resync(replica)
+        if moment % 2:
+            assert replica.once(30).exit_code == 0
+            assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+        if result is not None:
+            break
+    assert moment > 10
     assert resync(replica).exit_code == 0
     assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+    assert fresh_mariadb.execute("SELECT DISTINCT name FROM storage_consumer.consumer") == [("default",)]
+    assert fresh_mariadb.execute("SHOW TABLES FROM storage_consumer LIKE '\\_\\_%'") == []
+
+
+def test_a_value_that_only_the_target_refuses_takes_no_rows_away(tmp_path: Path, fresh_mariadb: MariaDb) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    file = feed.puts("d.t", 10, {12: (2, "2")})
+    replica = Replica(feed, fresh_mariadb.url())
+    replica.once(20)
+    good = file.read_bytes()
+    file.write_bytes(good.replace(b'"v": "2"', b'"v": "99999999999"'))
+    stopped = resync(replica)
+    assert stopped.exit_code == 3
+    assert "99999999999" in (stopped.tables[T].error or "") or "out of range" in (stopped.tables[T].error or "").lower()
+    feed.puts("d.t", 10, {21: (3, "3")})
+    assert replica.once(30).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.t ORDER BY id") == [(1, 1), (2, 2), (3, 3)]
+    file.write_bytes(good)
+    assert resync(replica).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.t ORDER BY id") == [(1, 1), (2, 2), (3, 3)]
 
 
 ADD_KEY = "ALTER TABLE `t` ADD CONSTRAINT `f` FOREIGN KEY (`id`) REFERENCES {}(`id`)"
@@ -371,7 +415,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("there", "instead"), DAMAGES.values(), ids=list(DAMAGES))
-def test_a_table_is_emptied_only_if_all_of_its_files_can_be_read(
+def test_a_table_keeps_its_rows_until_all_of_its_files_can_be_read(
     there: bytes, instead: bytes, feed: Feed, replica: MemoryReplica
 ) -> None:
     """A file that was read once can have been harmed since."""
@@ -382,11 +426,13 @@ def test_a_table_is_emptied_only_if_all_of_its_files_can_be_read(
     good, rows = file.read_bytes(), replica.tables["d.t"]
     assert there in good
     file.write_bytes(good.replace(there, instead))
-    hint = refused(replica, CorruptFile, "the table was not emptied")
-    assert "resync --table d.t --accept-gap-in d.t" in hint
+    stopped = resync(replica)
+    assert stopped.exit_code == 3
+    assert replica.tables["d.t"] == rows
+    assert "resync --table d.t --accept-gap-in d.t" in (stopped.tables[T].hint or "")
     file.write_bytes(good)
     assert resync(replica).exit_code == 0
-    assert replica.tables["d.t"] == rows
+    assert replica.tables == {"d.t": rows}
 
 
 def test_a_file_that_is_being_written_keeps_no_table_from_a_resync(feed: Feed, replica: MemoryReplica) -> None:

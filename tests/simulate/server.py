@@ -132,7 +132,7 @@ class Server:
 
 _CALLS = frozenset(
     {"acquire", "progress", "fence", "prepare", "writer", "end", "commit", "record", "apply_ddls", "empty_table",
-     "has_rows"}
+     "replace_table", "has_rows"}
 )  # fmt: skip
 
 

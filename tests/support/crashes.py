@@ -19,7 +19,7 @@ from consumer.target import Sink, Writer
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
-MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence", "forget")
+MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "replace_table", "fence", "forget")
 
 
 class Crash(BaseException):

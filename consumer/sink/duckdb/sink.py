@@ -15,7 +15,7 @@ import duckdb
 from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFailed, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -32,7 +32,7 @@ from consumer.sink.columnar.progress import (
 )
 from consumer.sink.columnar.statements import Operations, Written, follow, named_tables
 from consumer.sink.columnar.table import ReplicaTable, quote
-from consumer.sink.common import completed_row
+from consumer.sink.common import completed_row, nothing_beside
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
 from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish
@@ -105,8 +105,11 @@ class DuckDbSink(stored.ProgressPorts):
         self._lock.take()
         with self._database.transaction() as connection:
             ensure_schema(connection)
-            raise_epoch(FileTables(connection))
-            stored.forget(FileTables(connection), self._name)
+            tables = FileTables(connection)
+            raise_epoch(tables)
+            for table in stored.waiting_beside(tables, self._name):
+                drop_table(connection, table)
+            stored.forget(tables, self._name)
 
     def fence(self) -> Progress:
         with self._write() as (connection, _):
@@ -257,6 +260,22 @@ class DuckDbSink(stored.ProgressPorts):
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         with self._write() as (connection, epoch):
             drop_table(connection, table)
+            self._store(connection, epoch, change)
+        return change
+
+    def beside(self, table: TableName) -> TableName:
+        return beside_name(table, table.database)
+
+    def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
+        beside = self.beside(table)
+        with self._write() as (connection, epoch):
+            found = describe(connection, [beside]).get(beside)
+            if found is None:
+                raise nothing_beside(table)
+            drop_table(connection, table)
+            connection.execute(f"ALTER TABLE {qualified(connection, found.name)} RENAME TO {quote(table.table)}")
+            remember(connection, {beside: None, table: replace(found, name=table)})
+            stored.give_away(FileTables(connection), beside)
             self._store(connection, epoch, change)
         return change
 

@@ -22,13 +22,14 @@ from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.layout import Layout
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.progress import FileTables, done_ddls, table_applied_ts
+from consumer.sink.common import nothing_beside
 from consumer.sink.lake.delta import Delta
 from consumer.sink.lake.failures import told, tried_twice
 from consumer.sink.lake.formats import TableFormat
@@ -114,7 +115,13 @@ class LakeSink(stored.ProgressPorts):
         self._progress.forget()
         with self._progress.transaction(None) as rows:
             take(rows)
+            gone = dict.fromkeys(stored.waiting_beside(rows, self._name))
+            left = [table for name, table in self._progress.lake_tables.items() if name in gone]
+            self._progress.remember(rows, gone)
             stored.forget(rows, self._name)
+        self._progress.keep(gone)
+        for table in left:
+            self._tables.remove(table.place)
 
     def fence(self) -> Progress:
         self._held()
@@ -239,6 +246,24 @@ class LakeSink(stored.ProgressPorts):
         self._progress.keep({table: None})
         if there is not None:
             self._tables.remove(there.place)
+        return change
+
+    def beside(self, table: TableName) -> TableName:
+        return beside_name(table, table.database)
+
+    def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
+        epoch, known, beside = self._held(), self._lake_tables(), self.beside(table)
+        there, former = known.get(beside.folded), known.get(table.folded)
+        if there is None:
+            raise nothing_beside(table)
+        changed = {beside: None, table: replace(there, replica=replace(there.replica, name=table))}
+        with self._write() as rows:
+            self._progress.remember(rows, changed)
+            stored.give_away(rows, beside)
+            stored.store(rows, self._name, epoch, change)
+        self._progress.keep(changed)
+        if former is not None:
+            self._tables.remove(former.place)
         return change
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:

@@ -13,10 +13,10 @@ from consumer.errors import ConsumerError, LeaseHeld, TargetBusy, TargetUnavaila
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, beside_name
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl
-from consumer.sink.common import completed_row
+from consumer.sink.common import completed_row, nothing_beside
 from consumer.sink.mysql.progress.epochs import GENERATION, LOADS, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.schema import ensure_schema
@@ -28,7 +28,7 @@ from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statements.execute import execute_ddls
 from consumer.sink.mysql.statements.operations import preview
 from consumer.sink.mysql.statements.planned import PlannedDdl, Records, facts, intents, plan_ddls
-from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
+from consumer.sink.mysql.tables.blanks import blanks_moved, blanks_renamed, forget_looks
 from consumer.sink.mysql.tables.describe import (
     called,
     count_rows,
@@ -40,7 +40,8 @@ from consumer.sink.mysql.tables.describe import (
 )
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
-from consumer.sink.progress_sql import ProgressPorts, forget, register
+from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_sql import ProgressPorts, forget, give_away, owner_of, register, waiting_beside
 from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
@@ -94,6 +95,8 @@ class MySqlSink(ProgressPorts):
         self._lock.take()
         with self._driver.cursor() as cursor:
             raise_epoch(cursor, self._name)  # waits for what a killed client has left behind
+            for table in waiting_beside(ServerTables(cursor), self._name):
+                cursor.execute(f"DROP TABLE IF EXISTS {qualified(*table)}")
             forget(ServerTables(cursor), self._name)
             cursor.connection.commit()
 
@@ -176,13 +179,57 @@ class MySqlSink(ProgressPorts):
             with self._driver.writing(cursor):
                 pass  # a target that lost what says that the table is to be emptied keeps it
             with waiting_shortly(cursor):
-                for target in describe(cursor, [table]).values():
-                    kind = "VIEW" if "VIEW" in target.kind else "TABLE"
-                    cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
+                _drop(cursor, table)
             with self._driver.writing(cursor):
                 store(cursor, self._name, self._epoch, change)
             unmark(cursor, self._name)
         return change
+
+    def beside(self, table: TableName) -> TableName:
+        """Names of foreign keys and checks are unique in a database, so it is in another one."""
+        return beside_name(table, SCHEMA)
+
+    def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
+        """Whose the table beside is tells what is left to do once it has the name: nobody's, and it was renamed."""
+        assert self._lock is not None
+        beside = self.beside(table)
+        owner = self._look(lambda tables: owner_of(tables, beside))
+        with self._without(owner), self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
+            self._statements.wait_for_lost(cursor)
+            mark(cursor, self._name, beside=len(self._statements.sessions))
+            with self._driver.writing(cursor):
+                pass  # as in `empty_table`
+            if beside in describe(cursor, [beside]):
+                with waiting_shortly(cursor):
+                    _drop(cursor, table)
+                with self._driver.writing(cursor):
+                    give_away(ServerTables(cursor), beside)
+                    blanks_renamed(cursor, beside, table)
+                with waiting_shortly(cursor):
+                    cursor.execute(f"RENAME TABLE {qualified(*beside)} TO {qualified(*table)}")
+            elif owner or missing(cursor, [table]):
+                raise nothing_beside(table)
+            with self._driver.writing(cursor):
+                store(cursor, self._name, self._epoch, change)
+            unmark(cursor, self._name)
+        return change
+
+    @contextmanager
+    def _without(self, name: str) -> Iterator[None]:
+        """While it lasts the consumer `name` changes nothing. Raises LeaseHeld while it is running."""
+        if not name:
+            yield
+            return
+        lock = LeaseLock(replace(self._settings, name=name))
+        lock.take()
+        try:
+            with self._driver.cursor() as cursor:
+                raise_epoch(cursor, name)
+                cursor.connection.commit()
+                wait_for_listening(cursor, name)
+            yield
+        finally:
+            lock.release()
 
     @contextmanager
     def still(self) -> Iterator[Progress]:
@@ -341,6 +388,13 @@ class MySqlSink(ProgressPorts):
             outcome.step.id: replace(outcome, recorded=intent.merged(fact))
             for outcome, intent, fact in zip(outcomes, intended, found, strict=True)
         }
+
+
+def _drop(cursor: pymysql.cursors.Cursor, table: TableName) -> None:
+    """Drop the table or view, if it is there."""
+    for target in describe(cursor, [table]).values():
+        kind = "VIEW" if "VIEW" in target.kind else "TABLE"
+        cursor.execute(f"DROP {kind} IF EXISTS {qualified(*target.name)}")
 
 
 def _with_audit(outcomes: Sequence[LoadOutcome], change: ProgressChange) -> tuple[ProgressChange, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from consumer import app
@@ -136,3 +137,39 @@ def test_a_key_that_is_gone_does_not_count(tmp_path: Path, fresh_mariadb: SqlSer
     assert replica.once(40).exit_code == 0
     assert resync(replica, "p") == 0
     assert fresh_mariadb.execute("SELECT id, v FROM d.p") == [(1, 1)]
+
+
+FAMILY = (
+    "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT, CONSTRAINT `up` FOREIGN KEY (`v`) REFERENCES `p` (`id`),"
+    " CONSTRAINT `own` FOREIGN KEY (`v`) REFERENCES `t` (`id`), KEY `k` (`v`))"
+)
+
+
+@pytest.mark.parametrize("table", ["p", "t", "c"])
+def test_keys_are_as_before_once_a_table_is_made_anew(table: str, tmp_path: Path, fresh_mariadb: SqlServer) -> None:
+    """Its own, with their names, those of others to it, and those to itself."""
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.p", 5)
+    feed.puts("d.p", 5, {6: (1, "1"), 7: (2, "2")})
+    feed.statement("d.t", 10, Action.CREATE_TABLE, FAMILY)
+    feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "1")})
+    feed.statement("d.c", 15, Action.CREATE_TABLE, CHILD.replace("`p`", "`t`"))
+    feed.puts("d.c", 15, {16: (5, "2")})
+    feed.statement("d.c", 17, Action.ADD_INDEX, "CREATE INDEX `i` ON `c` (`v`, `id`)")
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(20).exit_code == 0
+    names = ("p", "t", "c")
+    shown = [fresh_mariadb.execute(f"SHOW CREATE TABLE d.{name}") for name in names]
+    rows = [fresh_mariadb.execute(f"SELECT id, v FROM d.{name} ORDER BY id") for name in names]
+    assert resync(replica, table) == 0
+    assert [fresh_mariadb.execute(f"SHOW CREATE TABLE d.{name}") for name in names] == shown
+    assert [fresh_mariadb.execute(f"SELECT id, v FROM d.{name} ORDER BY id") for name in names] == rows
+    for orphan in ("t VALUES (9, 7)", "c VALUES (9, 7)"):
+        with pytest.raises(pymysql.err.IntegrityError, match="foreign key"):
+            fresh_mariadb.execute(f"INSERT INTO d.{orphan}")
+    with pytest.raises(pymysql.err.IntegrityError, match="foreign key"):
+        fresh_mariadb.execute("DELETE FROM d.p WHERE id = 1")
+    feed.puts("d.t", 10, {21: (3, "2")})
+    assert replica.once(30).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.t ORDER BY id") == [(1, 1), (2, 1), (3, 2)]

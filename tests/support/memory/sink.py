@@ -11,11 +11,21 @@ from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, Sch
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
-from consumer.model.progress import ENDED, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
+from consumer.model.progress import (
+    ENDED,
+    DdlId,
+    DdlRecord,
+    OwnedTables,
+    Progress,
+    ProgressChange,
+    State,
+    beside_name,
+    is_beside,
+)
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
-from consumer.sink.common import table_missing
+from consumer.sink.common import nothing_beside, table_missing
 from consumer.sink.progress_sql import check_time_zone, check_upstream, owned_tables, released
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 from tests.support.memory.statements import execute
@@ -80,10 +90,10 @@ class MemorySink:
     def forget(self) -> None:
         if self._store.held:
             raise LeaseHeld("another consumer is running on this target")
-        self._store.progress.pop(self._name, None)
         for table in [table for table, owner in self._store.owners.items() if owner == self._name]:
-            del self._store.owners[table]
-        self._store.audit = [(name, row) for name, row in self._store.audit if name != self._name]
+            if is_beside(table):
+                self._store.tables.pop(table, None)
+        self._forgotten(self._name)
 
     def fence(self) -> Progress:
         self._check()
@@ -167,6 +177,26 @@ class MemorySink:
         self._check()
         self._store.tables.pop(table, None)
         return self._save(change)
+
+    def beside(self, table: TableName) -> TableName:
+        return beside_name(table, table.database)
+
+    def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
+        self._check()
+        beside = self.beside(table)
+        if beside not in self._store.tables:
+            raise nothing_beside(table)
+        recorded = self._save(change)
+        self._store.tables[table] = self._store.tables.pop(beside)
+        owner = self._store.owners.pop(beside, "")
+        if owner and owner not in self._store.owners.values():
+            self._forgotten(owner)
+        return recorded
+
+    def _forgotten(self, name: str) -> None:
+        self._store.progress.pop(name, None)
+        self._store.owners = {table: owner for table, owner in self._store.owners.items() if owner != name}
+        self._store.audit = [(of, row) for of, row in self._store.audit if of != name]
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
         yield Readiness("target", "ok", "memory")

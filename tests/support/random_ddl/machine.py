@@ -156,7 +156,7 @@ def _resync(random: Random, folder: Path, upstream: Upstream, replica: Replica) 
     tables = sorted(name for name, table in upstream.tables.items() if not table.is_view)
     if not tables:
         return
-    table, fuse = random.choice(tables), Fuse(random.randrange(20) if random.random() < 0.5 else None)
+    table, fuse = random.choice(tables), Fuse(random.randrange(60) if random.random() < 0.5 else None)
     try:
         replica.resync(folder, table, fuse)
         upstream.log.append(f"resync {table}")

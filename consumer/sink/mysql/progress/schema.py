@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import pymysql
 
-from consumer.model.names import same_name
+from consumer.model.names import TableName, same_name
+from consumer.model.progress import is_beside
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_COLUMN, NO_TABLE, errno
 from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, Kind, check_layout, columns_in, damaged
 
@@ -131,3 +132,8 @@ def exists(cursor: pymysql.cursors.Cursor) -> bool:
 def is_reserved(database: str) -> bool:
     """Whether upstream's rows and statements must not go to a database of this name."""
     return same_name(database) in _RESERVED
+
+
+def is_kept_from(upstream: TableName, name: TableName) -> bool:
+    """Whether upstream's table must not have that `name` in the target. What is loaded beside another table may."""
+    return is_reserved(name.database) and not (is_beside(name) and name != upstream)

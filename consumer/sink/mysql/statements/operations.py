@@ -22,7 +22,7 @@ from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_definition import PartitionKind
 from consumer.model.texts import cut
-from consumer.sink.mysql.progress.schema import is_reserved
+from consumer.sink.mysql.progress.schema import is_kept_from
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.statements.conversions import Converted, converted_columns
@@ -63,7 +63,7 @@ class Operations:
 
 def check_names(step: ApplyDdl, flavor: FlavorName) -> None:
     """Raises DdlRefused for names that the target keeps for itself, or cannot hold."""
-    if is_reserved(step.name.database):
+    if is_kept_from(step.table, step.name):
         raise DdlRefused(f"the database {step.name.database} is the target's own")
     if flavor != "tidb" and (odd := _unspelled(step)):
         raise DdlRefused(f"no name on this server can have a character of 4 bytes, as {odd} has")

@@ -71,6 +71,13 @@ def blanks_moved(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]) ->
     )
 
 
+def blanks_renamed(cursor: pymysql.cursors.Cursor, old: TableName, new: TableName) -> None:
+    """What was known of `new` is about another table; it is `old` now. In the transaction at hand."""
+    cursor.execute(f"DELETE FROM {TABLE} WHERE (database_name, table_name) = %s", (tuple(new.folded),))
+    renamed = f"UPDATE {TABLE} SET database_name = %s, table_name = %s WHERE (database_name, table_name) = %s"
+    cursor.execute(renamed, (*new.folded, tuple(old.folded)))
+
+
 def forget_looks(cursor: pymysql.cursors.Cursor, tables: Collection[TableName]) -> None:
     """Columns or keys of `tables` may be others next: where nothing was found, it is to be looked for again. In the
     transaction at hand."""

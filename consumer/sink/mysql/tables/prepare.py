@@ -13,7 +13,7 @@ from consumer.model.hints import RESYNC
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
 from consumer.sink.common import own_database, table_missing
-from consumer.sink.mysql.progress.schema import is_reserved
+from consumer.sink.mysql.progress.schema import is_kept_from
 from consumer.sink.mysql.server.connection import Flavor, FlavorName, variable_is
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings
@@ -98,7 +98,7 @@ def _answer(
 
 
 def _table_of(request: LoadRequest, found: Mapping[TableName, TargetTable]) -> TargetTable:
-    if is_reserved(request.name.database):
+    if is_kept_from(request.table, request.name):
         raise own_database(request, request.name.database)
     if request.name not in found:
         raise table_missing(request, create_statement(request))
