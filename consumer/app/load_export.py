@@ -7,7 +7,7 @@ may touch them; in the end they begin at the export's moment under the settings'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +27,7 @@ from consumer.config.export import ExportSettings, export_settings
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, NeedsPerson
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Code, NeedsPerson, TableMissing
 from consumer.model.bad_rows import STOP
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder
@@ -144,8 +144,10 @@ class _Work:
             manager, assembly = self._assembled(ports)
             progress = manager.ledger.progress
             if any(progress.table(name).state is State.EXCHANGING for name in self._tables):
-                manager.ledger.finish_marked()
-                return True, {}
+                with suppress(TableMissing):  # what was loaded is gone, and is loaded again
+                    manager.ledger.finish_marked()
+                progress = manager.ledger.progress
+                assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
             if self._goes_on(progress, ports.sink) and (self._some is None or not begun.is_empty):
                 return True, {}
             self._check_moment(ports, assembly)
@@ -336,5 +338,6 @@ def _unfinished(result: RunResult) -> RunResult:
     """Commands in its hints would be for the storage, of which the tables know nothing yet."""
     for table in result.tables.values():
         if table.state != "ok":
-            table.hint, table.resync = _AGAIN, False
+            table.resync = False
+            table.hint = table.hint if table.code == Code.OF_ANOTHER_CONSUMER else _AGAIN
     return result.model_copy(update={"hint": _AGAIN}) if result.exit_code == NeedsPerson.exit_code else result

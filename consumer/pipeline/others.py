@@ -210,7 +210,8 @@ def belongs_to(
     if is_export(owned.consumer):
         return DdlRefused(
             f"{what} to an export that is not loaded to its end (under {owned.consumer!r})",
-            hint="let `load-export` end, or run it again with the same export; then run again",
+            hint="let `load-export` end, or run it again with the same export; if it is not wanted any more: "
+            + forget_command(owned.consumer),
             table=str(table),
             code=Code.OF_ANOTHER_CONSUMER,
         )

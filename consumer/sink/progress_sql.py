@@ -182,6 +182,15 @@ def waiting_beside(tables: ProgressTables, name: str) -> list[TableName]:
     return [table for table in (TableName(*row) for row in tables.run(query, name)) if is_beside(table)]
 
 
+def check_waiting(tables: ProgressTables, name: str) -> None:
+    """Raises BadConfig where tables that were loaded under `name` may be just about to take the places of others."""
+    if tables.run("SELECT 1 FROM storage_consumer.table_progress WHERE state = ? LIMIT 1", str(State.EXCHANGING)):
+        raise BadConfig(
+            f"a table that was loaded under {name!r} is taking the place of another one, which is not at its end",
+            hint="run `once` under the other name first: it ends that",
+        )
+
+
 def owner_of(tables: ProgressTables, table: TableName) -> str:
     """The consumer name to which the target's `table` belongs, "" for none."""
     key = table if tables.tells_case() else table.folded

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.ddl.resolve import routed
-from consumer.errors import TableMissing
+from consumer.errors import BadConfig, TableMissing
 from consumer.model.actions import Action
 from consumer.model.load import LoadTarget, TableLoad
 from consumer.model.naming import SAME, beside
@@ -128,4 +128,19 @@ def test_what_is_forgotten_leaves_nothing_beside(target: Target) -> None:
     assert list(sink.missing([sink.beside(SHOP)])) == [sink.beside(SHOP)]
     assert target.rows(SHOP) == [("1", "old")]
     assert list(sink.consumers()) == ["c"]
+    sink.close()
+
+
+def test_what_is_about_to_take_its_place_is_not_forgotten(target: Target) -> None:
+    """Nobody could tell then whether it has."""
+    sink = with_both(target)
+    sink.record(MARKED)
+    sink.close()
+    other = target.sink(OTHER)
+    with pytest.raises(BadConfig, match="is taking the place of another one"):
+        other.forget()
+    other.close()
+    sink.acquire(UPSTREAM)
+    sink.replace_table(SHOP, TAKEN)
+    assert target.rows(SHOP) == [("2", "new")]
     sink.close()

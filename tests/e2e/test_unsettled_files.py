@@ -358,7 +358,8 @@ def test_files_that_others_tell_of_are_missing(
         assert (result.exit_code, states(result)) == (0, {"d.t": "ok"})
         return
     assert (result.exit_code, states(result)) == (5, {"d.t": "stopped"})
-    assert f"2026-01-01: file number {missing} is missing" in str(replica.seen.stopped[TableName("d", "t")])
+    told = f"file number {missing} is {'not there, and d/t/2/2026-01-01/' if missing in packed else 'missing'}"
+    assert told in str(replica.seen.stopped[TableName("d", "t")])
     for number, content in contents.items():
         files[number].write_bytes(content)
     assert replica.once(100).exit_code == 0

@@ -107,7 +107,10 @@ class DuckDbSink(stored.ProgressPorts):
             ensure_schema(connection)
             tables = FileTables(connection)
             raise_epoch(tables)
-            for table in stored.waiting_beside(tables, self._name):
+            beside = stored.waiting_beside(tables, self._name)
+            if describe(connection, beside):
+                stored.check_waiting(tables, self._name)
+            for table in beside:
                 drop_table(connection, table)
             stored.forget(tables, self._name)
 

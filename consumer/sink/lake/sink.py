@@ -117,6 +117,8 @@ class LakeSink(stored.ProgressPorts):
             take(rows)
             gone = dict.fromkeys(stored.waiting_beside(rows, self._name))
             left = [table for name, table in self._progress.lake_tables.items() if name in gone]
+            if left:
+                stored.check_waiting(rows, self._name)
             self._progress.remember(rows, gone)
             stored.forget(rows, self._name)
         self._progress.keep(gone)

@@ -92,8 +92,14 @@ class MemorySink:
             raise LeaseHeld("another consumer is running on this target")
         for table in [table for table, owner in self._store.owners.items() if owner == self._name]:
             if is_beside(table):
+                self._check_waiting(table)
                 self._store.tables.pop(table, None)
         self._forgotten(self._name)
+
+    def _check_waiting(self, table: TableName) -> None:
+        places = (place for progress in self._store.progress.values() for place in progress.tables.values())
+        if table in self._store.tables and any(place.state is State.EXCHANGING for place in places):
+            raise BadConfig("a table that was loaded is taking the place of another one")
 
     def fence(self) -> Progress:
         self._check()
