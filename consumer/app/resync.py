@@ -10,6 +10,7 @@ from consumer.app.parts import listing_of, loader_for, manager_of, one_round, op
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, Code, TableMissing
+from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Listing
@@ -196,8 +197,8 @@ class _Resync:
         options = self._options(settings)
         own, policy_of = self._table.folded, options.rules.policy_of
 
-        def policy(*given: object, **named: object) -> DdlPolicy:
-            found = policy_of(*given, **named)  # type: ignore[arg-type]
+        def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
+            found = policy_of(action, table, query)
             return DdlPolicy.EVOLVE if found is DdlPolicy.RENAME else found
 
         rules = replace(

@@ -44,15 +44,15 @@ def converted(conversion: Conversion, values: pa.Array) -> tuple[pa.Array, str]:
     coded = pc.dictionary_encode(values)
     distinct = coded.dictionary
     make, made, lost = conversion.maker(), list[Value | None](), ""
-    stay = _stay(conversion, distinct)
-    for value in distinct.filter(pc.invert(stay)).to_pylist():
+    become_others = pc.invert(_stay(conversion, distinct))
+    for value in distinct.filter(become_others).to_pylist():
         try:
             made.append(None if value is None else make(value))
         except NoValue as error:
             made.append(None)
             lost = lost or str(error)
     as_they_are = pa.nulls(len(distinct), kind) if conversion.old.family is Family.BINARY else distinct.cast(kind)
-    found = pc.replace_with_mask(as_they_are, pc.invert(stay), pa.array(made, kind))
+    found = pc.replace_with_mask(as_they_are, become_others, pa.array(made, kind))
     return found.take(coded.indices), lost
 
 

@@ -550,6 +550,7 @@ def is_export(name: str, consumer: str = "") -> bool:
 
 
 _RESYNC = ".resync-"
+_RESYNC_NAME = re.compile(rf".+{re.escape(_RESYNC)}[0-9a-f]{{8}}-[0-9]+")
 
 
 def resync_name(name: str, table: TableName, birth: int) -> str:
@@ -559,7 +560,7 @@ def resync_name(name: str, table: TableName, birth: int) -> str:
 
 def is_resync(name: str) -> bool:
     """Whether a table is being loaded again under `name`."""
-    return re.fullmatch(rf".+{re.escape(_RESYNC)}[0-9a-f]{{8}}-[0-9]+", name) is not None
+    return _RESYNC_NAME.fullmatch(name) is not None
 
 
 def is_resync_of(other: str, name: str, table: TableName) -> bool:

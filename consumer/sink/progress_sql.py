@@ -176,33 +176,40 @@ def loaded(tables: ProgressTables, name: str) -> dict[TableName, tuple[int, int]
     return {TableName(database, table): (int(read), int(written)) for database, table, read, written in rows}
 
 
-def waiting_beside(tables: ProgressTables, name: str) -> list[TableName]:
-    """The tables of consumer `name` that were to take the places of others."""
+def loaded_beside(
+    tables: ProgressTables, name: str, there: Callable[[Collection[TableName]], Collection[TableName]]
+) -> list[TableName]:
+    """The tables of consumer `name` that were to take the places of others, and may be dropped; the target has those
+    that `there` gives back. Raises BadConfig where these may be just about to take them."""
     query = "SELECT database_name, table_name FROM storage_consumer.owned_table WHERE name = ?"
-    return [table for table in (TableName(*row) for row in tables.run(query, name)) if is_beside(table)]
-
-
-def check_waiting(tables: ProgressTables, name: str) -> None:
-    """Raises BadConfig where tables that were loaded under `name` may be just about to take the places of others."""
-    if tables.run("SELECT 1 FROM storage_consumer.table_progress WHERE state = ? LIMIT 1", str(State.EXCHANGING)):
+    found = [table for table in (TableName(*row) for row in tables.run(query, name)) if is_beside(table)]
+    marked = "SELECT 1 FROM storage_consumer.table_progress WHERE state = ? LIMIT 1"
+    if there(found) and tables.run(marked, str(State.EXCHANGING)):
         raise BadConfig(
             f"a table that was loaded under {name!r} is taking the place of another one, which is not at its end",
             hint="run `once` under the other name first: it ends that",
         )
+    return found
+
+
+_OF_TABLE = "database_name = ? AND table_name = ?"
 
 
 def owner_of(tables: ProgressTables, table: TableName) -> str:
     """The consumer name to which the target's `table` belongs, "" for none."""
-    key = table if tables.tells_case() else table.folded
-    of_table = "database_name = ? AND table_name = ?"
-    found = tables.run(f"SELECT name FROM storage_consumer.owned_table WHERE {of_table}", *key)
+    return _owner(tables, table if tables.tells_case() else table.folded)
+
+
+def _owner(tables: ProgressTables, key: TableName) -> str:
+    found = tables.run(f"SELECT name FROM storage_consumer.owned_table WHERE {_OF_TABLE}", *key)
     return str(found[0][0]) if found else ""
 
 
 def give_away(tables: ProgressTables, table: TableName) -> None:
     """The target's `table` belongs to nobody any more. Whoever had it and has no other is forgotten."""
-    owner, key = owner_of(tables, table), table if tables.tells_case() else table.folded
-    tables.delete("owned_table", "database_name = ? AND table_name = ?", *key)
+    key = table if tables.tells_case() else table.folded
+    owner = _owner(tables, key)
+    tables.delete("owned_table", _OF_TABLE, *key)
     if owner and not tables.run("SELECT 1 FROM storage_consumer.owned_table WHERE name = ? LIMIT 1", owner):
         forget(tables, owner)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -252,10 +253,13 @@ def test_a_table_that_would_stop_at_a_policy_stays(feed: Feed, replica: MemoryRe
 # A run that dies
 
 
-def test_an_exchange_that_died_is_finished_by_the_next_run(
-    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+def dies_at_the_exchange(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch, first: Callable[[MemorySink], object]
 ) -> None:
+    """A resync of d.t, which has a row, dies behind `first` when the new table is to take its place."""
+
     def dies(self: MemorySink, table: TableName, change: object) -> None:
+        first(self)
         self._store.held = False
         raise Crash
 
@@ -266,6 +270,12 @@ def test_an_exchange_that_died_is_finished_by_the_next_run(
         patched.setattr(MemorySink, "replace_table", dies)
         with pytest.raises(Crash):
             resync(replica)
+
+
+def test_an_exchange_that_died_is_finished_by_the_next_run(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_at_the_exchange(feed, replica, monkeypatch, lambda sink: None)
     assert replica.place("d.t") == (20, "exchanging")
     assert any("takes its place first" in note for note in app.plan(replica.settings(), Recorder()).notes)
     (compared,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader()).tables
@@ -278,18 +288,7 @@ def test_an_exchange_that_died_is_finished_by_the_next_run(
 def test_what_was_loaded_beside_a_table_and_dropped_by_hand_takes_no_place(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(self: MemorySink, table: TableName, change: object) -> None:
-        del self._store.tables[self.beside(table)]
-        self._store.held = False
-        raise Crash
-
-    feed.create("d.t", 10)
-    feed.puts("d.t", 10, {11: (1, "x")})
-    replica.once(20)
-    with monkeypatch.context() as patched:
-        patched.setattr(MemorySink, "replace_table", dies)
-        with pytest.raises(Crash):
-            resync(replica)
+    dies_at_the_exchange(feed, replica, monkeypatch, lambda sink: sink._store.tables.pop(sink.beside(T)))
     with pytest.raises(TableMissing, match="is gone from the target"):
         replica.once(30)
     assert replica.tables == {"d.t": {1: "x"}}

@@ -107,10 +107,7 @@ class DuckDbSink(stored.ProgressPorts):
             ensure_schema(connection)
             tables = FileTables(connection)
             raise_epoch(tables)
-            beside = stored.waiting_beside(tables, self._name)
-            if describe(connection, beside):
-                stored.check_waiting(tables, self._name)
-            for table in beside:
+            for table in stored.loaded_beside(tables, self._name, lambda names: describe(connection, names)):
                 drop_table(connection, table)
             stored.forget(tables, self._name)
 

@@ -8,7 +8,7 @@ The names that tables of the lake have were tried so."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -39,18 +39,29 @@ class Names:
     """Tries names on tables of a format."""
 
     tables: TableFormat
+    _proven: set[str] = field(default_factory=lambda: {_KEY}, init=False)
+    """The names, in lower case, that tables of the lake were seen to have."""
 
-    def kept(self, spark: SparkSession, names: Collection[str], layout: Layout, proven: Collection[str]) -> list[str]:
-        """Those of `names` that a table that is laid out so cannot have. `proven`, in lower case, are names that it
-        surely can. Raises what passes."""
-        new = sorted({same_name(name) for name in names} - {_KEY, *proven})
-        asked = [name for name in new if self._key(name, layout) not in _KNOWN]
+    def kept(
+        self, spark: SparkSession, names: Collection[str], layout: Layout, there: Iterable[LakeTable]
+    ) -> list[str]:
+        """Those of `names` that a table that is laid out so cannot have. The lake has the tables `there`, which are
+        looked at where a name is new. Raises what passes."""
+        asked = self._untold(names, layout)
+        if asked:
+            self._proven.update(same_name(name) for table in there for name in table.replica.types)
+            asked = self._untold(asked, layout)
         own = set(filter(self.tables.keeps, asked))
         others = [name for name in asked if name not in own]
         for at in range(0, len(others), _AT_ONCE):
             own |= set(self._lost(spark, others[at : at + _AT_ONCE], layout))
         _KNOWN.update({self._key(name, layout): name not in own for name in asked})
         return [name for name in names if not _KNOWN.get(self._key(name, layout), True)]
+
+    def _untold(self, names: Iterable[str], layout: Layout) -> list[str]:
+        """Those of `names` of which nothing is known yet, in lower case."""
+        new = sorted({same_name(name) for name in names} - self._proven)
+        return [name for name in new if self._key(name, layout) not in _KNOWN]
 
     def _key(self, name: str, layout: Layout) -> tuple[type[TableFormat], Properties, str]:
         return type(self.tables), layout.properties, same_name(name)
@@ -89,11 +100,6 @@ class Names:
             return False
         finally:
             self.tables.remove(place)
-
-
-def proven(tables: Iterable[LakeTable]) -> set[str]:
-    """The names that `tables` have, in lower case."""
-    return {same_name(name) for table in tables for name in table.replica.types}
 
 
 @dataclass(frozen=True, slots=True)

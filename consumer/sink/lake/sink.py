@@ -35,7 +35,7 @@ from consumer.sink.lake.failures import told, tried_twice
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.iceberg import Iceberg
 from consumer.sink.lake.merge import Merging
-from consumer.sink.lake.names import Names, proven
+from consumer.sink.lake.names import Names
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, hold, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.statements import Effect, Executing, fitted, planned
@@ -115,10 +115,9 @@ class LakeSink(stored.ProgressPorts):
         self._progress.forget()
         with self._progress.transaction(None) as rows:
             take(rows)
-            gone = dict.fromkeys(stored.waiting_beside(rows, self._name))
-            left = [table for name, table in self._progress.lake_tables.items() if name in gone]
-            if left:
-                stored.check_waiting(rows, self._name)
+            known = self._progress.lake_tables
+            gone = dict.fromkeys(stored.loaded_beside(rows, self._name, lambda names: known.keys() & names))
+            left = [known[name] for name in gone if name in known]
             self._progress.remember(rows, gone)
             stored.forget(rows, self._name)
         self._progress.keep(gone)
@@ -230,7 +229,7 @@ class LakeSink(stored.ProgressPorts):
             asked[self._layouts.of(step.table)] |= {column.name for column in columns}
         for layout, names in asked.items():
             with told():
-                self._names.kept(self._session(), names, layout, proven(self._lake_tables().values()))
+                self._names.kept(self._session(), names, layout, self._lake_tables().values())
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         from consumer.sink.lake.preview import previewed

@@ -30,7 +30,7 @@ from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows,
 from consumer.sink.common import closing_statement
 from consumer.sink.lake.failures import is_refusal, not_converted_there, not_made, text_of
 from consumer.sink.lake.formats import Alteration, TableFormat, new_place
-from consumer.sink.lake.names import Names, proven
+from consumer.sink.lake.names import Names
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import DAYS, as_duck, declared, from_duck, literal, nullable, quoted, spark_type
 
@@ -153,7 +153,7 @@ class Executing:
     def _check_names(self, step: ApplyDdl, table: LakeTable) -> None:
         """Raises DdlRefused."""
         layout = self.layouts.of(step.table)
-        if kept := self.names.kept(self.spark, table.replica.types, layout, proven(self.known.values())):
+        if kept := self.names.kept(self.spark, table.replica.types, layout, self.known.values()):
             hint = "give it another name in the lake, or leave it out: [[consumer.columns]] (docs/shaping.md)"
             raise refused(
                 step, f"Spark or the lake's format keeps the name of the column {', '.join(kept)} for itself", hint
