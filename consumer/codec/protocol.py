@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from consumer.errors import BadConfig
 from consumer.model.columns import Column
@@ -67,61 +68,98 @@ class Agreed:
     consistent: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RowProtocol:
+class RowProtocol(ABC):
     """How a changefeed encodes rows. Only where a file is `opened` or sniffed, Arrow is needed."""
 
-    name: str
+    name: ClassVar[str]
     """As TiCDC's `protocol` has it."""
-    extension: str
+    extension: ClassVar[str]
     """Of its data files' names."""
-    density: int
+    density: ClassVar[int]
     """How many bytes of canal-JSON say about the same as one byte of its files: memory is measured in those."""
-    commit_ts: str
+    commit_ts: ClassVar[str]
     """What gives rows their commit-ts: ``KEY=true in the changefeed's ..``."""
-    splittable: Callable[[Dialect], bool]
-    """Whether a file can be read from its middle."""
-    joinable: Callable[[Dialect], bool]
-    """Whether files of the same columns can be read one after the other as one."""
-    bounds: Callable[[RangeReader, DataFile, Dialect], Bounds]
-    """From small reads at the two ends of a file whose rows have a time. Raises CorruptFile, StorageUnavailable."""
-    first_ts: Callable[[RangeReader, DataFile, Dialect], int]
-    """The time of a file's first row. Raises CorruptFile, StorageUnavailable."""
-    opened: Callable[[RangeReader, FileSlice, LoadTarget, Dialect, Layout], RowFile]
-    """The file of a slice, to decode its rows. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
-    sniff: Callable[[bytes, bool, SchemaFile, Declared], Sniffed | None]
-    """What a file of the schema file's table shows by its head, or by all of it (true)."""
-    agreed: Callable[[Sequence[Sniffed]], Agreed]
-
-    writes_labels: bool = False
+    writes_labels: ClassVar[bool] = False
     """Whether values of ENUM and SET are written as their labels, not as numbers."""
-    by_position: Callable[[Dialect], bool] = lambda dialect: False
-    """Whether only a value's place says which column it is."""
-    layouts: Callable[[Sequence[SchemaFile], Declared, LoadTarget, Dialect], tuple[Layout, ...]] = lambda *_: ()
-    """The columns of the rows in the folders of each schema file; () where rows name them. Raises CannotBeExact."""
-    tells_updates: Callable[[Dialect], tuple[bool, bool]] = lambda dialect: (True, True)
-    """Whether the line of an UPDATE tells what the row was, and whether the line that tells what it is tells all of the
-    change."""
-    own_options: Sequence[Option] = ()
+    own_options: ClassVar[Sequence[Option]] = ()
     """Those of its own table in the changefeed's file, ``[sink.NAME]``."""
-    left_open: Collection[str] = ()
+    left_open: ClassVar[Collection[str]] = ()
     """The keys of those that matter only to some columns."""
-    options: Callable[[Mapping[str, Any]], Options | None] = lambda table: None
-    """Of the checked values under these keys."""
-    table: Callable[[Dialect], Mapping[str, str | bool]] = lambda dialect: {}
-    """The other way round."""
-    check: Callable[[Dialect, Collection[str]], None] = lambda dialect, unproven: None
-    """Raises BadConfig for options that are no good, or are among the keys that the files do not prove."""
-    undecided: Callable[[Dialect, Collection[str]], tuple[Undecided, ...]] = lambda dialect, unproven: ()
-    """Options in `left_open` that are among such keys."""
-    key_loss: Callable[[Dialect, str, str], BadConfig | None] = lambda dialect, unsplit, way_out: None
-    """What is lost of updates of keys if TiCDC does not split them, as the first text shows; the other one says what
-    else splits them."""
-    file_ts: Callable[[DataFile, Dialect], int] = lambda file, dialect: 0
-    """The commit-ts of all rows of a file, 0 where each row says its own."""
-    unpacked: Callable[[RangeReader, FileSlice], tuple[RangeReader, FileSlice]] = lambda reader, piece: (reader, piece)
-    """Where the slice's bytes are read, and the slice as it lies there: a compressed file is unpacked first. Raises
-    CorruptFile, StorageUnavailable."""
+
+    @abstractmethod
+    def splittable(self, dialect: Dialect) -> bool:
+        """Whether a file can be read from its middle."""
+
+    @abstractmethod
+    def joinable(self, dialect: Dialect) -> bool:
+        """Whether files of the same columns can be read one after the other as one."""
+
+    @abstractmethod
+    def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+        """From small reads at the two ends of a file whose rows have a time. Raises CorruptFile, StorageUnavailable."""
+
+    @abstractmethod
+    def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+        """The time of a file's first row. Raises CorruptFile, StorageUnavailable."""
+
+    @abstractmethod
+    def opened(
+        self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
+    ) -> RowFile:
+        """The file of a slice, to decode its rows. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
+
+    @abstractmethod
+    def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
+        """What a file of the schema file's table shows by `content`, its head or all of it."""
+
+    @abstractmethod
+    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
+        """What files of the same marks show together."""
+
+    @abstractmethod
+    def layouts(
+        self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
+    ) -> tuple[Layout, ...]:
+        """The columns of the rows in the folders of each schema file. Raises CannotBeExact."""
+
+    def by_position(self, dialect: Dialect) -> bool:
+        """Whether only a value's place says which column it is."""
+        return False
+
+    def tells_updates(self, dialect: Dialect) -> tuple[bool, bool]:
+        """Whether the line of an UPDATE tells what the row was, and whether the line that tells what it is tells all of
+        the change."""
+        return True, True
+
+    def options(self, table: Mapping[str, Any]) -> Options | None:
+        """Of the checked values under the keys of `own_options`."""
+        return None
+
+    def table(self, dialect: Dialect) -> Mapping[str, str | bool]:
+        """The other way round."""
+        return {}
+
+    def check(self, dialect: Dialect, unproven: Collection[str]) -> None:
+        """Raises BadConfig for options that are no good, or are among the keys that the files do not prove."""
+        return
+
+    def undecided(self, dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
+        """Options in `left_open` that are among such keys."""
+        return ()
+
+    def key_loss(self, dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
+        """What is lost of updates of keys if TiCDC does not split them, as `unsplit` shows; `way_out` says what else
+        splits them."""
+        return None
+
+    def file_ts(self, file: DataFile, dialect: Dialect) -> int:
+        """The commit-ts of all rows of a file, 0 where each row says its own."""
+        return 0
+
+    def unpacked(self, reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
+        """Where the slice's bytes are read, and the slice as it lies there: a compressed file is unpacked first. Raises
+        CorruptFile, StorageUnavailable."""
+        return reader, piece
 
     @property
     def without_times(self) -> str:

@@ -271,7 +271,7 @@ def store(
     tables.put("ddl", [_ddl_row(name, record) for record in change.ddls])
     tables.remove("ddl", [_key("ddl", name, *ddl) for ddl in change.forget_ddls])
     placed = (table for table, place in change.tables.items() if place is not None)
-    known = {*touched, *placed, *change.starts}
+    known = {*touched, *placed, *change.starts} - own.keys()  # who has a place is listed already
     tables.put("known_table", [_table_key(name, table) for table in known if table.table])
     _release(tables, name, change, {table: state for table, (_, state) in own.items()})
     _store_lacks(tables, name, change)

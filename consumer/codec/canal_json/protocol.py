@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from consumer.codec.canal_json.bounds import COMMIT_TS, read_bounds, read_first
-from consumer.codec.protocol import Agreed, RowProtocol, Sniffed
+from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
+from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
 
@@ -31,27 +33,41 @@ def sniff_json(content: bytes, whole: bool) -> Sniffed | None:
     return Sniffed(Dialect("canal-json", terminator), has_commit_ts) if terminator else None
 
 
-def _has_lines(dialect: Dialect) -> bool:
-    return dialect.terminator.endswith(b"\n")
+class CanalJson(RowProtocol):
+    name = "canal-json"
+    extension = "json"
+    density = 1
+    commit_ts = COMMIT_TS
+
+    def splittable(self, dialect: Dialect) -> bool:
+        return dialect.terminator.endswith(b"\n")
+
+    def joinable(self, dialect: Dialect) -> bool:
+        return dialect.terminator.endswith(b"\n")
+
+    def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+        return read_bounds(reader, file, dialect)
+
+    def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+        return read_first(reader, file, dialect)
+
+    def opened(
+        self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
+    ) -> RowFile:
+        from consumer.codec.canal_json.file import JsonFile
+
+        return JsonFile(piece, target, dialect, layout)
+
+    def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
+        return sniff_json(content, whole)
+
+    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
+        return Agreed(alike[0].dialect, alike[0].commit_ts)
+
+    def layouts(
+        self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
+    ) -> tuple[Layout, ...]:
+        return tuple(schema.columns for schema in schemas)
 
 
-def _opened(_: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> RowFile:
-    from consumer.codec.canal_json.file import JsonFile
-
-    return JsonFile(piece, target, dialect, layout)
-
-
-CANAL_JSON = RowProtocol(
-    name="canal-json",
-    extension="json",
-    density=1,
-    commit_ts=COMMIT_TS,
-    splittable=_has_lines,
-    joinable=_has_lines,
-    bounds=read_bounds,
-    first_ts=read_first,
-    opened=_opened,
-    sniff=lambda content, whole, schema, declared: sniff_json(content, whole),
-    agreed=lambda alike: Agreed(alike[0].dialect, alike[0].commit_ts),
-    layouts=lambda schemas, declared, target, dialect: tuple(schema.columns for schema in schemas),
-)
+CANAL_JSON = CanalJson()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from consumer.codec.csv.bounds import read_bounds, read_first
 from consumer.codec.csv.options import (
     COMMIT_TS,
     LEFT_OPEN,
     OPTIONS,
+    CsvFormat,
     check,
     csv_format,
     csv_of,
@@ -19,9 +20,9 @@ from consumer.codec.csv.options import (
     splittable,
     undecided,
 )
-from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
-from consumer.errors import CannotBeExact, Code
-from consumer.model.files import SchemaFile
+from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed, Undecided
+from consumer.errors import BadConfig, CannotBeExact, Code
+from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.model.names import same_name, same_names
@@ -78,49 +79,69 @@ def _check_labels(layout: Layout, target: LoadTarget) -> None:
             )
 
 
-def _has_no_header(dialect: Dialect) -> bool:
-    return not csv_of(dialect).output_field_header
+class Csv(RowProtocol):
+    name = "csv"
+    extension = "csv"
+    density = 2
+    commit_ts = COMMIT_TS
+    writes_labels = True
+    own_options = OPTIONS
+    left_open = LEFT_OPEN
+
+    def splittable(self, dialect: Dialect) -> bool:
+        return splittable(dialect)
+
+    def joinable(self, dialect: Dialect) -> bool:
+        return not csv_of(dialect).output_field_header
+
+    def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+        return read_bounds(reader, file, dialect)
+
+    def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+        return read_first(reader, file, dialect)
+
+    def opened(
+        self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
+    ) -> RowFile:
+        from consumer.codec.csv.file import CsvFile
+
+        return CsvFile(reader, piece, target, dialect, layout)
+
+    def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
+        from consumer.codec.csv.sniff import sniff_csv
+
+        return sniff_csv(content, whole, schema, declared(schema))
+
+    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
+        from consumer.codec.csv.sniff import agreed
+
+        return agreed(alike)
+
+    def layouts(
+        self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
+    ) -> tuple[Layout, ...]:
+        return csv_layouts(schemas, declared, target, dialect)
+
+    def by_position(self, dialect: Dialect) -> bool:
+        return not csv_of(dialect).output_field_header
+
+    def tells_updates(self, dialect: Dialect) -> tuple[bool, bool]:
+        return False, not csv_of(dialect).output_old_value
+
+    def options(self, table: Mapping[str, Any]) -> CsvFormat:
+        return csv_format(table)
+
+    def table(self, dialect: Dialect) -> Mapping[str, str | bool]:
+        return csv_table(dialect)
+
+    def check(self, dialect: Dialect, unproven: Collection[str]) -> None:
+        check(dialect, unproven)
+
+    def undecided(self, dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
+        return undecided(dialect, unproven)
+
+    def key_loss(self, dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
+        return key_loss(dialect, unsplit, way_out)
 
 
-def _opened(reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> RowFile:
-    from consumer.codec.csv.file import CsvFile
-
-    return CsvFile(reader, piece, target, dialect, layout)
-
-
-def _sniff(content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
-    from consumer.codec.csv.sniff import sniff_csv
-
-    return sniff_csv(content, whole, schema, declared(schema))
-
-
-def _agreed(alike: Sequence[Sniffed]) -> Agreed:
-    from consumer.codec.csv.sniff import agreed
-
-    return agreed(alike)
-
-
-CSV = RowProtocol(
-    name="csv",
-    extension="csv",
-    density=2,
-    commit_ts=COMMIT_TS,
-    splittable=splittable,
-    joinable=_has_no_header,
-    bounds=read_bounds,
-    first_ts=read_first,
-    opened=_opened,
-    sniff=_sniff,
-    agreed=_agreed,
-    writes_labels=True,
-    by_position=_has_no_header,
-    layouts=csv_layouts,
-    tells_updates=lambda dialect: (False, not csv_of(dialect).output_old_value),
-    own_options=OPTIONS,
-    left_open=LEFT_OPEN,
-    options=csv_format,
-    table=csv_table,
-    check=check,
-    undecided=undecided,
-    key_loss=key_loss,
-)
+CSV = Csv()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from consumer.codec.protocol import Agreed, Declared, RowProtocol
+from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
 from consumer.errors import CannotBeExact
 from consumer.model.export import file_ts, format_of
-from consumer.model.files import Bounds, SchemaFile
+from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.model.names import same_name
 from consumer.ports import RangeReader
@@ -43,32 +43,51 @@ def dumpling_layouts(
     return tuple(found)
 
 
-def _opened(reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> RowFile:
-    from consumer.codec.dumpling.file import DumplingFile
+class Dumpling(RowProtocol):
+    name = "dumpling"
+    extension = ""
+    density = 2
+    commit_ts = ""
+    writes_labels = True
 
-    return DumplingFile(reader, piece, target, dialect, layout)
+    def splittable(self, dialect: Dialect) -> bool:
+        return format_of(dialect).escapes
+
+    def joinable(self, dialect: Dialect) -> bool:
+        return False
+
+    def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+        moment = file_ts(file, dialect)
+        return Bounds(moment, moment, exact=True)
+
+    def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+        return file_ts(file, dialect)
+
+    def opened(
+        self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
+    ) -> RowFile:
+        from consumer.codec.dumpling.file import DumplingFile
+
+        return DumplingFile(reader, piece, target, dialect, layout)
+
+    def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
+        return None
+
+    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
+        return Agreed(Dialect("dumpling"), commit_ts=True)
+
+    def layouts(
+        self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
+    ) -> tuple[Layout, ...]:
+        return dumpling_layouts(schemas, declared, target, dialect)
+
+    def file_ts(self, file: DataFile, dialect: Dialect) -> int:
+        return file_ts(file, dialect)
+
+    def unpacked(self, reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
+        from consumer.codec.packed import unpacked
+
+        return unpacked(reader, piece)
 
 
-def _unpacked(reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
-    from consumer.codec.packed import unpacked
-
-    return unpacked(reader, piece)
-
-
-DUMPLING = RowProtocol(
-    name="dumpling",
-    extension="",
-    density=2,
-    commit_ts="",
-    splittable=lambda dialect: format_of(dialect).escapes,
-    joinable=lambda dialect: False,
-    bounds=lambda reader, file, dialect: Bounds(file_ts(file, dialect), file_ts(file, dialect), exact=True),
-    first_ts=lambda reader, file, dialect: file_ts(file, dialect),
-    opened=_opened,
-    sniff=lambda content, whole, schema, declared: None,
-    agreed=lambda alike: Agreed(Dialect("dumpling"), commit_ts=True),
-    writes_labels=True,
-    layouts=dumpling_layouts,
-    file_ts=file_ts,
-    unpacked=_unpacked,
-)
+DUMPLING = Dumpling()

@@ -19,6 +19,8 @@ from consumer.model.progress import DdlId, DdlState
 from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, check_layout, columns_in, damaged
 from consumer.sink.progress_sql import Row, Rows, holder_text
 
+_FEW = 4
+"""Rows."""
 _TYPES = {"flag": "INTEGER", "number": "BIGINT", "tso": "UBIGINT", "time": "TIMESTAMP"}
 TABLES: Mapping[str, Mapping[str, str]] = {
     **columns_in(lambda kind: _TYPES.get(str(kind), "VARCHAR")),
@@ -128,8 +130,11 @@ class FileTables:
             raise damaged(str(error).splitlines()[0]) from error
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
-        same = f"SEMI JOIN ({self._incoming(table)}) g USING ({', '.join(self.keys[table])})"
-        return self.run(f"SELECT {columns} FROM {SCHEMA}.{table} t {same}", json.dumps(keys)) if keys else ()
+        if not keys:
+            return ()
+        incoming, values = self._incoming(table, keys)
+        same = f"SEMI JOIN ({incoming}) g USING ({', '.join(self.keys[table])})"
+        return self.run(f"SELECT {columns} FROM {SCHEMA}.{table} t {same}", *values)
 
     def put(self, table: str, rows: Sequence[Row]) -> None:
         last = {tuple(row[part] for part in self.keys[table]): row for row in rows}
@@ -137,13 +142,15 @@ class FileTables:
         self.append(table, list(last.values()))
 
     def remove(self, table: str, keys: Sequence[Row]) -> None:
-        same = " AND ".join(f"t.{part} = g.{part}" for part in self.keys[table])
         if keys:
-            self.take_out(table, f"USING ({self._incoming(table)}) g WHERE {same}", json.dumps(keys))
+            incoming, values = self._incoming(table, keys)
+            same = " AND ".join(f"t.{part} = g.{part}" for part in self.keys[table])
+            self.take_out(table, f"USING ({incoming}) g WHERE {same}", *values)
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
         if rows:
-            self.put_in(table, json.dumps(rows))
+            incoming, values = self._incoming(table, rows)
+            self.put_in(table, incoming, *values)
 
     def update(self, table: str, changes: str, where: str, *values: object) -> None:
         self.run(f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {where}", *values)
@@ -155,15 +162,19 @@ class FileTables:
         """What `returning` says of the rows that were there."""
         return self.run(f"DELETE FROM {SCHEMA}.{table} t {which} {self.returning.format('t')}", *values)
 
-    def put_in(self, table: str, rows: str) -> Rows:
-        """The same of those that are there now."""
-        new = self._incoming(table)
-        return self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {new} {self.returning.format(table)}", rows)
+    def put_in(self, table: str, rows: str, *values: object) -> Rows:
+        """The same of those that are there now: what the query `rows` gives."""
+        return self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {rows} {self.returning.format(table)}", *values)
 
-    def _incoming(self, table: str) -> str:
-        """The rows of a JSON text as those of `table`."""
-        shape = json.dumps([dict(self.columns[table])])
-        return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
+    def _incoming(self, table: str, rows: Sequence[Row]) -> tuple[str, Sequence[object]]:
+        """A query that gives `rows`, all of the same columns of `table`, and its values. JSON is parsed faster than
+        many parameters, and planned slower than a few."""
+        if len(rows) > _FEW:
+            shape = json.dumps([dict(self.columns[table])])
+            return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)", [json.dumps(rows)]
+        row = f"({', '.join(f'CAST(? AS {self.columns[table][column]})' for column in rows[0])})"
+        query = f"SELECT * FROM (VALUES {', '.join([row] * len(rows))}) incoming({', '.join(rows[0])})"
+        return query, [value for given in rows for value in given.values()]
 
 
 def done_ddls(connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[DdlId]) -> set[DdlId]:

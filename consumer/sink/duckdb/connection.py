@@ -42,6 +42,8 @@ class Database:
         """`storage_version` is that of a file that is made; one that is there keeps its own."""
         self._path, self._storage_version = path, storage_version
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self.forgotten = 0
+        """Grows whenever what was read in the open file may be otherwise: it was closed, or a transaction failed."""
         self._kept: duckdb.DuckDBPyConnection | None = None
 
     @contextmanager
@@ -54,6 +56,7 @@ class Database:
                 yield connection
                 connection.commit()
             except BaseException:
+                self.forgotten += 1
                 _roll_back(connection)
                 raise
 
@@ -93,10 +96,16 @@ class Database:
             with suppress(OSError):
                 os.unlink(path)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open for writing, and `reader` gives that connection."""
+        return self._connection is not None
+
     def release(self) -> None:
         """Close the file, so that others can open it. The next use opens it again."""
         if self._connection is not None:
             self._connection.close()
+            self.forgotten += 1
         self._connection = None
 
     def settle(self) -> None:

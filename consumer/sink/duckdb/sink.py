@@ -39,6 +39,7 @@ from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import Preview, execute
 from consumer.sink.duckdb.tables import (
+    OpenTables,
     count_rows,
     describe,
     drop_table,
@@ -77,6 +78,7 @@ class DuckDbSink(stored.ProgressPorts):
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings, self._name = settings, settings.name
         self._database = Database(settings.path, settings.storage_version)
+        self._tables = OpenTables(self._database)
         self._copy = ReadingCopy(settings.path, settings.copy) if settings.copy else None
         self._lock = FileLock(settings.staging, "file")
         self._epoch: int | None = None
@@ -121,7 +123,7 @@ class DuckDbSink(stored.ProgressPorts):
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         with self._database.reader() as connection:
-            return prepare(connection, requests)
+            return prepare(requests, self._describe(connection, {request.name for request in requests}))
 
     def writer(self) -> Writer:
         from consumer.sink.columnar.writer import ParquetWriter  # brings pyarrow, which an idle round does not need
@@ -149,10 +151,11 @@ class DuckDbSink(stored.ProgressPorts):
     def _commit(self, loaded: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         staged = {path for outcome in loaded for path in self._staged(outcome)}
         with self._write() as (connection, epoch):
-            tables = describe(connection, {outcome.task.target.name for outcome in loaded})
+            tables = self._tables.describe(connection, {outcome.task.target.name for outcome in loaded})
             widened = tuple(row for outcome in loaded for row in self._publish(connection, outcome, tables))
             recorded = replace(change, audit=change.audit + widened)
             self._store(connection, epoch, recorded, {outcome.table for outcome in loaded})
+        self._tables.follow(tables)
         for path in staged:
             with suppress(OSError):  # what stays goes with its folder
                 os.unlink(path)
@@ -261,6 +264,7 @@ class DuckDbSink(stored.ProgressPorts):
         with self._write() as (connection, epoch):
             drop_table(connection, table)
             self._store(connection, epoch, change)
+        self._tables.follow({table: None})
         return change
 
     def beside(self, table: TableName) -> TableName:
@@ -269,14 +273,16 @@ class DuckDbSink(stored.ProgressPorts):
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         beside = self.beside(table)
         with self._write() as (connection, epoch):
-            found = describe(connection, [beside]).get(beside)
+            found = self._tables.describe(connection, [beside]).get(beside)
             if found is None:
                 raise nothing_beside(table)
             drop_table(connection, table)
             connection.execute(f"ALTER TABLE {qualified(connection, found.name)} RENAME TO {quote(table.table)}")
-            remember(connection, {beside: None, table: replace(found, name=table)})
+            exchanged = {beside: None, table: replace(found, name=table)}
+            remember(connection, exchanged)
             stored.give_away(FileTables(connection), beside)
             self._store(connection, epoch, change)
+        self._tables.follow(exchanged)
         return change
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
@@ -294,12 +300,12 @@ class DuckDbSink(stored.ProgressPorts):
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         with self._write() as (connection, _):
-            found = describe(connection, tables)
+            found = self._tables.describe(connection, tables)
             return [name for name in tables if name in found and has_rows(connection, found[name].name)]
 
     def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
         with self._database.reader() as connection:
-            found = describe(connection, tables) if connection is not None else {}
+            found = self._describe(connection, tables)
             return {name: count_rows(connection, table.name) for name, table in found.items()}
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
@@ -341,7 +347,7 @@ class DuckDbSink(stored.ProgressPorts):
         changes: list[ProgressChange] = []
         left = Counter(step.name for step in steps)
         with self._write() as (connection, epoch):
-            tables = describe(connection, {name for step in steps for name in named_tables(step)})
+            tables = self._tables.describe(connection, {name for step in steps for name in named_tables(step)})
             before = done_ddls(connection, self._name, [step.id for step in steps])
             written = Written(catalog(connection))
             changed: dict[TableName, ReplicaTable | None] = {}
@@ -364,6 +370,7 @@ class DuckDbSink(stored.ProgressPorts):
             remember(connection, changed)
             touched = {outcome.step.table for outcome in outcomes}
             self._store(connection, epoch, ProgressChange().merged(*changes), touched)
+        self._tables.follow(changed)
         return outcomes
 
     def _publish(
@@ -402,6 +409,13 @@ class DuckDbSink(stored.ProgressPorts):
     ) -> None:
         self._made_empty = False
         stored.store(FileTables(connection), self._name, epoch, change, touched)
+
+    def _describe(
+        self, connection: duckdb.DuckDBPyConnection | None, names: Collection[TableName]
+    ) -> dict[TableName, ReplicaTable]:
+        if connection is None:
+            return {}
+        return self._tables.describe(connection, names) if self._database.is_open else describe(connection, names)
 
     def _look(self, at: Callable[[FileTables], _Found]) -> _Found:
         with self._database.reader() as connection:

@@ -28,7 +28,7 @@ from consumer.sink.columnar.table import (
     visible,
 )
 from consumer.sink.common import own_database, table_missing
-from consumer.sink.duckdb.connection import catalog, qualified, schema
+from consumer.sink.duckdb.connection import Database, catalog, qualified, schema
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import LoadRequest
 
@@ -38,6 +38,39 @@ _COLUMN_OR_TEXT = re.compile(
     re.VERBOSE,
 )
 _OF_BYTES = ("BINARY", "C", "POSIX")
+
+
+class OpenTables:
+    """The replica tables of the file while it is open for writing, when nobody else can change them. To describe one
+    table, DuckDB goes through the columns of all tables, so each is described once."""
+
+    _MOST = 8
+    """How many times some are described before all are, and none again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._read_at = -1
+        self._times = 0
+        self._tables: dict[TableName, ReplicaTable | None] = {}
+
+    def describe(
+        self, connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
+    ) -> dict[TableName, ReplicaTable]:
+        """As `describe`. The connection is the one for writing, and its transaction has changed no table."""
+        if self._read_at != self._database.forgotten:
+            self._read_at, self._times, self._tables = self._database.forgotten, 0, {}
+        new = {name for name in names if name.folded not in self._tables}
+        if new and self._times < self._MOST:
+            self.follow(dict.fromkeys(new) | describe(connection, new))
+        elif new and self._times == self._MOST:
+            self.follow(describe(connection, every_table(connection)))
+        self._times += bool(new)
+        described = ((name, self._tables.get(name.folded)) for name in names)
+        return {name: table for name, table in described if table is not None}
+
+    def follow(self, there: Mapping[TableName, ReplicaTable | None]) -> None:
+        """Behind a transaction: what it made of tables, None for one that is gone."""
+        self._tables |= {name.folded: table for name, table in there.items()}
 
 
 def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> set[TableName]:
@@ -120,10 +153,12 @@ def every_table(connection: duckdb.DuckDBPyConnection) -> list[TableName]:
     return [TableName(*row) for row in rows.fetchall()]
 
 
-def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
-    """Drop a schema with all its tables. One named `main` or like the file stays, empty: DuckDB cannot drop it."""
-    for name in tables_of(connection, database):
-        drop_table(connection, name)
+def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> list[TableName]:
+    """Drop a schema with all its tables, which are still to be forgotten: their names. A schema named `main` or like
+    the file stays, empty: DuckDB cannot drop it."""
+    dropped = tables_of(connection, database)
+    for name in dropped:
+        connection.execute(f"DROP TABLE {qualified(connection, name)}")
     if same_name(database) not in ("main", same_name(catalog(connection))):
         # Beside a schema that is named like the file, DuckDB does not take the file's name here.
         there = connection.execute(
@@ -132,6 +167,7 @@ def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
         ).fetchall()
         written = quote(database) if there else schema(connection, database)
         connection.execute(f"DROP SCHEMA IF EXISTS {written} CASCADE")
+    return dropped
 
 
 def count_rows(connection: duckdb.DuckDBPyConnection, name: TableName) -> int:
@@ -171,11 +207,10 @@ _ADD = "add them to the replica by hand, or let [consumer.ddl] execute the state
 
 
 def prepare(
-    connection: duckdb.DuckDBPyConnection | None, requests: Sequence[LoadRequest]
+    requests: Sequence[LoadRequest], tables: Mapping[TableName, ReplicaTable]
 ) -> Sequence[LoadTarget | ConsumerError]:
-    """Answers in the order of `requests`; None is a file that is not there yet."""
-    found = {} if connection is None else describe(connection, {request.name for request in requests})
-    return [_answer(request, found.get(request.name)) for request in requests]
+    """Answers in the order of `requests`, where the file has `tables`."""
+    return [_answer(request, tables.get(request.name)) for request in requests]
 
 
 def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | ConsumerError:

@@ -83,8 +83,8 @@ class NotedTables(FileTables):
     def take_out(self, table: str, which: str, *values: object) -> Rows:
         return self._note(table, -1, super().take_out(table, which, *values))
 
-    def put_in(self, table: str, rows: str) -> Rows:
-        return self._note(table, 1, super().put_in(table, rows))
+    def put_in(self, table: str, rows: str, *values: object) -> Rows:
+        return self._note(table, 1, super().put_in(table, rows, *values))
 
     def all(self, book: str) -> Rows:
         """Its rows, as JSON."""

@@ -37,7 +37,7 @@ from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.common import rows_there
 from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.statements.partitions import take_rows
-from consumer.sink.duckdb.tables import describe, drop_schema, has_rows, remember, tables_of
+from consumer.sink.duckdb.tables import describe, drop_schema, has_rows, tables_of
 
 
 def execute(
@@ -60,8 +60,9 @@ def execute(
                 return run(connection, away)
         if step.merged is not None and action in CREATE_ACTIONS and step.name in tables:
             _check_empty(connection, step, step.merged, written)
-        take_rows(connection, step, tables)
-        return run(connection, operations(step, tables, zone, written))
+        retyped = take_rows(connection, step, tables)
+        done = run(connection, operations(step, {**tables, **retyped}, zone, written))
+        return replace(done, there={**retyped, **done.there}) if retyped else done
     except NotUnderstood as error:
         raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
     except NoValue as error:
@@ -92,12 +93,12 @@ def _drop_schema(
 ) -> Operations:
     """Its tables go to the schema `trash`, if that is given."""
     found = {} if trash is None else describe(connection, tables_of(connection, database))
+    there: dict[TableName, ReplicaTable | None] = {}
     for name, table in found.items():
         if trash is not None:
-            done = run(connection, moved(table, TableName(trash.database, name.table), written))
-            remember(connection, done.there)
-    drop_schema(connection, database)
-    return Operations(note=f"{database} is kept as {trash}" if found else "")
+            there |= run(connection, moved(table, TableName(trash.database, name.table), written)).there
+    there |= dict.fromkeys(drop_schema(connection, database))
+    return Operations(there=there, note=f"{database} is kept as {trash}" if found else "")
 
 
 def is_taken(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, trash: TableName, tables: Tables) -> bool:

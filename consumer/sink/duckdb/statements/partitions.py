@@ -22,8 +22,9 @@ Tables = Mapping[TableName, ReplicaTable]
 _MOVED = "__storage_consumer_moved"
 
 
-def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
-    """Delete or move the rows of the partitions that the statement empties or exchanges; most do neither.
+def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> Tables:
+    """Delete or move the rows of the partitions that the statement empties or exchanges; most do neither. Returns the
+    tables of which a column has another type then.
 
     Raises NotUnderstood where it is not certain which rows those are, unless there are no rows at all.
     """
@@ -33,13 +34,14 @@ def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tab
     except NotUnderstood:
         if any(has_rows(connection, each.name) for each in tables.values()):
             raise
-        return
+        return {}
     if clause is not None:
         if clause.verb == "EXCHANGE":
-            _exchange(connection, step, clause, tables)
-        elif table is not None and has_rows(connection, table.name):
+            return _exchange(connection, step, clause, tables)
+        if table is not None and has_rows(connection, table.name):
             where = _where(connection, step, clause, known(table, step))
             connection.execute(f"DELETE FROM {qualified(connection, table.name)} WHERE {where}")
+    return {}
 
 
 def _where(
@@ -55,17 +57,18 @@ def _where(
     return condition
 
 
-def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: PartitionClause, tables: Tables) -> None:
+def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: PartitionClause, tables: Tables) -> Tables:
     """The partition's rows go to the plain table, all of whose rows go to the partitioned one."""
     names = (step.name, _plain_table(step))
     missing = [name for name in names if name not in tables]
     if missing:
         raise NotUnderstood(f"the rows of {missing[0]}: the replica does not have it")
     columns = _unified(connection, *(known(tables[name], step) for name in names))
-    found = describe(connection, names)
-    one, other = (known(found[name], step) for name in names)
+    unified = describe(connection, names)
+    changed = {name: table for name, table in unified.items() if table.types != tables[name].types}
+    one, other = (known(unified[name], step) for name in names)
     if not (has_rows(connection, one.name) or has_rows(connection, other.name)):
-        return
+        return changed
     where = _where(connection, step, clause, one)
     if where != ALL and (
         strange := _count(connection, other, f"({_where(connection, step, clause, other)}) IS NOT TRUE")
@@ -83,6 +86,7 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
         f"DROP TABLE temp.main.{_MOVED}",
     ):
         connection.execute(statement)
+    return changed
 
 
 def _plain_table(step: ApplyDdl) -> TableName:

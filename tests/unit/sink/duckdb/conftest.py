@@ -12,6 +12,7 @@ from tests.unit.sink.duckdb.replica import ID, Replica, V
 def replica(tmp_path: Path) -> Iterator[Replica]:
     replica = Replica(tmp_path)
     yield replica
+    replica.close_file()
     replica.sink.close()
 
 

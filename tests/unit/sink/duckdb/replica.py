@@ -21,6 +21,7 @@ from consumer.model.progress import ProgressChange
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
+from consumer.sink.duckdb.tables import describe, every_table
 from consumer.target import DdlOutcome, LoadRequest
 
 TABLE = TableName("db", "t")
@@ -102,8 +103,21 @@ class Replica:
         self.sink.commit([LoadOutcome(task, (), (receipt,))], ProgressChange())
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
+        """By hand, when the sink does not have the file open."""
+        self.close_file()
         with duckdb.connect(str(self.path)) as connection:
             return connection.execute(text).fetchall()
+
+    def close_file(self) -> None:
+        """What the sink keeps of the tables of its open file is what the file says."""
+        tables = self.sink._tables
+        with self.sink._database.transaction() as connection:
+            described = tables.describe(connection, names := every_table(connection))
+            assert described == describe(connection, names)
+            assert [list(table.types) for table in described.values()] == [
+                list(table.types) for table in describe(connection, names).values()
+            ]
+        self.sink._database.release()
 
     def rows(self, table: TableName = TABLE) -> list[tuple[Any, ...]]:
         return self.query(f'SELECT * FROM "{table.database}"."{table.table}" ORDER BY ALL')

@@ -6,23 +6,28 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, TargetUnavailable
+from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadOutcome, LoadTask
+from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import sink_for
+from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.duckdb import connection
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
+from consumer.sink.duckdb.tables import describe
 from consumer.target import TargetOptions
-from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
+from tests.unit.sink.duckdb.replica import ID, TABLE, Replica, V
 
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
 
@@ -60,6 +65,25 @@ def test_a_file_that_is_kept_still_is_opened_once(filled: Replica, monkeypatch: 
     assert len(opened) == 2
     with duckdb.connect(str(filled.path)) as writer:  # nobody else has it open
         assert writer.execute("INSERT INTO db.t VALUES (3, 30)").fetchall() == [(1,)]
+
+
+def test_tables_of_an_open_file_are_described_a_few_times(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = []
+
+    def counted(*args: Any) -> dict[TableName, ReplicaTable]:
+        times.append(1)
+        return describe(*args)
+
+    monkeypatch.setattr("consumer.sink.duckdb.tables.describe", counted)
+    monkeypatch.setattr("consumer.sink.duckdb.sink.describe", counted)
+    for number in range(50):
+        name, more = TableName("db", f"t{number}"), (ID, V, Column("w", "INT"))
+        replica.put((ID, V), [("1", "10")], name)
+        replica.apply(Action.ADD_COLUMN, f"ALTER TABLE `t{number}` ADD COLUMN w INT", more, table=name)
+        replica.put(more, [("2", "20", "30")], name)
+    assert len(times) < 10
+    replica.close_file()
+    assert len(replica.query("SELECT * FROM db.t49")) == 2
 
 
 def test_a_file_that_is_open_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
