@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -53,6 +54,17 @@ HintOrNull = Annotated[
 """A hint, which is printed as its text."""
 NO_HINT = Hint()
 TsoOrNull = Annotated[int, PlainSerializer(lambda tso: tso or None, return_type=Annotated[int, Field(ge=0)] | None)]
+
+
+class Health(StrEnum):
+    """The state of a replica in a word, the worst first."""
+
+    DOWN = "Down"
+    """It does not go on: the target or the storage does not answer, or an error ended it."""
+    DEGRADED = "Degraded"
+    """Tables need somebody, lack rows or wait; or the checkpoint went back."""
+    BEHIND = "Behind"
+    HEALTHY = "Healthy"
 
 
 class Model(BaseModel):
@@ -216,6 +228,11 @@ class TableStatus(_TableState):
         """Whether somebody has to act before it has all of its rows, apart from losses that were accepted."""
         return self.state in ("stopped", "waits", "missing") or bool(self.quarantined)
 
+    @property
+    def state_text(self) -> str:
+        """Its state in a word, also where nothing but rows is missing."""
+        return "lacks rows" if self.state == "ok" and (self.quarantined or self.accepted) else self.state
+
 
 def _by_table(rows: Sequence[Any]) -> dict[str, Any]:
     return {str(row.table): row for row in rows}
@@ -309,6 +326,14 @@ class StatusResult(Result):
         """The tables that are stopped, wait, lack quarantined rows, have accepted losses, or that somebody has dropped
         in the target."""
         return [row for row in self.tables if row.is_held_up or row.accepted]
+
+    def health(self, ready_lag: float) -> Health:
+        """`ready_lag`: how many seconds the slowest table may be behind now."""
+        if self.checkpoint_ts is None:
+            return Health.DOWN
+        if self.unwell or self.went_back:
+            return Health.DEGRADED
+        return Health.HEALTHY if self.lag_seconds is not None and self.lag_seconds <= ready_lag else Health.BEHIND
 
     @property
     def slowest_table(self) -> TableStatus | None:

@@ -104,6 +104,12 @@ GROUPS = {
         paths=("e2e/test_page.py",),
         tools=("chromium",),
     ),
+    "airflow": Group(
+        "the DAGs of examples/ in a real Airflow",
+        3,
+        paths=("e2e/test_airflow.py",),
+        tools=("airflow",),
+    ),
     "corpus": Group(
         "the recorded changefeeds through Spark on every target, whole and step by step, and in every table mode",
         8,

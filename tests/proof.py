@@ -12,6 +12,10 @@ import time
 from tests.groups import GROUPS, Group
 
 TOOLS = {
+    # Its own versions come first, what it lacks is the project's.
+    "airflow": "[ -d build/airflow ] || { .venv/bin/python -m venv build/airflow && build/airflow/bin/pip install -q"
+    " apache-airflow==3.3.2 && .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
+    " >$(echo build/airflow/lib/python*/site-packages)/consumer.pth; } || rm -rf build/airflow",
     "lakes": ".venv/bin/python -m consumer.sink.lake.fetch s3 org.xerial:sqlite-jdbc:3.54.1.0",
     "mysql": "bash scripts/mysql.sh",
     "older DuckDB": "for release in 1.2.2 1.4.4; do [ -d build/duckdb-$release ] || .venv/bin/python -m pip install -q"

@@ -36,7 +36,7 @@ def containers() -> list[dict[str, Any]]:
     found = []
     for thing in KUBERNETES:
         spec = thing["spec"].get("jobTemplate", thing)["spec"]
-        found += spec["template"]["spec"]["containers"]
+        found += spec["template"]["spec"]["containers"] if "template" in spec else []
     return found
 
 
@@ -54,7 +54,10 @@ def test_commands_and_their_flags_exist() -> None:
 
 def test_variables_are_settings() -> None:
     named = {
-        name for path in EXAMPLES.iterdir() for name in re.findall(r"STORAGE_CONSUMER_\w+", path.read_text("utf-8"))
+        name
+        for path in EXAMPLES.iterdir()
+        if path.is_file()  # Python leaves a folder where a file was imported
+        for name in re.findall(r"STORAGE_CONSUMER_\w+", path.read_text("utf-8"))
     }
     assert len(named) > 3
     assert named <= {env_of(field) for field in Settings.model_fields}
@@ -65,6 +68,35 @@ def test_probes_ask_what_is_served_without_a_token() -> None:
     probes = [value["httpGet"]["path"] for one in containers() for key, value in one.items() if key.endswith("Probe")]
     assert len(probes) == 3
     assert set(probes) <= served.open
+
+
+def test_prometheus_shows_the_token_that_metrics_need() -> None:
+    """Annotations of a pod cannot: each scrape would get 401."""
+    served, token = site([], 1, "a token of the Secret"), "Bearer a token of the Secret"
+    assert served.answer("/metrics", {}, "").status == 401
+    assert served.answer("/metrics", {}, token).status == 200
+    assert "prometheus.io" not in (EXAMPLES / "kubernetes.yaml").read_text(encoding="utf-8")
+    by_kind = {one["kind"]: one for one in KUBERNETES}
+    deployment, monitor = by_kind["Deployment"], by_kind["PodMonitor"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    assert monitor["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+    secret = endpoint["authorization"]["credentials"]
+    assert (secret["name"], secret["key"]) == (
+        container["envFrom"][0]["secretRef"]["name"],
+        env_of("http_token"),
+    )
+
+
+def test_node_exporter_can_read_the_metrics_of_the_unit() -> None:
+    """With DynamicUser, systemd puts StateDirectory below /var/lib/private, which only root may enter."""
+    settings = dict(line.split("=", 1) for line in UNIT.splitlines() if "=" in line and not line.startswith("#"))
+    words = shlex.split(settings["ExecStart"])
+    folder = Path(words[words.index("--metrics-file") + 1]).parent
+    assert folder == Path("/var/lib") / settings["StateDirectory"]
+    assert "DynamicUser" not in settings
+    assert (settings["StateDirectoryMode"], settings.get("UMask", "0022")) == ("0755", "0022")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
@@ -99,7 +131,7 @@ def dag(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         function.asked = asked  # type: ignore[attr-defined]
         return function
 
-    sdk, exceptions, airflow = ModuleType("airflow.sdk"), ModuleType("airflow.exceptions"), ModuleType("airflow")
+    sdk, exceptions, airflow = ModuleType("airflow.sdk"), ModuleType("airflow.sdk.exceptions"), ModuleType("airflow")
     vars(sdk).update(dag=decorator, task=decorator)
     vars(exceptions).update(AirflowFailException=_Fails)
     for module in (airflow, sdk, exceptions):
@@ -126,7 +158,13 @@ def test_runs_of_the_dags_never_overlap(dag: ModuleType) -> None:
     ("came", "raises"),
     [
         (RunResult(), None),
-        (RunResult(tables={TableName("d", "t"): TableResult(state="stopped", error="why", hint="what")}), _Fails),
+        (
+            RunResult(exit_code=3, tables={TableName("d", "t"): TableResult(state="stopped", error="why")}),
+            _Fails,
+        ),
+        (RunResult(exit_code=3, tables={TableName("d", "t"): TableResult(quarantined=2, bad_row="one")}), _Fails),
+        (RunResult(exit_code=5, error="a statement is refused"), _Fails),
+        (RunResult(exit_code=4, tables={TableName("d", "t"): TableResult(state="waits")}), RuntimeError),
         (BadConfig("wrong", hint="right"), _Fails),
         (TargetUnavailable("away"), TargetUnavailable),  # which Airflow tries again
     ],

@@ -20,14 +20,15 @@ from consumer.app.parts import (
     one_round,
     open_ports,
     other_upstream,
+    reader_of,
     result_of,
     sink_of,
     start_of,
     warn_of_others,
 )
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, LeaseHeld, Retryable
-from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, Retryable
+from consumer.model.events import CheckpointRead, Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
 from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_resync
@@ -61,6 +62,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
     with open_ports(settings, observer, loader) as ports:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, ports.reader)
+        observer.tell(CheckpointRead(checkpoint))
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for new files"))
         listing = listed(settings, ports.reader, checkpoint, manager.ledger.progress)
@@ -75,6 +77,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
     with open_ports(settings, observer, loader) as ports:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, ports.reader)
+        observer.tell(CheckpointRead(checkpoint))
         progress = patiently("reach the target", ports.sink.progress, observer, settings.max_wait)
         if not progress.is_empty:
             raise BadConfig(
@@ -110,7 +113,7 @@ def run(
     started = now()
     small = settings.model_copy(update={"round_bytes": min(settings.round_bytes, LIVE_BYTES)})
     options = small.round_options
-    with open_ports(settings, observer, loader) as ports:
+    with open_ports(settings, observer, loader) as ports, CheckpointWatch(settings, observer) as watch:
         manager: ConsumerManager | None = None
         trouble: Retryable | None = None
         rounds, checkpoint, backwards, whole = 0, 0, 0, True
@@ -123,6 +126,7 @@ def run(
                         began = now()
                         observer.tell(NowDoing("looks for new files"))
                         listing = listing_of(settings, ports.reader, manager.ledger.confirmed())
+                        watch.has_read(listing.checkpoint)
                         warn_of_others(ports)
                         backwards += listing.checkpoint < checkpoint and not settings.peers
                         checkpoint = listing.checkpoint
@@ -156,6 +160,45 @@ def run(
 def _in_trouble(result: RunResult, trouble: Retryable | None) -> RunResult:
     """The result of a `run` that was ended; `trouble`: what it was waiting for."""
     return result if trouble is None or result.exit_code else result.ended_by(trouble)
+
+
+class CheckpointWatch:
+    """The storage's checkpoint is read on a thread of its own while `run` does not read it: because the target is away,
+    or a step takes long. How old it is says something of the changefeed alone."""
+
+    def __init__(self, settings: Settings, observer: Observer) -> None:
+        self._settings, self._observer = settings, observer
+        self._reader = reader_of(settings)
+        self._over, self._read = threading.Event(), now()
+
+    def __enter__(self) -> CheckpointWatch:
+        threading.Thread(target=self._watch, name="checkpoint", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def has_read(self, checkpoint: int) -> None:
+        """It was read right now."""
+        self._read = now()
+        self._observer.tell(CheckpointRead(checkpoint))
+
+    def _watch(self) -> None:
+        what, failed = "read the checkpoint", False
+        while not self._over.wait(self._settings.flush_interval):
+            if now() - self._read < 2 * self._settings.flush_interval:
+                continue
+            try:
+                self.has_read(checkpoint_of(self._settings, self._reader))
+            except Retryable as error:
+                failed = True
+                self._observer.tell(Retrying(what, error, None))
+            except ConsumerError:
+                continue  # the round tells of it
+            else:
+                if failed:
+                    self._observer.tell(RetryPassed(what))
+                failed = False
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from consumer.cli.text import masked_note, out, print_run, readers_may_leave, sa
 from consumer.config.load import Loaded, load
 from consumer.config.secrets import redact, scrubber
 from consumer.config.settings import Settings
-from consumer.config.spelling import flag_of, given_by, key_of
+from consumer.config.spelling import file_key_of, flag_of, given_by, toml_text
 from consumer.errors import BadConfig, Code, ConsumerError, Interrupted, Starved
 from consumer.model.events import Ended
 from consumer.model.hints import LETTERS_UNKNOWN, completed
@@ -146,7 +146,7 @@ def execute(
             try:
                 for note in loaded.notes:
                     calls[0].observer.tell(note)
-                return failure.measured(of_all(calls, body) if several and of_all else body(calls[0]))
+                return failure.measured(of_all(calls, body) if several and of_all else body(calls[0]), None)
             finally:
                 for call in calls:
                     if endless and stop.by:
@@ -229,13 +229,15 @@ def _lives(calls: Sequence[Invocation]) -> list[Live]:
     return [call.observer.live for call in calls if call.observer.live is not None]
 
 
-def _measured(settings: Settings, calls: Sequence[Invocation], exit_code: int) -> int:
-    """`exit_code`, once the metrics of the command that ends with it are where the settings say."""
+def _measured(
+    settings: Settings, calls: Sequence[Invocation], exit_code: int, error: ConsumerError | None = None
+) -> int:
+    """`exit_code`, once the metrics of the command that ends with it, by `error`, are where the settings say."""
     if settings.metrics_file and (lives := _lives(calls)):
         from consumer.observe.metrics import write
 
         for live in lives:
-            live.ended(exit_code)
+            live.ended(exit_code, error)
         try:
             write(lives, settings.metrics_file)
         except OSError as problem:
@@ -261,16 +263,15 @@ def _observer(
     notifier = None
     if settings.notify:
         whole = scrub or settings.scrub
-        notifier = Notifier(settings.notify, _identity(settings, options), settings.ready_lag, whole, log)
+        notifier = Notifier(settings.notify, _identity(settings, options), endless, whole, log)
     return CommandObserver(log, with_bar, places, options, summed_up, live=live, notifier=notifier)
 
 
 def _identity(settings: Settings, options: str) -> Identity:
-    """Who it is, and the settings that are not as they are by default."""
+    """Who it is, and the settings that were given, as a file has them."""
     shown = [
-        (key_of(field), settings.scrub(str(value)))
-        for field, value in settings.__repr_args__()
-        if field and value != type(settings).model_fields[field].get_default()
+        (file_key_of(field).removeprefix("[consumer] "), settings.scrub(toml_text(value)))
+        for field, value in settings.given
     ]
     upstream, target = redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri))
     return Identity(settings.name, upstream, target, options, shown)
@@ -286,6 +287,13 @@ def options_of(flags: Mapping[str, Any], config: str | None, settings: Settings)
     return shlex.join([*words, *(LETTERS_UNKNOWN if settings.dead_letters is None else ())])
 
 
+Measured = Callable[[int, ConsumerError | None], int]
+
+
+def _unmeasured(exit_code: int, _error: ConsumerError | None) -> int:
+    return exit_code
+
+
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """How an error is reported: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
@@ -299,7 +307,7 @@ class _Failure:
     about: str = ""
     printed: Callable[[Result], None] = print_json
     options: str = ""
-    measured: Callable[[int], int] = int
+    measured: Measured = _unmeasured
 
     def report(self, error: ConsumerError, seconds: float) -> int:
         hint = completed(error.hint, self.options)
@@ -307,14 +315,14 @@ class _Failure:
         sentence = self.scrub(error.sentence())
         failed = Failure(code=error.code, error=sentence, hint=self.scrub(hint) or None, seconds=seconds)
         self._tell(failed, error.exit_code)
-        return self.measured(error.exit_code)
+        return self.measured(error.exit_code, error)
 
     def report_bug(self, bug: BaseException, seconds: float) -> int:
         sentence = f"this is a bug in the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
         self._tell(Failure(code=Code.BUG, error=self.scrub(sentence), hint=hint or None, seconds=seconds), BUG)
-        return self.measured(BUG)
+        return self.measured(BUG, None)
 
     def left(self, seconds: float) -> int:
         """`run` had to stop while a step was in hand, and left it."""

@@ -62,7 +62,7 @@ def status(
     code, why = verdict(result, longest, allow_accepted) if check else (0, "")
 
     def print_it() -> None:
-        print_status(result, _options(call, result))
+        print_status(result, _options(call, result), call.settings.ready_lag)
         if why:
             print(f"check: exit {code}, {why}")
 
@@ -120,13 +120,14 @@ def _longest(max_lag: str | None, check: bool) -> float | None:
         raise BadConfig(f"--max-lag is refused: {problem}") from problem
 
 
-def print_status(result: StatusResult, options: str) -> None:
-    """How far the target is, then every table that is not simply there."""
+def print_status(result: StatusResult, options: str, ready_lag: float) -> None:
+    """How far the target is, then every table that is not simply there. `ready_lag` as of `StatusResult.health`."""
     if result.target_upstream is None:
         out("nothing applied yet")
         _print_lines(_export_lines(result, options))
         print_notes(result.notes)
         return
+    out(f"state       {result.health(ready_lag)}")
     out(f"upstream    {result.target_upstream}")
     out(f"time zone   {result.time_zone}")
     out(f"tables      {_tables_text(result)}")
@@ -137,7 +138,9 @@ def print_status(result: StatusResult, options: str) -> None:
     if result.unread is not None:
         out(f"unread      {_unread_text(result.unread)}")
     if result.tables:
-        rows = [(table_text(row.table, row.target_table), time_text(row.watermark), row.state) for row in result.tables]
+        rows = [
+            (table_text(row.table, row.target_table), time_text(row.watermark), row.state_text) for row in result.tables
+        ]
         print_table(("table", "applied to", "state"), rows)
     _print_lines((*_export_lines(result, options), *_unwell_lines(result, options)))
     print_notes((*filter(None, [result.went_back]), *result.notes))
@@ -181,7 +184,13 @@ def _tables_text(result: StatusResult) -> str:
 
 
 def _complete_text(result: StatusResult) -> str:
-    """The moment up to which all tables are complete, and how far that is behind."""
+    """The moment up to which all tables are complete, unless some need somebody, and how far that is behind."""
+    needing = Counter(row.state for row in result.tables if row.state in ("stopped", "missing"))
+    states = ", ".join(f"{count:,} {state}" for state, count in needing.items())
+    return f"no: {states}; up to {_moment_text(result)}" if states else _moment_text(result)
+
+
+def _moment_text(result: StatusResult) -> str:
     if result.lag_seconds is None:
         return f"- ({result.slowest} has nothing yet)" if result.slowest else "-"
     text = f"{time_text(result.watermark)}, {duration_text(result.lag_seconds)} behind now"

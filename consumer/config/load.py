@@ -121,6 +121,7 @@ def _settings(
     _read_secrets(raw, spelt, env)
     raw["unproven"] = _unsaid(raw, file)
     settings = _checked(kind, raw, spelt, env)
+    settings.note_given({field: value for field, value in raw.items() if field != "unproven"})
     conf = resolved_pairs(settings.spark_conf, spelt.get("spark_conf", ""), env)
     settings = settings.model_copy(update={"spark_conf": conf})
     if kind is Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +59,8 @@ from consumer.target import TargetOptions
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
+_HIDDEN = ("spark_conf", "http_token", "notify")
+"""Of these a part is never printed."""
 
 
 if TYPE_CHECKING:
@@ -395,6 +397,7 @@ class Settings(_OfProtocols):
     verbose: Switch = setting(False, "Log debug messages and print the trace of an error.", part="process")
     json_output: Switch = setting(False, "End stdout with the result as one JSON object.", key="json", part="process")
 
+    _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _group: tuple[str, Mapping[str, Uri]] = PrivateAttr(("", {}))
 
     @property
@@ -414,6 +417,21 @@ class Settings(_OfProtocols):
         found._group = name, uris
         return found
 
+    def note_given(self, given: Mapping[str, Any]) -> None:
+        """What was set, as the flags, the environment and the file have it."""
+        self._given = given
+
+    @property
+    def given(self) -> Iterator[tuple[str, Any]]:
+        """The settings that were set, by field, as a file has them: switches, lists of texts and numbers, all others as
+        they were written. What `scrub` takes out is in them."""
+        for field, value in self.__repr_args__():
+            written = self._given.get(field or "")
+            if field and written is not None:
+                texts = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+                as_it_is = isinstance(value, bool) or texts or field in _HIDDEN or str(value) == str(written)
+                yield field, value if as_it_is else written
+
     @property
     def scrub(self) -> Callable[[str], str]:
         """A function that takes these settings' secrets out of a text."""
@@ -426,10 +444,10 @@ class Settings(_OfProtocols):
         )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        hidden = tuple((key, MASK if secret_values(((key, value),)) else value) for key, value in self.spark_conf)
-        shown: dict[str | None, Any] = {"spark_conf": hidden, "http_token": MASK if self.http_token else ""}
-        shown["notify"] = tuple(map(receiver_text, self.notify))
-        return [(name, shown.get(name, value)) for name, value in super().__repr_args__()]
+        conf = tuple(f"{key}={MASK if secret_values(((key, value),)) else value}" for key, value in self.spark_conf)
+        notify = tuple(map(receiver_text, self.notify))
+        shown = dict(zip(_HIDDEN, (conf, MASK if self.http_token else "", notify), strict=True))
+        return [(name, shown.get(name or "", value)) for name, value in super().__repr_args__()]
 
     @property
     def table_filter(self) -> TableFilter:
@@ -546,7 +564,8 @@ class Settings(_OfProtocols):
             self.accept_timestamp_key,
         )
         batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
-        return RoundOptions(files, self.rules, batches, self.max_wait, self.syncpoints)
+        late_after = self.ready_lag if self.notify else None
+        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints)
 
     @property
     def target_options(self) -> TargetOptions:

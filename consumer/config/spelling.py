@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from consumer.config.fields import Given
 from consumer.config.settings import Settings
 
@@ -34,3 +37,17 @@ def file_key_of(field: str) -> str:
     """Where the file holds a setting, as ``[consumer] name``."""
     given = given_by(field)
     return f"{given.file} {given.file_key or key_of(field)}".strip()
+
+
+def toml_text(value: object) -> str:
+    """A value as the file writes it, in one line."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case Mapping():
+            return "{ " + ", ".join(f"{key} = {toml_text(one)}" for key, one in value.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(map(toml_text, value)) + "]"
+    return str(value)

@@ -73,6 +73,13 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointRead:
+    """The storage says that it is complete up to `checkpoint`. On any thread."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
 class RoundStarted:
     """`tables` have `files` of `bytes` to be read, of those that upstream has by `names`. `largest` are some of these
     tables with their files and bytes, `statements` are pending, of which `first` are some: table, version, text.
@@ -183,6 +190,7 @@ Event = (
     Note
     | NowDoing
     | Idle
+    | CheckpointRead
     | RoundStarted
     | Recorded
     | RoundFinished

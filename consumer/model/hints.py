@@ -262,15 +262,19 @@ def in_a_replay(hint: str) -> Hint:
 
 def completed(hint: str | Command, options: str) -> str:
     """`hint` with the call's own flags behind each command, which ends its line, so that it works as it is pasted."""
-    parts = (hint,) if isinstance(hint, Command) else Hint.of(hint).parts
-    text, behind = "", False
-    for part in parts:
+    return "".join(text for text, _ in pieces(hint, options))
+
+
+def pieces(hint: str | Command, options: str) -> Iterator[tuple[str, bool]]:
+    """The texts that `completed` puts together, and whether each is a command alone."""
+    behind = False
+    for part in (hint,) if isinstance(hint, Command) else Hint.of(hint).parts:
+        is_command = isinstance(part, Command)
         if isinstance(part, Command):
-            text += part.text(options)
+            yield part.text(options), is_command
         else:
-            text += _BEHIND_A_COMMAND.sub("\n", str(part)) if behind else str(part)
-        behind = isinstance(part, Command)
-    return text
+            yield _BEHIND_A_COMMAND.sub("\n", str(part)) if behind else str(part), is_command
+        behind = is_command
 
 
 def refused_hint(owner: TableName, version: int) -> Hint:

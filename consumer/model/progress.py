@@ -253,8 +253,8 @@ class ProgressChange:
     statements that were not executed here: somebody may have changed them by hand. `moved_lacks`: where
     what these tables lack (rows that were quarantined, accepted losses) is missing now, which can be nowhere; then
     `quarantined` and `losses` are added, by table and id, and of the tables in `taken_in` those ids are forgotten.
-    `syncpoint`: all tables are at `applied_ts` now, which outside checkers are told; so many of the newest rows are
-    kept. `leaves`: from now on they are no longer.
+    `late`: see `Progress`. `syncpoint`: all tables are at `applied_ts` now, which outside checkers are told; so many of
+    the newest rows are kept. `leaves`: from now on they are no longer.
     """
 
     applied_ts: int | None = None
@@ -274,6 +274,7 @@ class ProgressChange:
     quarantined: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     losses: Mapping[TableName, Mapping[str, Loss]] = field(default_factory=dict)
+    late: bool | None = None
     syncpoint: int = 0
     leaves: bool = False
 
@@ -323,7 +324,8 @@ class Progress:
     that were quarantined, `losses` those that were accepted, also of tables that are gone and that RECOVER TABLE could
     bring back (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`),
     `modes` what its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables
-    (see `consumer.plan.shaping`).
+    (see `consumer.plan.shaping`). `late`: whoever is notified was told that the slowest table is far behind, and not
+    yet that this is over.
     """
 
     upstream: str | None = None
@@ -339,6 +341,7 @@ class Progress:
     routes: str = ""
     modes: str = ""
     filters: str = ""
+    late: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -442,6 +445,7 @@ class Progress:
             routes=self.routes if change.routes is None else change.routes,
             modes=self.modes if change.modes is None else change.modes,
             filters=self.filters if change.filters is None else change.filters,
+            late=self.late if change.late is None else change.late,
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from consumer.errors import ConsumerError
 from consumer.model.events import (
+    CheckpointRead,
     Event,
     Failed,
     Idle,
@@ -27,6 +29,7 @@ from consumer.model.progress import AuditRow, Progress
 from consumer.model.texts import duration_text
 from consumer.model.times import seconds_behind
 from consumer.observe.meter import Meter, Reading
+from consumer.observe.troubles import Outage, Outages, System, is_outage
 from consumer.plan.statuses import table_statuses
 from consumer.results import StatusResult, TableStatus
 
@@ -101,8 +104,12 @@ class View:
     totals: Totals
     reading: Reading
     doing: str
+    away: Mapping[System, Outage]
+    """The systems that do not answer. While the storage does not, its checkpoint is the one of `checkpoint_read`."""
+    checkpoint_read: float | None
+    """When the storage's checkpoint was read last, in seconds since 1970."""
     trouble: Sequence[str]
-    """What fails and is tried again, a sentence each."""
+    """What else fails and is tried again, a sentence each."""
     failed: str
     """What ended it, where it is begun again after a while."""
     statements: Sequence[tuple[float, AuditRow, float]]
@@ -130,6 +137,9 @@ class Live:
         self._progress: Progress | None = None
         self._names: Collection[TableName] = ()
         self._plan: RoundStarted | None = None
+        self._checkpoint: int | None = None
+        self._checkpoint_read: float | None = None
+        self._outages = Outages(clock)
         self._totals = Totals()
         self._doing, self._since, self._failed = "starts", clock(), ""
         self._trouble: dict[str, str] = {}
@@ -140,6 +150,7 @@ class Live:
 
     def tell(self, event: Event) -> None:
         self._meter.tell(event)
+        self._outages.tell(event)
         with self._lock:
             self._tell(event)
 
@@ -148,8 +159,11 @@ class Live:
         match event:
             case Recorded(progress):
                 self._progress = progress
-            case RoundStarted(names=names):
+            case CheckpointRead(checkpoint):
+                self._read(checkpoint)
+            case RoundStarted(checkpoint, names=names):
                 self._names, self._failed, self._plan = names, "", event
+                self._read(checkpoint)
                 self._does("applies a round")
             case RoundFinished(seconds=seconds):
                 totals.rounds += 1
@@ -165,13 +179,17 @@ class Live:
                 totals.files += work.files
             case Retrying(what, error):
                 totals.retries += 1
-                self._trouble[error.table or what] = f"{what}: {error.sentence()}"
+                if not is_outage(error):
+                    self._trouble[error.table or what] = f"{what}: {error.sentence()}"
             case RetryPassed(what):
                 self._trouble.pop(what, None)
             case Note():
                 totals.warnings += 1
             case Failed(error):
                 self._failed = str(error)
+
+    def _read(self, checkpoint: int) -> None:
+        self._checkpoint, self._checkpoint_read = checkpoint, self._clock()
 
     def _does(self, what: str) -> None:
         self._doing, self._since = what, self._clock()
@@ -210,8 +228,10 @@ class Live:
             lag = seconds_behind(slowest, now * 1000) if slowest else None
             self._samples.append(Sample(now, self._totals.rows, lag))
 
-    def ended(self, exit_code: int) -> None:
-        """The command is over."""
+    def ended(self, exit_code: int, error: ConsumerError | None = None) -> None:
+        """The command is over; `error` has ended it."""
+        if error is not None:
+            self._outages.met(error)
         with self._lock:
             self._ended = exit_code
 
@@ -219,6 +239,7 @@ class Live:
         """What `status` prints, without what only the storage or another look at the target can say."""
         with self._lock:
             progress, names, plan = self._progress or Progress(), self._names, self._plan
+            checkpoint = self._checkpoint
         rows = tuple(table_statuses(progress))
         unwell = {row.table for row in rows if row.state != "ok" or row.is_held_up or row.accepted}
         return StatusResult(
@@ -226,7 +247,7 @@ class Live:
             upstream=self.identity.upstream,
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
-            checkpoint_ts=None if plan is None else plan.checkpoint,
+            checkpoint_ts=checkpoint,
             went_back="" if plan is None else plan.went_back,
             tables=rows,
             tables_ok=sum(name not in unwell for name in names),
@@ -249,6 +270,8 @@ class Live:
                 totals,
                 reading,
                 self._doing_text(),
+                self._outages.away,
+                self._checkpoint_read,
                 tuple(self._trouble.values()),
                 self._failed,
                 tuple(self._statements),

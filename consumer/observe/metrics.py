@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from consumer.model.times import tso_to_ms
 from consumer.observe.live import Live, View
+from consumer.observe.troubles import System
 from consumer.results import TableStatus
 
 if TYPE_CHECKING:
@@ -72,6 +73,18 @@ METRICS: Sequence[Metric] = (
     Metric("info", "gauge", "The consumer, as labels; always 1.", _identity, ("upstream", "target")),
     Metric("up", "gauge", "0 while an error has ended it and it is begun again, else 1.", lambda v: _one(not v.failed)),
     Metric(
+        "target_up",
+        "gauge",
+        "0 while the target does not answer, else 1.",
+        lambda v: _one(System.TARGET not in v.away),
+    ),
+    Metric(
+        "storage_up",
+        "gauge",
+        "0 while the storage does not answer or has no `metadata`, else 1.",
+        lambda v: _one(System.STORAGE not in v.away),
+    ),
+    Metric(
         "lag_seconds",
         "gauge",
         "How far the slowest table is behind now. Absent while a table has nothing yet.",
@@ -80,7 +93,8 @@ METRICS: Sequence[Metric] = (
     Metric(
         "checkpoint_age_seconds",
         "gauge",
-        "How far the storage's checkpoint is behind now. It grows when the changefeed stands still.",
+        "How far the storage's checkpoint is behind now. It grows when the changefeed stands still, and while the"
+        " storage does not answer.",
         lambda v: _one(v.status.checkpoint_age_seconds),
     ),
     Metric(
@@ -98,7 +112,7 @@ METRICS: Sequence[Metric] = (
     Metric(
         "checkpoint_timestamp_seconds",
         "gauge",
-        "The storage's checkpoint as of the last round.",
+        "The storage's checkpoint when it was read last.",
         lambda v: _one(_seconds(v.status.checkpoint_ts)),
     ),
     Metric(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from consumer.errors import ConsumerError
-from consumer.model.events import Event, Failed, Recorded, RoundFinished, RoundStarted, TableStopped
+from consumer.model.events import Event, Failed, Recorded, RoundFinished, RoundStarted, TableStopped, WorkMoved
 from consumer.model.hints import completed
 from consumer.model.names import TableName
 from consumer.model.process import words_of
@@ -21,12 +21,15 @@ from consumer.model.texts import receiver_text
 from consumer.model.times import seconds_behind
 from consumer.observe.live import Identity
 from consumer.observe.logs import Log
+from consumer.observe.troubles import Outage, Outages, System
 
 WAITS = (0.0, 2.0, 10.0, 60.0)
 """Seconds before each try of a delivery."""
 _ANSWERS_WITHIN = 30.0
 _ENDS_WITHIN = 20.0
 """Seconds that a command that is over waits for what is not delivered yet."""
+OUTAGE_SECONDS = 30.0
+"""For how long the target or the storage is away before somebody is told: a fail-over is shorter."""
 _MOST = 1000
 """Notifications that wait at a time; more are logged and dropped."""
 
@@ -34,35 +37,47 @@ Body = dict[str, Any]
 
 
 class Notifier:
-    """An observer. `to` are commands, which get JSON on stdin, and URLs, which get it by POST. The state at the first
-    look is no change: what an earlier run told is not told again. `lag`: seconds behind of the tables that go on
-    (`Progress.slowest`)."""
+    """An observer. `to` are commands, which get JSON on stdin, and URLs, which get it by POST. The state that the
+    target has recorded at the first look is no change: what an earlier run told is not told again. `lasts`: the command
+    goes on while the target or the storage is away, and tells of it; others end, and their exit code says so."""
 
     def __init__(
         self,
         to: Sequence[str],
         identity: Identity,
-        lag: float,
+        lasts: bool,
         scrub: Callable[[str], str],
         log: Log,
         clock: Callable[[], float] = time.time,
         waits: Sequence[float] = WAITS,
     ) -> None:
-        self._to, self._identity, self._lag, self._scrub, self._log = to, identity, lag, scrub, log
+        self._to, self._identity, self._scrub, self._log = to, identity, scrub, log
         self._clock, self._waits = clock, waits
         self._progress: Progress | None = None
         self._stopped: dict[TableName, str] = {}
         self._lost: Mapping[TableName, int] = {}
         self._bad: Mapping[TableName, int] = {}
         self._late = self._failed = False
+        self._outages = Outages(clock) if lasts else None
+        self._down: set[System] = set()
+        self._lock = threading.Lock()
         self._queue: queue.Queue[Body | None] = queue.Queue(_MOST)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def tell(self, event: Event) -> None:
+        if not isinstance(event, WorkMoved):
+            with self._lock:
+                self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        if self._outages is not None:
+            self._outages.tell(event)
+            self._look_at(self._outages.away)
         match event:
             case Recorded(progress):
                 if self._progress is None:
+                    self._late = progress.late
                     self._stopped, self._lost, self._bad = _stopped(progress), _losses(progress), _bad(progress)
                 self._progress = progress
             case TableStopped(table, error):
@@ -97,11 +112,19 @@ class Notifier:
             if count > self._bad.get(table, 0):
                 self._put("rows-quarantined", table, rows=count)
         self._lost, self._bad = lost, bad
-        slowest = progress.slowest
-        lag = seconds_behind(slowest, self._clock() * 1000)
-        if slowest and (lag > self._lag) is not self._late:
-            self._late = not self._late
+        if progress.late is not self._late:
+            self._late = progress.late
+            lag = seconds_behind(progress.slowest, self._clock() * 1000)
             self._put("lag-above" if self._late else "lag-below", lag_seconds=round(lag, 3))
+
+    def _look_at(self, away: Mapping[System, Outage]) -> None:
+        for system, outage in away.items():
+            if system not in self._down and self._clock() - outage.since >= OUTAGE_SECONDS:
+                self._down.add(system)
+                self._put(f"{system}-down", error=outage.error.sentence(), hint=outage.error.hint)
+        for system in self._down - away.keys():
+            self._down.remove(system)
+            self._put(f"{system}-up")
 
     def _put(self, event: str, table: TableName | None = None, **more: object) -> None:
         body: Body = {"event": event, "consumer": self._identity.name, "upstream": self._identity.upstream}

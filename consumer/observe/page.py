@@ -4,7 +4,8 @@ without a script, and loads nothing."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from consumer.model.hints import completed, retry_command
+from consumer.model.hints import pieces, retry_command
 from consumer.model.texts import count_text, duration_text, size_text, visible
 from consumer.model.times import time_text
 from consumer.observe.http import TEXT, Answer, Query, Site
 from consumer.observe.live import Live, Sample, View
 from consumer.observe.metrics import CONTENT_TYPE, exposition
-from consumer.results import TableStatus, printed
+from consumer.results import Health, TableStatus, printed
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -27,7 +28,11 @@ ROWS = 100
 """Tables on a page."""
 WIDTH, HEIGHT = 600, 120
 """Of a chart, in its own units."""
-_STATES = ("all", "not in order", "stopped", "waits", "ok", "dropped", "excluded")
+_STATES = ("all", "not in order", "stopped", "waits", "lacks rows", "ok", "dropped", "excluded")
+_STARTING = "Starting"
+_UNWELL = {"stopped": "stopped", "missing": "missing", "waits": "wait", "lacks rows": "lack rows"}
+"""States of tables that are not in order, the worst first, and how they stand of several."""
+_COLOURS = {Health.HEALTHY: "good", Health.BEHIND: "warn", _STARTING: "warn"}
 _HTML = "text/html; charset=utf-8"
 _JSON = "application/json"
 
@@ -47,7 +52,7 @@ def site(lives: Sequence[Live], ready_lag: float, token: str) -> Site:
     """What `run --http` serves. It is ready while each consumer is at most `ready_lag` seconds behind."""
     return Site(
         {
-            "/": lambda query: Answer(html(lives, query).encode(), _HTML),
+            "/": lambda query: Answer(html(lives, query, ready_lag).encode(), _HTML),
             "/metrics": lambda _: Answer(exposition(lives), CONTENT_TYPE),
             "/status.json": lambda query: Answer(_status(lives, query), _JSON),
             "/healthz": lambda _: _health(lives),
@@ -86,8 +91,9 @@ def _late(live: Live, ready_lag: float) -> str:
     return f"{name}: {which} {duration_text(status.lag_seconds)} behind{why}"
 
 
-def html(lives: Sequence[Live], query: Mapping[str, str]) -> str:
-    """The page. `query`: `consumer` for one of several, `q` for a part of tables' names, `state`, `page`."""
+def html(lives: Sequence[Live], query: Mapping[str, str], ready_lag: float) -> str:
+    """The page. `query`: `consumer` for one of several, `q` for a part of tables' names, `state`, `page`. `ready_lag`
+    as of `site`."""
     names = [live.identity.name for live in lives]
     chosen = query.get("consumer", "")
     live = lives[names.index(chosen) if chosen in names else 0]
@@ -110,11 +116,13 @@ def html(lives: Sequence[Live], query: Mapping[str, str]) -> str:
         chosen=chosen,
         link=lambda **changed: "?" + urlencode(kept | changed),
         unwell=view.status.unwell,
-        summary=_summary(view),
+        health=_health_of(view, ready_lag),
+        colours=_COLOURS,
+        reasons=", ".join(_reasons(view, ready_lag)),
         charts=_charts(view.samples),
         speed=_speed(view.samples),
-        hint=lambda row: completed(row.hint, view.identity.options),
-        retry=lambda row: completed(retry_command(row.table), view.identity.options),
+        hint=lambda row: pieces(row.hint, view.identity.options),
+        retry=lambda row: pieces(retry_command(row.table), view.identity.options),
         made=time_text_of(now_ms=view.status.asked),
         width=WIDTH,
         height=HEIGHT,
@@ -131,23 +139,36 @@ def _fits(row: TableStatus, search: str, state: str) -> bool:
         return False
     if state == "not in order":
         return row.is_held_up or bool(row.accepted)
-    return state in ("all", row.state) and (state != "all" or row.state not in ("dropped", "excluded"))
+    return state in ("all", row.state_text) and (state != "all" or row.state not in ("dropped", "excluded"))
 
 
-def _summary(view: View) -> tuple[str, str]:
-    """The state of all in a word, and its colour."""
-    stopped = sum(row.state == "stopped" for row in view.tables)
+def _health_of(view: View, ready_lag: float) -> str:
+    """A `Health`, or that nothing is known yet."""
+    if view.failed or view.away:
+        return Health.DOWN
+    if view.status.checkpoint_ts is None or not view.round_finished:
+        return _STARTING
+    health = view.status.health(ready_lag)
+    return Health.DEGRADED if view.trouble else health
+
+
+def _reasons(view: View, ready_lag: float) -> Iterator[str]:
+    """Why it is not healthy, the widest trouble first."""
     if view.failed:
-        return "failed", "bad"
-    if stopped:
-        return f"{stopped:,} stopped", "bad"
-    if view.status.unwell:
-        return f"{len(view.status.unwell):,} not in order", "warn"
-    if view.trouble:
-        return "trying again", "warn"
+        yield "ended by an error"
+    for system in view.away:
+        yield f"the {system} does not answer"
+    states = Counter(row.state_text for row in view.status.unwell)
+    for state, of_several in _UNWELL.items():
+        if count := states[state]:
+            yield f"{count_text(count, 'table')} {state if count == 1 else of_several}"
     if view.status.went_back:
-        return "the checkpoint went back", "warn"
-    return ("in order", "good") if view.round_finished else ("starting", "warn")
+        yield "the checkpoint went back"
+    if view.trouble:
+        yield "trying again"
+    lag = view.status.lag_seconds
+    if lag is not None and lag > ready_lag:
+        yield f"{duration_text(lag)} behind"
 
 
 def _speed(samples: Sequence[Sample]) -> float | None:

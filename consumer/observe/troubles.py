@@ -1,41 +1,119 @@
-"""Failures that are retried: logged at the first one, from time to time, and when they are over."""
+"""Failures that are retried: which system they come from, and whether it is away; logged at the first one, from time
+to time, and when they are over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from consumer.errors import (
     CheckpointMissing,
     ConsumerError,
     JobBroken,
     NoExecutors,
+    StagedRowsGone,
     StorageChanged,
     StorageUnavailable,
     TargetBusy,
     TargetUnavailable,
 )
-from consumer.model.events import Event, Retrying, RetryPassed, StepFinished, TableStopped
+from consumer.model.events import (
+    CheckpointRead,
+    Event,
+    Recorded,
+    Retrying,
+    RetryPassed,
+    RoundStarted,
+    StepFinished,
+    TableStopped,
+)
 from consumer.observe.logs import Log
 
 SAY_AGAIN_AFTER = 60.0
 """Seconds after which lasting trouble is logged again."""
 
 
+class System(StrEnum):
+    """What the program works with."""
+
+    STORAGE = "storage"
+    TARGET = "target"
+    SPARK = "Spark"
+
+    @classmethod
+    def of(cls, error: ConsumerError) -> System:
+        """The one that the error comes from."""
+        if isinstance(error, StorageUnavailable | StorageChanged | CheckpointMissing):
+            return cls.STORAGE
+        return cls.SPARK if isinstance(error, JobBroken | NoExecutors) else cls.TARGET
+
+
+def is_outage(error: ConsumerError) -> bool:
+    """Whether the system that the error comes from is away, for all who need it."""
+    away = isinstance(error, TargetUnavailable | StorageUnavailable | CheckpointMissing)
+    return away and not isinstance(error, StagedRowsGone)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """`since` is a time of the clock. `error` is what was met last, `whats` are all that met it."""
+
+    since: float
+    error: ConsumerError
+    whats: frozenset[str] = frozenset()
+
+
+class Outages:
+    """Which systems do not answer. An observer; it is told on any thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._away: dict[System, Outage] = {}
+
+    @property
+    def away(self) -> Mapping[System, Outage]:
+        with self._lock:
+            return dict(self._away)
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case Retrying(what, error):
+                self.met(error, what)
+            case RetryPassed(what):
+                for system in [system for system, outage in self.away.items() if what in outage.whats]:
+                    self._answers(system)
+            case CheckpointRead() | RoundStarted():
+                self._answers(System.STORAGE)
+            case Recorded() | StepFinished():
+                self._answers(System.TARGET)
+
+    def met(self, error: ConsumerError, what: str = "") -> None:
+        """Of one file that cannot be read its table is told, and `metadata` may be read all the same."""
+        system = System.of(error)
+        if is_outage(error) and not (system is System.STORAGE and error.table):
+            with self._lock:
+                first = self._away.get(system) or Outage(self._clock(), error)
+                self._away[system] = Outage(first.since, error, first.whats | {what})
+
+    def _answers(self, system: System) -> None:
+        with self._lock:
+            self._away.pop(system, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The systems that the program works with, as they are printed: without secrets."""
+    """The systems, as they are printed: without secrets."""
 
     upstream: str = "the storage"
     target: str = "the target"
     spark: str = "Spark"
 
     def of(self, error: ConsumerError) -> str:
-        """The system that the error comes from."""
-        if isinstance(error, StorageUnavailable | StorageChanged | CheckpointMissing):
-            return self.upstream
-        return self.spark if isinstance(error, JobBroken | NoExecutors) else self.target
+        """Where the error comes from."""
+        return {System.STORAGE: self.upstream, System.TARGET: self.target, System.SPARK: self.spark}[System.of(error)]
 
 
 @dataclass(slots=True)
@@ -50,10 +128,14 @@ class Troubles:
     """An outage is one trouble for all who meet it. Trouble of one table belongs to that table."""
 
     def __init__(self, log: Log, places: Places, clock: Callable[[], float]) -> None:
-        self._log, self._places, self._clock = log, places, clock
+        self._log, self._places, self._clock, self._lock = log, places, clock, threading.Lock()
         self._known: dict[str, _Trouble] = {}
 
     def tell(self, event: Event) -> None:
+        with self._lock:
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
         match event:
             case Retrying(what, error, seconds):
                 self._failed(what, error, seconds)
@@ -66,8 +148,7 @@ class Troubles:
 
     def _failed(self, what: str, error: ConsumerError, seconds: float | None) -> None:
         now, place = self._clock(), self._places.of(error)
-        outage = isinstance(error, TargetUnavailable | StorageUnavailable | CheckpointMissing)
-        key = place if outage else error.table or what
+        key = place if is_outage(error) else error.table or what
         trouble = self._known.get(key)
         line = "trying again" if trouble is None else "still trying"
         if trouble is None:

@@ -3,6 +3,7 @@ step."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from heapq import nlargest
@@ -16,7 +17,7 @@ from consumer.model.progress import OwnedTables, Progress, ProgressChange, State
 from consumer.model.rules import NO_STARTS, Consistency
 from consumer.model.steps import Barrier
 from consumer.model.texts import cut, one_line
-from consumer.model.times import MAX_TSO, now
+from consumer.model.times import MAX_TSO, now, seconds_behind
 from consumer.pipeline.context import Ports, RoundContext
 from consumer.pipeline.files import look_at_ended, look_at_latecomers
 from consumer.pipeline.gone import all_gone, not_begun
@@ -370,11 +371,18 @@ def _finish(context: RoundContext) -> list[TableName]:
     changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
     gone = assembly.forgetting(progress)
     change = ProgressChange(applied_ts=applied, tables=changed, folders=gone)
+    change = replace(change, late=_turns_late(progress, progress.after(change).slowest, context.options.late_after))
     if context.options.syncpoints and checkpoint == applied < MAX_TSO and progress.after(change).at_one_moment:
         change = replace(change, syncpoint=context.options.syncpoints)
-    if applied > progress.applied_ts or changed or gone or change.syncpoint:
+    if applied > progress.applied_ts or changed or gone or change.syncpoint or change.late is not None:
         context.ledger.record(change)
     return nothing
+
+
+def _turns_late(progress: Progress, slowest: int, late_after: float | None) -> bool | None:
+    """Whether the tables are late from now on, or no longer; None where that stays as it was, or nobody asks."""
+    late = bool(slowest) and late_after is not None and seconds_behind(slowest, time.time() * 1000) > late_after
+    return None if late_after is None or late is progress.late else late
 
 
 def _waiting(context: RoundContext) -> dict[TableName, Waits]:

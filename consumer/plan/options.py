@@ -35,5 +35,7 @@ class RoundOptions:
     batches: Batches
     max_wait: float = 60.0
     """For how many seconds a call to the target is retried."""
+    late_after: float | None = None
+    """How many seconds the slowest table may be behind before somebody is notified; None: nobody is."""
     syncpoints: int = 0
     """How many moments are kept at which all tables were complete, 0 for none."""

@@ -34,6 +34,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "modes": "long text",
         "filters": "long text",
         "starts": "long text",
+        "late": "flag",
     },
     "table_progress": {
         **_TABLE,

@@ -227,7 +227,7 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     if not found:
         ((now,),) = tables.run(f"SELECT {tables.now}")
         begun = (name, FORMAT_VERSION, upstream, 0, 0, str(now), __version__, time_zone)
-        tables.append("consumer", [_row("consumer", *begun, "", "", "", "")])
+        tables.append("consumer", [_row("consumer", *begun, "", "", "", "", 0)])
         return
     check_upstream(name, found[0][0], upstream)
     if found[0][1] != time_zone and load(tables, name).is_empty:
@@ -253,7 +253,8 @@ def store(
         tables.update("consumer", moved, "name = ?", change.applied_ts, name)
         tables.delete("audit", f"name = ? AND finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY", name)
     rules = (("routes", change.routes), ("modes", change.modes), ("filters", change.filters))
-    for column, value in (("start_ts", change.start_ts), *rules):
+    late = None if change.late is None else int(change.late)
+    for column, value in (("start_ts", change.start_ts), ("late", late), *rules):
         if value is not None:
             tables.update("consumer", f"{column} = ?", "name = ?", value, name)
     if change.starts:
@@ -495,6 +496,7 @@ def _progress_of(select: Select) -> Progress:
     return Progress(
         **{field: known[field] for field in _OF_CONSUMER},
         starts=starts_in(known["starts"]),
+        late=bool(known["late"]),
         tables={TableName(*row[:2]): _place(*row[2:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in records},

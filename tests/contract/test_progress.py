@@ -71,6 +71,7 @@ CHANGE = ProgressChange(
     audit=(AuditRow("load", SHOP, 1, 2, 3, 4, 5, 6, "text"),),
     start_ts=470611625733521408,
     starts={SHOP: 470611625733521409, LOG: 1 << 62},
+    late=True,
     quarantined={
         SHOP: {
             "a" * 32: BadRow(
@@ -124,6 +125,7 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
         forget_ddls=(DdlId("shop", "", 1, 0),),
         quarantined={SHOP: {"b" * 32: BadRow("b" * 32, "again", line=3)}},
         taken_in={SHOP: ["a" * 32, "c" * 32]},
+        late=False,
     )
     sink.record(second)
     assert sink.progress() == Progress(upstream=UPSTREAM).after(CHANGE).after(second)

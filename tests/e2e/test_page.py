@@ -21,7 +21,7 @@ def test_chromium_shows_it(tmp_path: Path) -> None:
     with serving(site([scene(names)], 600, ""), ("127.0.0.1", 0), "http") as url:
         shown = chromium(url, "--dump-dom")
         chromium(url, "--window-size=390,800", f"--screenshot={tmp_path / 'phone.png'}")
-    assert "<title>prod: 1 stopped</title>" in shown
+    assert "<title>prod: Degraded: 1 table stopped" in shown
     assert "<script>" not in shown
     assert "5,001 tables, page 1 of 51" in shown
     assert (tmp_path / "phone.png").read_bytes().startswith(PNG)

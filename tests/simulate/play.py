@@ -22,6 +22,7 @@ import consumer.codec.lines
 import consumer.storage.reader
 import consumer.storage.remote
 from consumer import app
+from consumer.app.commands import CheckpointWatch
 from consumer.errors import ConsumerError
 from consumer.model import times
 from consumer.model.events import RoundStarted
@@ -221,6 +222,7 @@ def _installed(world: World) -> Iterator[None]:
         patch.object(consumer.storage.reader, "cached_schemas", lambda _: dict(schemas)),
         patch.object(consumer.storage.reader, "cache_schemas", lambda _, parsed: schemas.update(parsed)),
         patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
+        patch.object(CheckpointWatch, "_watch", lambda self: None),  # a thread beside would make no two runs the same
         patch.object(FsspecReader, "elsewhere", lambda self: ""),  # the played bucket is all there is
         patch.object(consumer.codec.decoder, "ThreadPoolExecutor", _AtOnce),
         patch.object(consumer.codec.lines, "_READER", _AtOnce()),

@@ -59,7 +59,7 @@ def scene(names: list[TableName]) -> Live:
         "s3://changes/prod?protocol=canal-json",
         "mysql://replica@db.internal:3306/",
         "--upstream-uri 's3://changes/prod?protocol=canal-json' --downstream-uri mysql://replica@db.internal:3306/",
-        [("flush-interval", "5.0"), ("http", "('127.0.0.1', 9464)"), ("tz", "UTC")],
+        [("flush-interval", '"5s"'), ("http", '"127.0.0.1:9464"'), ("tz", '"UTC"')],
     )
     live = Live(identity, lambda: clock[0])
 

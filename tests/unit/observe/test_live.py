@@ -9,11 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumer.errors import BadConfig, TargetUnavailable
+from consumer.errors import BadConfig, StorageUnavailable, TargetBusy, TargetUnavailable
 from consumer.model.bad_rows import BadRow
 from consumer.model.events import (
+    CheckpointRead,
     Failed,
     Idle,
     Note,
@@ -77,6 +79,10 @@ def a_round(live: Live) -> None:
     live.tell(Recorded(Progress("s3://b/c", ago(6), {B: stopped}, losses={A: {"1": lost}}, time_zone="UTC")))
     live.tell(RoundFinished(ago(4), 13.0, 1, 0))
     live.tell(Idle(ago(6)))
+
+
+def shown_page(live: Live, query: Mapping[str, str], ready_lag: float = 600) -> str:
+    return html([live], query, ready_lag)
 
 
 def metrics(live: Live) -> Mapping[str, float]:
@@ -145,6 +151,15 @@ def test_examples_name_metrics_that_there_are(example: str) -> None:
     assert named <= known
 
 
+def test_alerts_show_labels_that_all_their_metrics_have() -> None:
+    known = {PREFIX + metric.name: {"consumer", "instance", *metric.labels} for metric in METRICS}
+    (group,) = yaml.safe_load((DOCS.parent / "examples" / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]:
+        of_metrics = [known[name] for name in re.findall(rf"{PREFIX}\w+", rule["expr"])]
+        shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        assert shown <= set.intersection(*of_metrics), rule["alert"]
+
+
 def test_every_metric_is_in_the_docs() -> None:
     assert table() in (DOCS / "monitoring.md").read_text(encoding="utf-8")
     assert len({metric.name for metric in METRICS}) == len(METRICS)
@@ -152,19 +167,66 @@ def test_every_metric_is_in_the_docs() -> None:
 
 def test_trouble_is_shown_until_it_is_over(live: Live) -> None:
     a_round(live)
-    live.tell(Retrying("write", TargetUnavailable("the target is away"), 10.0))
+    live.tell(Retrying("write", TargetBusy("a lock is held"), 10.0))
     live.tell(Note(NoteKind.STATEMENT, "a note"))
-    assert "write: the target is away" in html([live], {})
+    assert "write: a lock is held" in shown_page(live, {})
     live.tell(RetryPassed("write"))
-    assert "the target is away" not in html([live], {})
+    assert "a lock is held" not in shown_page(live, {})
     assert (metrics(live)["retries_total"], metrics(live)["warnings_total"]) == (1, 1)
+
+
+def test_an_outage_is_no_trouble_of_the_changefeed(live: Live, clock: Clock) -> None:
+    a_round(live)
+    clock.now += 900
+    live.tell(Retrying("round", TargetUnavailable("no connection"), None))
+    live.tell(CheckpointRead(ago(-900)))
+    found = metrics(live)
+    assert (found["target_up"], found["storage_up"], found["checkpoint_age_seconds"]) == (0, 1, 0)
+    texts = Texts(shown_page(live, {})).texts
+    assert "Down" in texts
+    assert "the target does not answer, 1 table stopped, 1 table lacks rows, 16 min 40 s behind" in texts
+    live.tell(Retrying("read the checkpoint", StorageUnavailable("no route"), None))
+    assert (metrics(live)["target_up"], metrics(live)["storage_up"]) == (0, 0)
+    clock.now += 60
+    (tile,) = [text for text in Texts(shown_page(live, {})).texts if text.startswith("old: ")]
+    assert tile == "old: TiCDC's, as the storage had it 60.0 s ago"
+    live.tell(CheckpointRead(ago(-900)))
+    live.tell(Recorded(Progress("s3://b/c", ago(-900))))
+    assert (metrics(live)["target_up"], metrics(live)["storage_up"]) == (1, 1)
+
+
+def test_a_command_that_the_target_has_ended_says_so(live: Live) -> None:
+    live.ended(4, TargetUnavailable("no connection"))
+    assert (metrics(live)["target_up"], metrics(live)["exit_code"]) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("tables", "ready_lag", "health"),
+    [
+        ({}, 600, "Healthy"),
+        ({}, 5, "Behind"),
+        ({B: TableProgress(9 << 18, State.WAITS)}, 600, "Degraded"),
+        ({B: TableProgress(9 << 18, State.STOPPED)}, 600, "Degraded"),
+    ],
+)
+def test_the_state_of_all_in_a_word(
+    tables: Mapping[TableName, TableProgress], ready_lag: float, health: str, live: Live
+) -> None:
+    assert "Starting" in Texts(shown_page(live, {})).texts
+    live.tell(RoundStarted(ago(4), 0, 0, 0, [A, B]))
+    live.tell(Recorded(Progress("s3://b/c", ago(6), tables)))
+    live.tell(RoundFinished(ago(4), 1.0, 0, 0))
+    assert health in Texts(shown_page(live, {}, ready_lag)).texts
+    ready = site([live], ready_lag, "").routes["/readyz"]({}).status
+    assert health != "Healthy" or ready == 200
+    assert health != "Behind" or ready == 503
 
 
 def test_one_that_has_failed_is_not_healthy_until_it_is_at_work_again(live: Live) -> None:
     routes = site([live], 60, "").routes
     live.tell(Failed(BadConfig("no such file"), 60.0))
     assert (routes["/healthz"]({}).status, metrics(live)["up"]) == (503, 0)
-    assert "no such file" in html([live], {})
+    assert "no such file" in shown_page(live, {})
     live.tell(RoundStarted(ago(4), 0, 0, 0))
     assert (routes["/healthz"]({}).status, metrics(live)["up"]) == (200, 1)
 
@@ -178,32 +240,32 @@ def test_ready_while_the_slowest_table_is_not_too_far_behind(live: Live, ready_l
 
 
 def test_before_the_first_listing_nothing_is_made_up(live: Live) -> None:
-    texts = Texts(html([live], {})).texts
-    assert {"nothing applied yet", "of the storage: not read yet", "starts"} <= set(texts)
+    texts = Texts(shown_page(live, {})).texts
+    assert {"nothing applied yet", "TiCDC's, not read yet", "starts"} <= set(texts)
 
 
 def test_what_is_in_hand_stands_instead_of_what_was_done_before(live: Live) -> None:
     live.tell(RoundStarted(ago(4), 1, 2, 1000, [A]))
     live.tell(NowDoing("prepares loads"))
-    assert "prepares loads" in Texts(html([live], {})).texts
+    assert "prepares loads" in Texts(shown_page(live, {})).texts
     live.tell(WorkStarted(Work((A,), 2, 1000)))
-    (text,) = [text for text in Texts(html([live], {})).texts if "load" in text]
+    (text,) = [text for text in Texts(shown_page(live, {})).texts if "load" in text]
     assert text.startswith("1 load, 0 statements; for longest load of shop.a, ")
 
 
 def test_what_takes_long_stands_with_its_time(live: Live, clock: Clock) -> None:
     live.tell(NowDoing("looks for new files"))
     clock.now += 30
-    assert "looks for new files, 30.0 s" in Texts(html([live], {})).texts
+    assert "looks for new files, 30.0 s" in Texts(shown_page(live, {})).texts
     live.tell(Idle(ago(6)))
     clock.now += 30
-    assert "waits for new files" in Texts(html([live], {})).texts
+    assert "waits for new files" in Texts(shown_page(live, {})).texts
 
 
 def test_a_quarantined_row_stands_with_the_command_that_takes_it_in(live: Live) -> None:
     bad = BadRow("1", "no number", "a/1.json", 7)
     live.tell(Recorded(Progress("s3://b/c", ago(6), bad_rows={A: {"1": bad}}, time_zone="UTC")))
-    texts = Texts(html([live], {})).texts
+    texts = Texts(shown_page(live, {})).texts
     assert "storage-consumer retry --table shop.a --name prod" in texts
     (text,) = [text for text in texts if "quarantined row" in text]
     assert text.startswith("1 quarantined row; the first: ")
@@ -225,29 +287,34 @@ class Texts(HTMLParser):
 
 def test_names_and_statements_of_others_stay_texts(live: Live) -> None:
     a_round(live)
-    page = Texts(html([live], {"q": "<"}))
+    page = Texts(shown_page(live, {"q": "<"}))
     assert not page.tags & {"b>", "i", "script"}
     assert '<b>.x"\\n\\x1b\\u202e' in page.texts
     assert "DROP TABLE `<i>`" in page.texts
 
 
 def test_the_plan_is_what_the_last_listing_found(live: Live) -> None:
-    assert "Plan" not in Texts(html([live], {})).texts
+    assert "Plan" not in Texts(shown_page(live, {})).texts
     live.tell(
         RoundStarted(ago(4), 2, 3, 3 << 20, [A, B], [(A, 2, 2 << 20), (B, 1, 1 << 20)], 1, [(B, 7, "DROP `<i>`")])
     )
-    page = Texts(html([live], {}))
+    page = Texts(shown_page(live, {}))
     assert "i" not in page.tags
     for text in ("Plan", "DROP `<i>`", "load 2 files", "2.0 MiB", "storage-consumer plan"):
         assert text in page.texts, page.texts
     live.tell(RoundStarted(ago(2), 0, 0, 0, [A, B]))
-    assert "Plan" not in Texts(html([live], {})).texts
+    assert "Plan" not in Texts(shown_page(live, {})).texts
 
 
 def test_a_stopped_table_stands_with_its_reason_and_the_command(live: Live) -> None:
     a_round(live)
-    page = Texts(html([live], {}))
-    assert {"1 stopped", "a bad line", "storage-consumer resync --table shop.b --name prod"} <= set(page.texts)
+    page = Texts(shown_page(live, {}))
+    assert {
+        "1 table stopped, 1 table lacks rows",
+        "Degraded",
+        "a bad line",
+        "storage-consumer resync --table shop.b --name prod",
+    } <= set(page.texts)
 
 
 @pytest.mark.parametrize(
@@ -258,6 +325,8 @@ def test_a_stopped_table_stands_with_its_reason_and_the_command(live: Live) -> N
         ({"state": "stopped"}, ["shop.b"]),
         ({"state": "not in order"}, ["shop.a", "shop.b"]),
         ({"state": "waits"}, []),
+        ({"state": "lacks rows"}, ["shop.a"]),
+        ({"state": "ok", "q": "shop"}, []),
         ({"page": "0"}, ["shop.a", "shop.b"]),
         ({"page": "99999999"}, ["shop.a", "shop.b"]),
         ({"page": "x", "consumer": "nobody"}, ["shop.a", "shop.b"]),
@@ -265,7 +334,7 @@ def test_a_stopped_table_stands_with_its_reason_and_the_command(live: Live) -> N
 )
 def test_tables_are_searched(live: Live, query: Mapping[str, str], shown: list[str]) -> None:
     a_round(live)
-    rows = html([live], query).partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = shown_page(live, query).partition("<tbody>")[2].partition("</tbody>")[0]
     assert [text for text in Texts(rows).texts if text.startswith("shop.")] == shown
 
 
@@ -273,7 +342,7 @@ def test_thousands_of_tables_stand_on_pages(live: Live) -> None:
     names = [TableName("db", f"t{number:04}") for number in range(5000)]
     live.tell(RoundStarted(ago(4), 0, 0, 0, names))
     live.tell(Recorded(Progress("s3://b/c", ago(6))))
-    last = html([live], {"page": "50"})
+    last = shown_page(live, {"page": "50"})
     assert ("db.t4999" in last, "db.t4899" in last, "page 50 of 50" in last) == (True, False, True)
 
 
@@ -286,7 +355,7 @@ def test_charts_have_a_point_every_so_often(live: Live, clock: Clock) -> None:
     samples = live.view().samples
     assert len(samples) == 25
     assert [b.rows - a.rows for a, b in pairwise(samples)] == [40] * 24
-    assert "now 3, at most 3" in html([live], {})  # 40 rows in 15 seconds
+    assert "now 3, at most 3" in shown_page(live, {})  # 40 rows in 15 seconds
 
 
 def test_a_command_that_is_over_leaves_a_file(live: Live, tmp_path: Path) -> None:

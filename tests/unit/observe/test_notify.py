@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consumer.errors import CorruptFile
-from consumer.model.events import Recorded, RoundFinished, RoundStarted, TableStopped
+from consumer.errors import CorruptFile, StorageUnavailable, TargetUnavailable
+from consumer.model.events import (
+    CheckpointRead,
+    Recorded,
+    Retrying,
+    RetryPassed,
+    RoundFinished,
+    RoundStarted,
+    TableStopped,
+)
 from consumer.model.hints import Hint, resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
@@ -20,7 +28,7 @@ from consumer.model.progress import Progress, State, TableProgress
 from consumer.model.times import ms_to_tso
 from consumer.observe.live import Identity
 from consumer.observe.logs import Log, LogSettings
-from consumer.observe.notify import Notifier
+from consumer.observe.notify import OUTAGE_SECONDS, Notifier
 
 NOW = 1_800_000_000.0
 A, B = TableName("shop", "a"), TableName("shop", "b")
@@ -28,9 +36,10 @@ ERROR = CorruptFile("no JSON: secret", hint=Hint(resync_command(A)), path="f.jso
 HERE = Identity("prod", "s3://b/c", "duckdb:///r", "--name prod")
 
 
-def notifier(to: str, tmp_path: Path) -> Notifier:
+def notifier(to: str, tmp_path: Path, lasts: bool = True, clock: Callable[[], float] = lambda: NOW) -> Notifier:
     log = Log(LogSettings(file=str(tmp_path / "log")))
-    return Notifier([to], HERE, 600, lambda text: text.replace("secret", "***"), log, lambda: NOW, (0.0, 0.0))
+    scrub = lambda text: text.replace("secret", "***")  # noqa: E731
+    return Notifier([to], HERE, lasts, scrub, log, clock, (0.0, 0.0))
 
 
 def at(seconds_ago: float, **more: Any) -> Recorded:
@@ -66,20 +75,16 @@ CHANGES: dict[str, tuple[list[Any], list[str]]] = {
         [at(5, **stopped()), TableStopped(B, ERROR), at(5, tables=BOTH), FINISHED],
         ["table-stopped"],
     ),
-    "one that waits is late": (
-        [at(5), FINISHED, at(5, tables={A: TableProgress(9 << 18, State.WAITS)}), FINISHED, at(5), FINISHED],
-        ["lag-above", "lag-below"],
-    ),
-    "a stopped one is late": (
-        [at(5, tables={A: TableProgress(9 << 18, State.STOPPED)}), FINISHED, FINISHED],
-        [],
-    ),
     "a loss": (
         [at(5), at(5, losses={A: {"x": Loss("gone", "x", 1, 2)}}), FINISHED, FINISHED],
         ["loss-accepted"],
     ),
     "an old loss": ([at(5, losses={A: {"x": Loss("gone", "x", 1, 2)}}), FINISHED], []),
-    "late, and no longer": ([at(601), FINISHED, FINISHED, at(599), FINISHED], ["lag-above", "lag-below"]),
+    "late, and no longer": (
+        [at(599), FINISHED, at(601, late=True), FINISHED, FINISHED, at(599), FINISHED],
+        ["lag-above", "lag-below"],
+    ),
+    "it was late before": ([at(601, late=True), FINISHED, at(599), FINISHED], ["lag-below"]),
     "nothing yet": ([Recorded(Progress()), FINISHED], []),
 }
 
@@ -157,3 +162,35 @@ def test_a_webhook_gets_it_again_where_it_did_not_take_it(webhook: tuple[str, li
     told.tell(TableStopped(A, ERROR))
     told.close()
     assert [body["event"] for body in got] == ["table-stopped", "table-stopped"]
+
+
+AWAY = Retrying("round", TargetUnavailable("no connection, secret", hint="start it"), None)
+NO_STORAGE = Retrying("read the checkpoint", StorageUnavailable("no route"), None)
+UNREADABLE = Retrying("load d.t", StorageUnavailable("refused", table="shop.a"), None)
+
+
+@pytest.mark.parametrize(
+    ("events", "lasts", "expected"),
+    [
+        ([AWAY, 1, AWAY, Recorded(Progress())], True, []),
+        ([AWAY, OUTAGE_SECONDS, AWAY, 60, AWAY, Recorded(Progress())], True, ["target-down", "target-up"]),
+        ([AWAY, OUTAGE_SECONDS, CheckpointRead(9)], True, ["target-down"]),
+        ([AWAY, OUTAGE_SECONDS, AWAY, Recorded(Progress())], False, []),
+        ([NO_STORAGE, 40, NO_STORAGE, AWAY, CheckpointRead(9)], True, ["storage-down", "storage-up"]),
+        ([NO_STORAGE, 40, AWAY, RetryPassed("read the checkpoint")], True, ["storage-down", "storage-up"]),
+        ([UNREADABLE, 40, UNREADABLE], True, []),
+    ],
+)
+def test_an_outage_is_told_once_it_lasts(events: list[Any], lasts: bool, expected: list[str], tmp_path: Path) -> None:
+    """Numbers are seconds that pass."""
+    got, now = tmp_path / "got", [NOW]
+    told = notifier(f"cat >> {got}; echo >> {got}", tmp_path, lasts, lambda: now[0])
+    for event in events:
+        if isinstance(event, (int, float)):
+            now[0] += event
+        else:
+            told.tell(event)
+    told.close()
+    assert [body["event"] for body in bodies(got)] == expected
+    for body in bodies(got)[:1]:
+        assert "secret" not in body["error"]
