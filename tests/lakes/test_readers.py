@@ -59,6 +59,35 @@ def delta_rows(place: str) -> pa.Table:
 READERS: dict[str, Callable[[str], pa.Table]] = {"delta": delta_rows, "iceberg": iceberg_rows}
 
 
+def values_in_delta(place: str) -> dict[str, Any]:
+    delta = pytest.importorskip("deltalake")
+    (found,) = pa.table(delta.DeltaTable(place).get_add_actions(flatten=True)).to_pylist()
+    return {name: (found[f"min.{name}"], found[f"max.{name}"], found[f"null_count.{name}"]) for name in ("id", "v")}
+
+
+def values_in_iceberg(place: str) -> dict[str, Any]:
+    table = pytest.importorskip("pyiceberg.table").StaticTable.from_metadata(place)
+    (found,) = table.inspect.files()["readable_metrics"].to_pylist()
+    said = ("lower_bound", "upper_bound", "null_value_count")
+    return {name: tuple(found[name][one] for one in said) for name in ("id", "v")}
+
+
+VALUES: dict[str, Callable[[str], dict[str, Any]]] = {"delta": values_in_delta, "iceberg": values_in_iceberg}
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_small_file_tells_which_values_it_has(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """So that readers pass over files: also over those that are written without Spark."""
+    feed, uri = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path)
+    feed.database("d", 1)
+    feed.statement("d.n", 11, Action.CREATE_TABLE, "CREATE TABLE `n` (`id` INT,`v` INT)", NO_KEY)
+    rows = [line(12, "INSERT", id="-3", v="5"), line(13, "INSERT", id="7", v="9"), line(14, "INSERT", id="1", v=None)]
+    feed.file("d.n", 11, b"".join(rows))
+    feed.checkpoint(20)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    assert VALUES[lake](f"{tmp_path}/lake/d/n") == {"id": (-3, 7, 0), "v": (5, 9, 1)}
+
+
 @dataclass
 class Upstream:
     """Writes transactions of several rows to a table with a key and to one without, and remembers the state behind

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from consumer.sink.lake.formats import (
     as_parquet,
     busy,
     check_newest,
-    check_properties,
     delta_commits,
     has_delta,
     has_iceberg,
@@ -33,8 +32,10 @@ from consumer.sink.lake.formats import (
     moved,
     of_parquet,
     outrun,
+    resolved_properties,
     segment,
     takes,
+    undone,
 )
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import columns_of, literal, quoted
@@ -56,6 +57,7 @@ _TABLE = {
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
 }
+_COPYING = {"delta.enableDeletionVectors": "false"}
 _NOT_TO_SET = (
     "delta.appendOnly",
     "delta.columnMapping.",
@@ -68,6 +70,8 @@ _NOT_TO_SET = (
 _LOST_TEXTS = ("", "__HIVE_DEFAULT_PARTITION__")
 """Of a column by which a table is partitioned: Delta would write NULL."""
 _PROGRESS = {"delta.logRetentionDuration": "interval 1 days"}
+_LONGEST_TEXT = 256
+"""Bytes of a text whose column the log tells of."""
 _HOOKS = ("CHECKPOINT", "CHECKSUM_SIMPLE")
 """What follows a commit: without the first a start reads every commit there ever was, without the second Delta and
 `is_empty` look at all files' names."""
@@ -79,6 +83,10 @@ _GOING = "_storage_consumer_goes"
 """A file in the folder of a table that goes away: what a death leaves of it is nobody's."""
 _CONFLICT = re.compile(r"DELTA_CONCURRENT|CONCURRENT\w*EXCEPTION")
 """In the class of an error that says that another commit came first."""
+
+
+_REPLACES = re.compile(r"(CREATE OR )?REPLACE TABLE|CLONE")
+"""The operations of commits that put another table into the place of one."""
 
 
 class Delta:
@@ -112,7 +120,7 @@ class Delta:
     def foreign(self, place: str) -> bool:
         return has_iceberg(self._files, place)
 
-    def check(self, layout: Layout) -> None:
+    def resolved(self, layout: Layout) -> Layout:
         if made := next((part for part in layout.partition_by if part.transform != "identity"), None):
             raise BadConfig(
                 f"[[consumer.lake-tables]] partitions by the {made.transform} of {made.column}, and Delta has no"
@@ -124,7 +132,7 @@ class Delta:
                 "[[consumer.lake-tables]] has partition-by and cluster-by, and a Delta table can have one of them",
                 hint="leave one out",
             )
-        check_properties(layout, _NOT_TO_SET)
+        return resolved_properties(layout, _NOT_TO_SET, _COPYING)
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         """Delta writes the values of a partition as texts."""
@@ -211,7 +219,7 @@ class Delta:
 
         kernel, engine = self._kernel()
         java, _ = self._files.java()
-        nothing, none = java.java.util.Optional.empty(), java.java.util.HashMap()
+        none = java.java.util.HashMap()
         with self._alone(place):
             if has_delta(self._files, place):
                 table = kernel.Table.forPath(engine, place)
@@ -238,13 +246,14 @@ class Delta:
                     for name, column in zip(rows.column_names, columns, strict=True)
                 ]
                 numbers = [column.getLong(_FIELD_ID) for column in columns]
-                content = as_parquet(rows.rename_columns(named), numbers)
+                rows = rows.rename_columns(named)
+                content = as_parquet(rows, numbers)
                 self._files.write(path, content)
                 state = transaction.getTransactionState(engine)
                 context = kernel.Transaction.getWriteContext(engine, state, none)
-                counted = kernel.statistics.DataFileStatistics(rows.num_rows, none, none, none, nothing)
                 written = f"file:{path}" if path.startswith("/") else path
-                stats = java.java.util.Optional.of(counted)
+                told_of = [column for column in context.getStatisticsColumns() if _is_compared(rows, column)]
+                stats = java.java.util.Optional.of(self._statistics(kernel, written, len(content), rows, told_of))
                 status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
                 one = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
                 actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
@@ -258,6 +267,17 @@ class Delta:
                     raise moved(place) from error
                 raise
         return True
+
+    def _statistics(self, kernel: Any, path: str, size: int, rows: ArrowTable, columns: Sequence[Any]) -> Any:
+        """The least and greatest values and numbers of NULL that the file of `rows` says."""
+        java, configuration = self._files.java()
+        listed = java.java.util.ArrayList()
+        for column in columns:
+            listed.add(column)
+        defaults = kernel.defaults
+        file = defaults.engine.hadoopio.HadoopFileIO(configuration).newInputFile(path, size)
+        read = defaults.internal.parquet.ParquetStatsReader.readDataFileStatistics
+        return read(file, self._schema(kernel, columns_of(rows)), listed)
 
     def _new(
         self,
@@ -309,15 +329,23 @@ class Delta:
             return None
 
     def latest(self, place: str) -> Commit | None:
-        for version in delta_commits(self._files, place):
-            for line in self._files.read(f"{place}/{_LOG}/{version}.json").splitlines():
-                if line.startswith(b'{"commitInfo"'):
-                    said = json.loads(line)["commitInfo"]
-                    for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
-                        if (found := Commit.of(text)) is not None:
-                            return found
-                    break
+        versions = delta_commits(self._files, place)
+        shown = int(versions[0]) if versions else 0  # the version whose rows the table has
+        for version in versions:
+            said = self._commit_info(place, version)
+            for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
+                if (found := Commit.of(text)) is not None:
+                    if int(version) != shown:
+                        raise undone(place, "restored an older version, or replaced the table")
+                    return found
+            if int(version) == shown:
+                shown = _shown_by(said, shown)
         return None
+
+    def _commit_info(self, place: str, version: str) -> dict[str, Any]:
+        lines = self._files.read(f"{place}/{_LOG}/{version}.json").splitlines()
+        line = next((line for line in lines if line.startswith(b'{"commitInfo"')), b'{"commitInfo":{}}')
+        return dict(json.loads(line)["commitInfo"])
 
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
@@ -422,16 +450,46 @@ class _Change:
         rows.write.format("delta").mode("append").save(self.place)
 
     def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
-        """Delta has no commit that overwrites a schema and says NOT NULL."""
+        """By a transaction of Delta's own: Spark's overwrite makes each column nullable, and ends the clustering."""
         found = self.tables.layout(self.spark, self.place)
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
         same = {new: old for old, new in kept.items()}
-        writer = self.tables.guarded(self.spark, self.place, rows, same).write.format("delta").mode("overwrite")
-        if partitioned:
-            writer = writer.partitionBy(*partitioned)
-        writer.option("overwriteSchema", "true").save(self.place)
-        if clustered:  # Delta forgets it where it overwrites a schema
-            self.run(f"ALTER TABLE {self.tables.sql(self.place)} CLUSTER BY ({', '.join(map(quoted, clustered))})")
+        rows = self.tables.guarded(self.spark, self.place, rows, same)
+        schema = json.loads(rows.schema.json())
+        for column in schema["fields"]:
+            column["nullable"] = column["name"] not in required
+        java: Any = self.spark._jvm
+        java.SparkSession.setActiveSession(self.spark._jsparkSession)  # whose settings the commit has
+        delta, none = java.org.apache.spark.sql.delta, java.scala.Option.empty()
+        transaction = delta.DeltaLog.forTable(self.spark._jsparkSession, self.place).startTransaction()
+        if transaction.txnVersion(_APP) >= self.commit.generation:  # and the commit fails where it changes meanwhile
+            raise moved(self.place)
+        old = transaction.metadata()
+        transaction.updateMetadataForTableOverwrite(
+            old.copy(
+                old.id(),
+                old.name(),
+                old.description(),
+                old.format(),
+                json.dumps(schema),
+                _sequence(java, partitioned),
+                old.configuration(),
+                old.createdTime(),
+            )
+        )
+        listed = java.scala.jdk.javaapi.CollectionConverters.asJava
+        actions = [
+            delta.actions.SetTransaction(_APP, self.commit.generation, none),
+            *(file.remove() for file in listed(transaction.filterFiles())),
+            *listed(transaction.writeFiles(rows._jdf)),
+        ]
+        if found[1]:
+            clustering = delta.skipping.clustering.ClusteredTableUtils
+            of_alter = clustering.getClusteringDomainMetadataForAlterTableClusterBy
+            actions.extend(listed(of_alter(_sequence(java, clustered), transaction)))
+        overwrite = java.org.apache.spark.sql.SaveMode.Overwrite
+        operation = getattr(delta, "DeltaOperations$Write")(overwrite, *[none] * 8)
+        transaction.commit(_sequence(java, actions), operation)
 
     def clear(self) -> None:
         self.run(f"DELETE FROM {self.tables.sql(self.place)}")
@@ -441,6 +499,33 @@ class _Change:
         (clause,) = alteration.clauses()
         self.tables._check_newest(self.place, self.commit)
         self.run(f"ALTER TABLE {self.tables.sql(self.place)} {clause}")
+
+
+def _shown_by(said: Mapping[str, Any], version: int) -> int:
+    """The older version whose rows a commit of somebody else built on; -1 where it replaced them all by others."""
+    operation = str(said.get("operation", ""))
+    if operation == "RESTORE":
+        return int(said.get("operationParameters", {}).get("version") or -1)
+    return -1 if _REPLACES.match(operation) else version - 1
+
+
+def _is_compared(rows: ArrowTable, column: Any) -> bool:
+    """Whether the log can tell of that column of `rows`: it would have texts in full, and has no bytes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = rows[".".join(column.getNames())]
+    if pa.types.is_string(values.type):
+        return (pc.max(pc.binary_length(values)).as_py() or 0) <= _LONGEST_TEXT
+    return not pa.types.is_binary(values.type)
+
+
+def _sequence(java: Any, values: Iterable[Any]) -> Any:
+    """One of Scala's."""
+    found = java.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return java.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
 
 
 def _closeable(kernel: Any, items: Any) -> Any:

@@ -132,8 +132,9 @@ class TableFormat(Protocol):
     def foreign(self, place: str) -> bool:
         """Whether the folder of a table that is not there holds one of another lake: of another format or catalog."""
 
-    def check(self, layout: Layout) -> None:
-        """Raises BadConfig where no table of the format can be laid out so."""
+    def resolved(self, layout: Layout) -> Layout:
+        """`layout`, whose properties say all that the format has as properties. Raises BadConfig where no table of it
+        can be laid out so."""
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         """Why a table with columns of these types cannot be laid out so; "" where it can."""
@@ -172,11 +173,13 @@ class TableFormat(Protocol):
         """Whether it surely has no row; looks at no rows."""
 
     def latest(self, place: str) -> Commit | None:
-        """What the newest commit of ours says; None where the log has none."""
+        """What the newest commit of ours says; None where the log has none. Reads the log from that commit on. Raises
+        SchemaDrift where somebody has restored an older state since, or put another table into its place."""
 
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> AbstractContextManager[Change]:
         """What is done within becomes `commit`. Raises ProgressMoved where the table's newest commit of ours is not the
-        one before it, TargetBusy where another program was in the way: then nothing was written."""
+        one before it, SchemaDrift as `latest`, TargetBusy where another program was in the way: then nothing was
+        written."""
 
     def remove(self, place: str) -> None:
         """It and its rows are gone; it may be gone already, also in part."""
@@ -253,13 +256,16 @@ def _part(part: Part) -> str:
     return f"{TRANSFORMS[part.transform]}({width}{quoted(part.column)})"
 
 
-def check_properties(layout: Layout, own: Sequence[str]) -> None:
-    """Raises BadConfig for a property that begins as one of `own`, on which this program builds."""
+def resolved_properties(layout: Layout, own: Sequence[str], copying: Mapping[str, str]) -> Layout:
+    """`layout` with the properties `copying` where files are to be written anew, unless it says others itself. Raises
+    BadConfig for a property that begins as one of `own`, on which this program builds."""
     for key, _ in layout.properties:
         if key.lower().startswith(tuple(start.lower() for start in ("storage_consumer", *own))):
             raise BadConfig(
                 f"[[consumer.lake-tables]] sets the property {key}, on which this program builds", hint="leave it out"
             )
+    found = {**(copying if layout.copy_on_write else {}), **dict(layout.properties)}
+    return replace(layout, properties=tuple(sorted(found.items())), copy_on_write=False)
 
 
 def segment(name: str) -> str:
@@ -322,6 +328,10 @@ def check_newest(place: str, newest: Commit | None, generation: int) -> None:
         raise moved(place)
     if found < generation - 1:
         raise SchemaDrift(f"{place} lacks this program's newest commit, as where an older copy of it was put back")
+
+
+def undone(place: str, how: str) -> SchemaDrift:
+    return SchemaDrift(f"{place} is not what this program's newest commit left: somebody has {how}")
 
 
 def moved(place: str) -> ProgressMoved:
