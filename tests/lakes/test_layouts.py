@@ -63,7 +63,9 @@ def partitions(lake: str, folder: Path) -> list[str]:
     actions = [json.loads(text) for file in log for text in file.read_text().splitlines()]
     newest: dict[str, Any] = [action["metaData"] for action in actions if "metaData" in action][-1]
     columns = json.loads(newest["schemaString"])["fields"]
-    names = {column["metadata"]["delta.columnMapping.physicalName"]: column["name"] for column in columns}
+    names = {
+        column["metadata"].get("delta.columnMapping.physicalName", column["name"]): column["name"] for column in columns
+    }
     told = [action["domainMetadata"] for action in actions if "domainMetadata" in action]
     near = [one for one in told if one["domain"] == "delta.clustering"][-1:]
     clustered = [

@@ -51,16 +51,17 @@ _ID, _NUMBER, _SAID = (
 _MARKED = "spark.databricks.delta.merge.deletionVectors.persistent"
 _REWRITTEN = 32 << 20
 """Bytes of a table up to which a MERGE writes the files anew that it changes: to mark rows in them takes more jobs."""
-_TABLE = {
-    OURS: "true",
-    "delta.columnMapping.mode": "name",
-    "delta.enableDeletionVectors": "true",
-    "delta.feature.timestampNtz": "supported",
-}
+_TABLE = {OURS: "true", "delta.feature.timestampNtz": "supported"}
+"""Not more than all usual readers know."""
+_MODE = "delta.columnMapping.mode"
+_MAPPED = {_MODE: "name"}
+"""Of a table with a name that no Parquet file of Spark's can have, and of tables of older releases."""
+_ONLY_MAPPED = re.compile(r"[ ,;{}()\n\t=]")
+"""In such a name."""
 _COPYING = {"delta.enableDeletionVectors": "false"}
 _NOT_TO_SET = (
     "delta.appendOnly",
-    "delta.columnMapping.",
+    "delta.columnMapping.maxColumnId",
     "delta.coordinatedCommits.",
     "delta.feature.",
     "delta.minReaderVersion",
@@ -87,12 +88,14 @@ _CONFLICT = re.compile(r"DELTA_CONCURRENT|CONCURRENT\w*EXCEPTION")
 
 _REPLACES = re.compile(r"(CREATE OR )?REPLACE TABLE|CLONE")
 """The operations of commits that put another table into the place of one."""
+_UNDONE = "restored an older version, or replaced the table"
 
 
 class Delta:
     """A `TableFormat`."""
 
     one_writer = False
+    tried_with: Mapping[str, str] = {"delta.enableDeletionVectors": "true"}
     ways: Sequence[Mapping[str, str]] = ({_MARKED: "true"}, {_MARKED: "true"}, {_MARKED: "false"})
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
@@ -143,12 +146,21 @@ class Delta:
     def keeps(self, name: str) -> bool:
         return False
 
+    def apart(self, name: str) -> bool:
+        return _ONLY_MAPPED.search(name) is not None
+
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         self._clear_log(place)
-        if layout == Layout():
-            self._create(place, columns)
+        kernel, engine = self._kernel()
+        schema = self._schema(kernel, ", ".join(columns))
+        mapped = any(self.apart(str(field.getName())) for field in schema.fields())
+        properties = {**_TABLE, **(_MAPPED if mapped else {}), **dict(layout.properties)}
+        if layout == Layout():  # by Delta's library without Spark: no job runs for it
+            nothing = self._files.java()[0].java.util.Collections.emptyList().iterator()
+            builder = self._new(kernel, engine, place, schema, properties)
+            self._commit(kernel, engine, builder.build(engine), nothing)
             return
-        own = replace(layout, properties=tuple({**_TABLE, **dict(layout.properties)}.items()))
+        own = replace(layout, properties=tuple(properties.items()))
         spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid_out(own)}")
 
     def _clear_log(self, place: str) -> None:
@@ -157,12 +169,15 @@ class Delta:
             self._files.remove(f"{place}/{_LOG}")
 
     def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
-        return [column for columns in self.layout(spark, place) for column in columns]
+        """All of a table without column mapping, whose files have the names themselves."""
+        detail = self.detail(spark, place)
+        if not is_mapped(detail):
+            return list(self.frame(spark, place).columns)
+        return [*detail["partitionColumns"], *(detail["clusteringColumns"] or ())]
 
-    def layout(self, spark: SparkSession, place: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The columns by which the table is partitioned, and clustered."""
-        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
-        return detail["partitionColumns"], detail["clusteringColumns"] or ()
+    def detail(self, spark: SparkSession, place: str) -> Any:
+        (found,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+        return found
 
     def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
         texts = {column for column, kind in rows.dtypes if kind == "string" and column in names}
@@ -179,13 +194,6 @@ class Delta:
             return f"IF({quoted(column)} IN ({lost}), RAISE_ERROR({why}), {quoted(column)}) AS {quoted(column)}"
 
         return rows.selectExpr(*map(checked, rows.columns)) if texts else rows
-
-    def _create(self, place: str, columns: Sequence[str]) -> None:
-        """By Delta's library without Spark: no job runs for it."""
-        kernel, engine = self._kernel()
-        builder = self._new(kernel, engine, place, self._schema(kernel, ", ".join(columns)), _TABLE)
-        nothing = self._files.java()[0].java.util.Collections.emptyList().iterator()
-        self._commit(kernel, engine, builder.build(engine), nothing)
 
     def _schema(self, kernel: Any, columns: str) -> Any:
         """The library's, of columns as in a CREATE TABLE."""
@@ -317,7 +325,7 @@ class Delta:
     def is_empty(self, spark: SparkSession, place: str) -> bool:
         summed = self._summed(place)
         if summed is None:
-            return int(spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()[0]["numFiles"]) == 0
+            return int(self.detail(spark, place)["numFiles"]) == 0
         return int(summed["numFiles"]) == 0
 
     def _summed(self, place: str) -> Mapping[str, int] | None:
@@ -330,16 +338,18 @@ class Delta:
 
     def latest(self, place: str) -> Commit | None:
         versions = delta_commits(self._files, place)
-        shown = int(versions[0]) if versions else 0  # the version whose rows the table has
+        shown: int | None = int(versions[0]) if versions else 0
         for version in versions:
             said = self._commit_info(place, version)
             for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
                 if (found := Commit.of(text)) is not None:
                     if int(version) != shown:
-                        raise undone(place, "restored an older version, or replaced the table")
+                        raise undone(place, _UNDONE)
                     return found
-            if int(version) == shown:
+            if shown == int(version):
                 shown = _shown_by(said, shown)
+        if shown is None:
+            raise undone(place, _UNDONE)
         return None
 
     def _commit_info(self, place: str, version: str) -> dict[str, Any]:
@@ -418,7 +428,7 @@ class Delta:
     def is_left(self, spark: SparkSession, place: str, before: datetime) -> bool:
         if self._files.exists(f"{place}/{_GOING}"):
             return True
-        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+        detail = self.detail(spark, place)
         return OURS in detail["properties"] and bool(detail["lastModified"].astimezone(UTC) < before)
 
     def remove(self, place: str) -> None:
@@ -451,7 +461,9 @@ class _Change:
 
     def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
         """By a transaction of Delta's own: Spark's overwrite makes each column nullable, and ends the clustering."""
-        found = self.tables.layout(self.spark, self.place)
+        self._map_names(rows.columns)
+        detail = self.tables.detail(self.spark, self.place)
+        found = detail["partitionColumns"], detail["clusteringColumns"] or ()
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
         same = {new: old for old, new in kept.items()}
         rows = self.tables.guarded(self.spark, self.place, rows, same)
@@ -497,16 +509,33 @@ class _Change:
     def alter(self, alteration: Alteration) -> None:
         """Delta does not number an ALTER, so it is looked at just before that none has come between."""
         (clause,) = alteration.clauses()
+        self._map_names([*(name for name, _, _ in alteration.added), *(new for _, new in alteration.renamed)])
         self.tables._check_newest(self.place, self.commit)
         self.run(f"ALTER TABLE {self.tables.sql(self.place)} {clause}")
 
+    def _map_names(self, names: Collection[str]) -> None:
+        """Gives the table column mapping where one of `names` needs it, in a commit that says nothing of ours: who dies
+        behind it has not yet done what is asked."""
+        if not any(map(self.tables.apart, names)) or is_mapped(self.tables.detail(self.spark, self.place)):
+            return
+        self.tables._check_newest(self.place, self.commit)
+        self.spark.conf.unset(_SAID)
+        self.run(f"ALTER TABLE {self.tables.sql(self.place)} SET TBLPROPERTIES ('{_MODE}' = '{_MAPPED[_MODE]}')")
+        self.spark.conf.set(_SAID, self.commit.text())
 
-def _shown_by(said: Mapping[str, Any], version: int) -> int:
-    """The older version whose rows a commit of somebody else built on; -1 where it replaced them all by others."""
-    operation = str(said.get("operation", ""))
+
+def is_mapped(detail: Any) -> bool:
+    """Whether a table's files have other names for its columns than the table."""
+    return bool(detail["properties"].get(_MODE, "none") != "none")
+
+
+def _shown_by(said: Mapping[str, Any], version: int) -> int | None:
+    """The older version whose rows that commit of somebody else was built on; None where it has others, or does not say
+    it."""
+    operation, restored = str(said.get("operation", "")), said.get("operationParameters", {}).get("version")
     if operation == "RESTORE":
-        return int(said.get("operationParameters", {}).get("version") or -1)
-    return -1 if _REPLACES.match(operation) else version - 1
+        return int(restored) if restored not in (None, "") else None
+    return None if _REPLACES.match(operation) else version - 1
 
 
 def _is_compared(rows: ArrowTable, column: Any) -> bool:

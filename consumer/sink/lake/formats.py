@@ -110,6 +110,9 @@ class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
     other names."""
 
+    tried_with: Mapping[str, str]
+    """Properties that a table of the format can come to have, and that need more names of columns than others do."""
+
     ways: Sequence[Mapping[str, str]]
     """Each way in which rows are merged, as settings of a session, also into what another merge has left."""
 
@@ -142,11 +145,14 @@ class TableFormat(Protocol):
     def keeps(self, name: str) -> bool:
         """Whether the format says itself that no column can have that name, in lower case."""
 
+    def apart(self, name: str) -> bool:
+        """Whether a table with that column is made otherwise than without it."""
+
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         """An empty table; `columns` as in a CREATE TABLE."""
 
     def laid_out_by(self, spark: SparkSession, place: str) -> Collection[str]:
-        """The columns by which the table is laid out. Only `Change.replace` can rename or drop them."""
+        """The columns by which the table or its files are laid out. Only `Change.replace` can rename or drop them."""
 
     def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
         """`rows`, which fail where a value is one that the table would not keep. `names`: what their columns are called

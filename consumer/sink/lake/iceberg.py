@@ -79,6 +79,7 @@ _YOUNG = 24 * 3600
 class Iceberg:
     """A `TableFormat`."""
 
+    tried_with: Mapping[str, str] = {}
     ways: Sequence[Mapping[str, str]] = ({}, {})
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
@@ -131,6 +132,9 @@ class Iceberg:
 
     def keeps(self, name: str) -> bool:
         return bool(self._java().org.apache.iceberg.MetadataColumns.isMetadataColumn(name))
+
+    def apart(self, name: str) -> bool:
+        return False
 
     def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
         schema = self.schema(", ".join(columns))

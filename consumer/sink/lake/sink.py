@@ -236,7 +236,10 @@ class LakeSink(stored.ProgressPorts):
         def layout(step: ApplyDdl, table: LakeTable) -> Layout:
             return fitted(step, self._layouts, table, self._tables)
 
-        return previewed(steps, self._lake_tables(), self._settings.zone, layout)
+        def fixed(place: str) -> Collection[str]:
+            return self._tables.laid_out_by(self._session(), place) if place else ()
+
+        return previewed(steps, self._lake_tables(), self._settings.zone, layout, fixed)
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         epoch, there = self._held(), self._lake_tables().get(table.folded)

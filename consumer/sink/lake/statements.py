@@ -3,7 +3,7 @@ becomes commits: one of the progress where names change, one of the table where 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -194,11 +194,8 @@ class Executing:
         taken = self._taken(step, before)
         if before.lost and not done.emptied and (days := _days_read(changes, before, after)):
             self._check_days(step, before, days)
-        alteration = None if taken else in_place(changes, before, after)
-        if alteration is not None and (alteration.dropped or alteration.renamed):
-            moving = {*alteration.dropped, *(old for old, _ in alteration.renamed)}
-            if not moving.isdisjoint(self.tables.laid_out_by(self.spark, before.place)):
-                alteration = None
+        fixed = partial(self.tables.laid_out_by, self.spark, before.place)
+        alteration = None if taken else in_place(changes, before, after, fixed)
         same = alteration is not None and not alteration.clauses()
         if same and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
@@ -324,9 +321,11 @@ def lake_replica(replica: ReplicaTable, before: LakeTable | None) -> ReplicaTabl
     return replace(replica, types=types, upstream=upstream)
 
 
-def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> Alteration | None:
+def in_place(
+    changes: Sequence[Change], before: LakeTable, after: LakeTable, fixed: Callable[[], Collection[str]]
+) -> Alteration | None:
     """What brings the table to its new columns without a row, by one clause or none; None where the rows must be
-    written anew."""
+    written anew. `fixed` tells by which columns the table is laid out."""
     old = {column.name: column for column in before.columns}
     new = {column.name: column for column in after.columns}
     kept = [change for change in changes if change.old is not None]
@@ -353,7 +352,10 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
         [(change.old or "", change.name) for change in kept if change.old != change.name],
         [change.name for change in kept if nullable(new[change.name]) and not nullable(old[change.old or ""])],
     )
-    return found if len(found.clauses()) <= 1 else None
+    if len(found.clauses()) > 1:
+        return None
+    moving = {*found.dropped, *(old for old, _ in found.renamed)}
+    return None if moving and not moving.isdisjoint(fixed()) else found
 
 
 def _days_read(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> set[str]:
