@@ -175,7 +175,8 @@ def test_a_text_of_a_partition_that_no_folder_could_be_called(
 
 @pytest.mark.parametrize("lake", FORMATS)
 def test_what_stays_where_rows_are_written_anew(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
-    """A key is NOT NULL, and the history of an Iceberg table is whole: each snapshot builds on the one before."""
+    """A key is NOT NULL. The history of an Iceberg table is whole: each snapshot builds on the one before. Its
+    identifier fields are the key, also where that changes."""
     query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT)"
     feed, uri = begin(tmp_path / "storage", (ID, VALUE), query, line(11, id="1", v="1")), lake_uri(lake, tmp_path)
     added = "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5"
@@ -193,6 +194,20 @@ def test_what_stays_where_rows_are_written_anew(lake: str, lake_spark: SparkLoad
         assert [one.parent_snapshot_id for one in table.snapshots()] == [None, *numbers[:-1]]
         before = table.scan(snapshot_id=numbers[0]).to_arrow().to_pylist()
         assert before == [{"id": 1, "v": 1}]
+        assert table.schema().identifier_field_names() == {"id"}
+        renamed = "ALTER TABLE `t` RENAME COLUMN `id` TO `n`"
+        feed.statement("d.t", 40, Action.MODIFY_COLUMN, renamed, (replace(ID, name="n"), VALUE, MORE))
+        feed.checkpoint(45)
+        assert applied(Replica(feed, uri).settings(), lake_spark) == {"d.t": "ok"}
+        table = type(table).from_metadata(f"{tmp_path}/lake/d/t")
+        assert table.schema().identifier_field_names() == {"n"}
+        dropped = "ALTER TABLE `t` DROP PRIMARY KEY"
+        feed.statement("d.t", 50, Action.DROP_PRIMARY_KEY, dropped, (replace(ID, name="n", is_pk=False), VALUE, MORE))
+        feed.checkpoint(55)
+        assert applied(Replica(feed, uri).settings(), lake_spark) == {"d.t": "ok"}
+        table = type(table).from_metadata(f"{tmp_path}/lake/d/t")
+        assert table.schema().identifier_field_names() == set()
+        assert rows(uri, lake_spark) == [(1, 1, 5), (2, 2, 6)]
 
 
 @pytest.mark.parametrize("lake", FORMATS)

@@ -94,7 +94,7 @@ _UNDONE = "restored an older version, or replaced the table"
 class Delta:
     """A `TableFormat`."""
 
-    one_writer = False
+    one_writer = tells_key = False
     tried_with: Mapping[str, str] = {"delta.enableDeletionVectors": "true"}
     ways: Sequence[Mapping[str, str]] = ({_MARKED: "true"}, {_MARKED: "true"}, {_MARKED: "false"})
 
@@ -149,7 +149,9 @@ class Delta:
     def apart(self, name: str) -> bool:
         return _ONLY_MAPPED.search(name) is not None
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+    def create(
+        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+    ) -> None:
         self._clear_log(place)
         kernel, engine = self._kernel()
         schema = self._schema(kernel, ", ".join(columns))
@@ -459,7 +461,9 @@ class _Change:
         self.tables.frame(self.spark, self.place)  # a table that is gone would be made anew
         rows.write.format("delta").mode("append").save(self.place)
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
+    def replace(
+        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+    ) -> None:
         """By a transaction of Delta's own: Spark's overwrite makes each column nullable, and ends the clustering."""
         self._map_names(rows.columns)
         detail = self.tables.detail(self.spark, self.place)

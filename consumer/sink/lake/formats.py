@@ -68,12 +68,13 @@ class Commit:
 @dataclass(frozen=True, slots=True)
 class Alteration:
     """Columns that change while no row does. `added` are name, type and the column in front, "" for none; `loosened`
-    take NULL from now on."""
+    take NULL from now on. `key` are then the columns of the key, where the format tells of one."""
 
     dropped: Sequence[str] = ()
     added: Sequence[tuple[str, str, str]] = ()
     renamed: Sequence[tuple[str, str]] = ()
     loosened: Sequence[str] = ()
+    key: Sequence[str] = ()
 
     def clauses(self) -> list[str]:
         """What follows ALTER TABLE: one for each kind of change."""
@@ -95,15 +96,17 @@ class Change(Protocol):
 
     def append(self, rows: DataFrame) -> None: ...
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
+    def replace(
+        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+    ) -> None:
         """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
-        called; the table is laid out by these as it was. `required` take no NULL, where the format can tell so."""
+        called; the table is laid out by these as it was. `required` take no NULL. `key` as of an `Alteration`."""
 
     def clear(self) -> None:
         """All rows go."""
 
     def alter(self, alteration: Alteration) -> None:
-        """One clause of it is all there is."""
+        """One clause of it is all there is; or only another key, where the format tells of one."""
 
 
 class TableFormat(Protocol):
@@ -115,6 +118,9 @@ class TableFormat(Protocol):
 
     ways: Sequence[Mapping[str, str]]
     """Each way in which rows are merged, as settings of a session, also into what another merge has left."""
+
+    tells_key: bool
+    """Whether a table says of which columns its key is."""
 
     one_writer: bool
     """Whether writers are kept apart only within one process, so nobody may write beside a consumer."""
@@ -148,8 +154,10 @@ class TableFormat(Protocol):
     def apart(self, name: str) -> bool:
         """Whether a table with that column is made otherwise than without it."""
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
-        """An empty table; `columns` as in a CREATE TABLE."""
+    def create(
+        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+    ) -> None:
+        """An empty table; `columns` as in a CREATE TABLE, `key` as of an `Alteration`."""
 
     def laid_out_by(self, spark: SparkSession, place: str) -> Collection[str]:
         """The columns by which the table or its files are laid out. Only `Change.replace` can rename or drop them."""

@@ -79,6 +79,7 @@ _YOUNG = 24 * 3600
 class Iceberg:
     """A `TableFormat`."""
 
+    tells_key = True
     tried_with: Mapping[str, str] = {}
     ways: Sequence[Mapping[str, str]] = ({}, {})
 
@@ -136,8 +137,14 @@ class Iceberg:
     def apart(self, name: str) -> bool:
         return False
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+    def create(
+        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+    ) -> None:
         schema = self.schema(", ".join(columns))
+        numbers = self._java().java.util.HashSet()
+        for name in identifying(schema, key):
+            numbers.add(schema.findField(name).fieldId())
+        schema = self._java().org.apache.iceberg.Schema(schema.columns(), numbers)
         own = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
         self._create(place, schema, own, *self._laid_out(schema, layout))
 
@@ -317,6 +324,13 @@ class Iceberg:
         builder = catalog.buildTable(identifier, schema).withPartitionSpec(spec).withSortOrder(order)
         return builder.withProperties(self._map(properties)).create()
 
+    def strings(self, values: Collection[str]) -> Any:
+        """A list of Java's."""
+        made = self._java().java.util.ArrayList()
+        for value in values:
+            made.add(value)
+        return made
+
     def _load(self, place: str) -> Any:
         return self._catalog().loadTable(self._identifier(place))
 
@@ -416,12 +430,14 @@ class _Change:
         with self.writing.staged(self.spark):
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
+    def replace(
+        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+    ) -> None:
         """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now. They
         overwrite those that are there: the older snapshots stay, and who reads changes goes on."""
         writing, ice = self.writing, self.writing.ice
         base = writing.base
-        schema = self._schema(rows, kept, required)
+        schema = self._schema(rows, kept, required, key)
         spec = _rebound(ice.PartitionSpecParser, base.spec(), base.schema(), schema, kept)
         order = _rebound(ice.SortOrderParser, base.sortOrder(), base.schema(), schema, kept)
         builder = ice.TableMetadata.buildFrom(base)
@@ -437,7 +453,7 @@ class _Change:
                 operation.addFile(_of_spec(ice, file, new.spec()))
             writing.transacted(transaction, operation)
 
-    def _schema(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str]) -> Any:
+    def _schema(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str], key: Sequence[str]) -> Any:
         """Of `rows`. A column that stays has the number that it had, where Iceberg reads its older values as the new
         type. One that partitions the table, whose partitions would keep its old name, has none of them."""
         base, ice = self.writing.base, self.writing.ice
@@ -464,6 +480,8 @@ class _Change:
                 field["id"] = next(numbers)
                 if nested:
                     field["type"]["element-id"] = next(numbers)
+        found = identifying(schema, key)
+        said["identifier-field-ids"] = [field["id"] for field in said["fields"] if field["name"] in found]
         return ice.SchemaParser.fromJson(json.dumps(said))
 
     def _is_widened(self, number: int, kind: Any) -> bool:
@@ -488,8 +506,19 @@ class _Change:
             update.renameColumn(old, new)
         for name in alteration.loosened:
             update.makeColumnOptional(name)
+        update.setIdentifierFields(self.tables.strings(()))
         update.commit()
+        if found := identifying(transaction.currentMetadata().schema(), alteration.key):
+            transaction.updateSchema().setIdentifierFields(self.tables.strings(found)).commit()
         self.writing.transacted(transaction, transaction.newFastAppend())
+
+
+def identifying(schema: Any, key: Sequence[str]) -> Sequence[str]:
+    """`key`, where Iceberg takes its columns as those that identify a row; else none."""
+    fields = [schema.findField(name) for name in key]
+    kinds = ("float", "double")
+    taken = all(field is not None and field.isRequired() and str(field.type()) not in kinds for field in fields)
+    return key if taken else ()
 
 
 def _newest(place: str, metadata: Any) -> Commit | None:

@@ -143,7 +143,8 @@ class Executing:
         layout = fitted(step, self.layouts, table, self.tables)
         place = new_place(self.tables, replica.name)
         try:
-            self.tables.create(self.spark, place, [declared(column) for column in table.columns], layout)
+            columns = [declared(column) for column in table.columns]
+            self.tables.create(self.spark, place, columns, layout, key_of(table))
         except Exception as error:
             if layout == Layout() or not is_refusal(error):
                 raise
@@ -196,7 +197,8 @@ class Executing:
             self._check_days(step, before, days)
         fixed = partial(self.tables.laid_out_by, self.spark, before.place)
         alteration = None if taken else in_place(changes, before, after, fixed)
-        same = alteration is not None and not alteration.clauses()
+        rekeyed = self.tables.tells_key and key_of(before) != key_of(after)
+        same = alteration is not None and not alteration.clauses() and not rekeyed
         if same and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
         try:
@@ -211,7 +213,8 @@ class Executing:
                     made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
                     kept = {change.old: change.name for change in changes if change.old is not None}
                     keys = [column.name for column in after.columns if column.is_pk and not nullable(column)]
-                    change.replace(made, kept, [name for name in keys if name in kept.values()])
+                    required = [name for name in keys if name in kept.values()]
+                    change.replace(made, kept, required, key_of(after))
         except Exception as error:
             if why := not_converted_there(error):
                 raise not_converted(step, why) from error
@@ -276,6 +279,10 @@ def fitted(step: ApplyDdl, layouts: Layouts, table: LakeTable, tables: TableForm
     if why := tables.unfit({column.name: spark_type(column) for column in table.columns}, found):
         raise _unfit(step, why)
     return found
+
+
+def key_of(table: LakeTable) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.is_pk)
 
 
 def _unfit(step: ApplyDdl, why: str) -> DdlRefused:
@@ -351,6 +358,7 @@ def in_place(
         ],
         [(change.old or "", change.name) for change in kept if change.old != change.name],
         [change.name for change in kept if nullable(new[change.name]) and not nullable(old[change.old or ""])],
+        key_of(after),
     )
     if len(found.clauses()) > 1:
         return None
