@@ -474,10 +474,10 @@ class _Change:
         schema = json.loads(rows.schema.json())
         for column in schema["fields"]:
             column["nullable"] = column["name"] not in required
-        java: Any = self.spark._jvm
-        java.SparkSession.setActiveSession(self.spark._jsparkSession)  # whose settings the commit has
+        java, _ = self.tables._files.java()
+        written = self.tables._files.java_frame(rows)  # the commit has the settings of its session
         delta, none = java.org.apache.spark.sql.delta, java.scala.Option.empty()
-        transaction = delta.DeltaLog.forTable(self.spark._jsparkSession, self.place).startTransaction()
+        transaction = delta.DeltaLog.forTable(written.sparkSession(), self.place).startTransaction()
         if transaction.txnVersion(_APP) >= self.commit.generation:  # and the commit fails where it changes meanwhile
             raise moved(self.place)
         old = transaction.metadata()
@@ -497,7 +497,7 @@ class _Change:
         actions = [
             delta.actions.SetTransaction(_APP, self.commit.generation, none),
             *(file.remove() for file in listed(transaction.filterFiles())),
-            *listed(transaction.writeFiles(rows._jdf)),
+            *listed(transaction.writeFiles(written)),
         ]
         if found[1]:
             clustering = delta.skipping.clustering.ClusteredTableUtils
@@ -543,11 +543,14 @@ def _shown_by(said: Mapping[str, Any], version: int) -> int | None:
 
 
 def _is_compared(rows: ArrowTable, column: Any) -> bool:
-    """Whether the log can tell of that column of `rows`: it would have texts in full, and has no bytes."""
+    """Whether the log can tell of that column by `rows`: it would have texts in full, and has no bytes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    values = rows[".".join(column.getNames())]
+    name = ".".join(column.getNames())
+    if name not in rows.column_names:  # of somebody else, who has added it
+        return False
+    values = rows[name]
     if pa.types.is_string(values.type):
         return (pc.max(pc.binary_length(values)).as_py() or 0) <= _LONGEST_TEXT
     return not pa.types.is_binary(values.type)
