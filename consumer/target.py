@@ -50,6 +50,9 @@ class SparkSource(Protocol):
     def java(self) -> tuple[Any, Any]:
         """Java's packages, as py4j shows them, and Hadoop's configuration."""
 
+    def java_frame(self, frame: Any) -> Any:
+        """A DataFrame as Java has it. Its session is the one of what this thread does in Java from then on."""
+
     def remove(self, path: str) -> None:
         """A folder, with all in it; it may be gone already."""
 

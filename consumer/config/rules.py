@@ -20,6 +20,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    StrictBool,
     StrictInt,
     StrictStr,
     ValidationInfo,
@@ -341,17 +342,18 @@ class LakeTableRule(Rule):
     properties: Annotated[
         dict[str, StrictStr], wanted('a table of texts, as { "write.merge.mode" = "copy-on-write" }')
     ] = {}
+    copy_on_write: StrictBool = False
 
     @model_validator(mode="after")
     def _says_something(self) -> LakeTableRule:
-        if not self.model_fields_set & {"partition_by", "cluster_by", "properties"}:
-            raise ValueError("give partition-by, cluster-by or properties")
+        if not self.model_fields_set & {"partition_by", "cluster_by", "properties", "copy_on_write"}:
+            raise ValueError("give partition-by, cluster-by, properties or copy-on-write")
         return self
 
     @property
     def layout(self) -> Layout:
         parts = tuple(map(_part, self.partition_by))
-        return Layout(parts, self.cluster_by, tuple(sorted(self.properties.items())))
+        return Layout(parts, self.cluster_by, tuple(sorted(self.properties.items())), self.copy_on_write)
 
 
 # Bad rows: [consumer.on-bad-row]

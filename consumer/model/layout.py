@@ -31,11 +31,12 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """`cluster_by`: rows that are near each other in these columns stand near each other. `properties` are those of the
-    format."""
+    format. `copy_on_write`: files with rows that change are written anew."""
 
     partition_by: tuple[Part, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    copy_on_write: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 
@@ -82,6 +82,13 @@ def _ask_for_no_numpy() -> None:
 def java_of(spark: SparkSession) -> tuple[Any, Any]:
     """Java's packages, and Hadoop's configuration."""
     return spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def java_frame(frame: DataFrame) -> Any:
+    """As Java has it. Its session is the one of what this thread does in Java from then on."""
+    session = frame.sparkSession
+    java_of(session)[0].SparkSession.setActiveSession(session._jsparkSession)
+    return frame._jdf
 
 
 def path_in(spark: SparkSession, path: str) -> tuple[Any, Any]:

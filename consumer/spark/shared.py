@@ -63,6 +63,11 @@ class SharedSpark:
 
         return java_of(self.session())
 
+    def java_frame(self, frame: Any) -> Any:
+        from consumer.spark.internals import java_frame
+
+        return java_frame(frame)
+
     def remove(self, path: str) -> None:
         if path.startswith("/"):
             shutil.rmtree(path, ignore_errors=True)

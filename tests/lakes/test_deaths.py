@@ -37,7 +37,7 @@ NO_KEY = (replace(ID, is_pk=False, nullable=True), VALUE)
 MORE = Column("w", "INT", default="5")
 
 
-def line(ts: int, kind: str, **values: str) -> bytes:
+def line(ts: int, kind: str, **values: str | None) -> bytes:
     message = {
         "id": 0, "database": "d", "table": "n", "pkNames": None, "isDdl": False, "type": kind, "es": 0, "ts": 0,
         "sql": "", "sqlType": dict.fromkeys(values, 4), "mysqlType": dict.fromkeys(values, "int"), "old": None,

@@ -63,7 +63,9 @@ def partitions(lake: str, folder: Path) -> list[str]:
     actions = [json.loads(text) for file in log for text in file.read_text().splitlines()]
     newest: dict[str, Any] = [action["metaData"] for action in actions if "metaData" in action][-1]
     columns = json.loads(newest["schemaString"])["fields"]
-    names = {column["metadata"]["delta.columnMapping.physicalName"]: column["name"] for column in columns}
+    names = {
+        column["metadata"].get("delta.columnMapping.physicalName", column["name"]): column["name"] for column in columns
+    }
     told = [action["domainMetadata"] for action in actions if "domainMetadata" in action]
     near = [one for one in told if one["domain"] == "delta.clustering"][-1:]
     clustered = [
@@ -88,11 +90,11 @@ def applied(settings: Settings, loader: SparkLoader) -> dict[str, str]:
 
 
 RULES = {
-    "delta": rule(partition_by=["REGION"], properties={"delta.enableDeletionVectors": "false"}),
+    "delta": rule(partition_by=["REGION"], copy_on_write=True),
     "iceberg": rule(
         partition_by=["REGION", "days(at)", "bucket(4, id)"],
         cluster_by=["v"],
-        properties={"write.merge.mode": "copy-on-write", "write.update.mode": "copy-on-write"},
+        copy_on_write=True,
     ),
 }
 OTHERS = {"delta": [], "iceberg": ["day at", "bucket[4] id", "near v"]}
@@ -108,7 +110,7 @@ def test_a_changefeed_with_statements(lake: str, anew: bool, lake_spark: SparkLo
     second, third = line(12, id="2", region="us", at=LATER, v="2"), line(13, id="3", region=None, at=None, v="3")
     feed = begin(tmp_path / "storage", (ID, REGION, AT, VALUE), query, first, second, third)
     uri, kind = lake_uri(lake, tmp_path), "delta" if lake == "delta" else "iceberg"
-    own = RULES[kind] if anew else {**RULES[kind], "properties": {}}
+    own = RULES[kind] if anew else {**RULES[kind], "copy-on-write": False}
     settings = Replica(feed, uri).settings(lake_tables=[own])
 
     def then(checkpoint: int, by: str | None, *wanted: tuple[Any, ...]) -> None:
@@ -171,9 +173,12 @@ def test_a_text_of_a_partition_that_no_folder_could_be_called(
     assert rows(uri, lake_spark) == [(0, texts[0], 3, 6), *((n, text, 2, 5) for n, text in enumerate(texts[1:], 1))]
 
 
-def test_a_key_stays_not_null_where_rows_are_written_anew(lake_spark: SparkLoader, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lake", FORMATS)
+def test_what_stays_where_rows_are_written_anew(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """A key is NOT NULL. The history of an Iceberg table is whole: each snapshot builds on the one before. Its
+    identifier fields are the key, also where that changes."""
     query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT)"
-    feed, uri = begin(tmp_path / "storage", (ID, VALUE), query, line(11, id="1", v="1")), lake_uri("iceberg", tmp_path)
+    feed, uri = begin(tmp_path / "storage", (ID, VALUE), query, line(11, id="1", v="1")), lake_uri(lake, tmp_path)
     added = "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5"
     feed.statement("d.t", 20, Action.ADD_COLUMN, added, (ID, VALUE, MORE))
     feed.file("d.t", 20, line(21, id="2", v="2", w="6"))
@@ -183,6 +188,26 @@ def test_a_key_stays_not_null_where_rows_are_written_anew(lake_spark: SparkLoade
     columns = sink._tables.frame(sink._session(), sink._tables.place(T)).schema
     assert {column.name: column.nullable for column in columns} == {"id": False, "v": True, "w": True}
     assert rows(uri, lake_spark) == [(1, 1, 5), (2, 2, 6)]
+    if lake == "iceberg":
+        table = pytest.importorskip("pyiceberg.table").StaticTable.from_metadata(f"{tmp_path}/lake/d/t")
+        numbers = [one.snapshot_id for one in table.snapshots()]
+        assert [one.parent_snapshot_id for one in table.snapshots()] == [None, *numbers[:-1]]
+        before = table.scan(snapshot_id=numbers[0]).to_arrow().to_pylist()
+        assert before == [{"id": 1, "v": 1}]
+        assert table.schema().identifier_field_names() == {"id"}
+        renamed = "ALTER TABLE `t` RENAME COLUMN `id` TO `n`"
+        feed.statement("d.t", 40, Action.MODIFY_COLUMN, renamed, (replace(ID, name="n"), VALUE, MORE))
+        feed.checkpoint(45)
+        assert applied(Replica(feed, uri).settings(), lake_spark) == {"d.t": "ok"}
+        table = type(table).from_metadata(f"{tmp_path}/lake/d/t")
+        assert table.schema().identifier_field_names() == {"n"}
+        dropped = "ALTER TABLE `t` DROP PRIMARY KEY"
+        feed.statement("d.t", 50, Action.DROP_PRIMARY_KEY, dropped, (replace(ID, name="n", is_pk=False), VALUE, MORE))
+        feed.checkpoint(55)
+        assert applied(Replica(feed, uri).settings(), lake_spark) == {"d.t": "ok"}
+        table = type(table).from_metadata(f"{tmp_path}/lake/d/t")
+        assert table.schema().identifier_field_names() == set()
+        assert rows(uri, lake_spark) == [(1, 1, 5), (2, 2, 6)]
 
 
 @pytest.mark.parametrize("lake", FORMATS)
@@ -237,6 +262,9 @@ def test_a_clustered_table_of_delta_stays_clustered(lake_spark: SparkLoader, tmp
     feed.checkpoint(35)
     assert applied(settings, lake_spark) == {"d.t": "ok"}
     assert partitions("delta", tmp_path) == ["near id"]
+    log = (file.read_text().splitlines() for file in (tmp_path / "lake/d/t/_delta_log").glob("*.json"))
+    told = [json.loads(text).get("domainMetadata", {}) for lines in log for text in lines]
+    assert not any(one.get("removed") for one in told), "a death behind that commit would leave it unclustered"
     assert rows(uri, lake_spark) == [(1, 3), (2, 2)]
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from consumer.model.names import TableName
 from consumer.sink.lake.formats import Commit
 from consumer.spark.load import SparkLoader
 from tests.lakes.test_deaths import COUNTED, KEYED, MORE, NO_KEY, WANTED, line, settings_of, storage
+from tests.support.build import ID, VALUE
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed, Replica
-from tests.support.lakes import FORMATS, lake_uri
+from tests.support.lakes import FORMATS, lake_tables, lake_uri
 from tests.support.observers import Recorder
 
 Row = tuple[Any, ...]
@@ -53,10 +55,66 @@ def iceberg_rows(place: str) -> pa.Table:
 
 def delta_rows(place: str) -> pa.Table:
     delta = pytest.importorskip("deltalake")
-    return pa.table(delta.QueryBuilder().register("t", delta.DeltaTable(place)).execute("SELECT * FROM t"))
+    return delta.DeltaTable(place).to_pyarrow_table()  # which knows less of the format than its queries do
 
 
 READERS: dict[str, Callable[[str], pa.Table]] = {"delta": delta_rows, "iceberg": iceberg_rows}
+
+
+def values_in_delta(place: str) -> dict[str, Any]:
+    delta = pytest.importorskip("deltalake")
+    (found,) = pa.table(delta.DeltaTable(place).get_add_actions(flatten=True)).to_pylist()
+    return {name: (found[f"min.{name}"], found[f"max.{name}"], found[f"null_count.{name}"]) for name in ("id", "v")}
+
+
+def values_in_iceberg(place: str) -> dict[str, Any]:
+    table = pytest.importorskip("pyiceberg.table").StaticTable.from_metadata(place)
+    (found,) = table.inspect.files()["readable_metrics"].to_pylist()
+    said = ("lower_bound", "upper_bound", "null_value_count")
+    return {name: tuple(found[name][one] for one in said) for name in ("id", "v")}
+
+
+def test_readers_of_delta_know_what_statements_leave(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """A column gets another name, rows change, and it goes. Only a name that no file can have asks more of a reader."""
+    feed, uri, place = Feed(tmp_path / "storage"), f"delta://{tmp_path}/lake", f"{tmp_path}/lake/d/k"
+    feed.database("d", 1)
+    feed.create("d.k", 10)
+    feed.puts("d.k", 10, {11: (1, "1"), 12: (2, "2")})
+    renamed = "ALTER TABLE `k` RENAME COLUMN `v` TO `w`"
+    feed.statement("d.k", 20, Action.MODIFY_COLUMN, renamed, (ID, replace(VALUE, name="w")))
+    feed.checkpoint(25)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    assert sorted(map(str, delta_rows(place).to_pylist())) == ["{'id': 1, 'w': 1}", "{'id': 2, 'w': 2}"]
+    feed.statement("d.k", 30, Action.DROP_COLUMN, "ALTER TABLE `k` DROP COLUMN `w`", (ID,))
+    feed.file("d.k", 30, typed_line((ID,), 31, {"id": "1"}, "DELETE", table="k"))
+    feed.checkpoint(35)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    assert delta_rows(place).to_pylist() == [{"id": 2}]
+    spaced = replace(VALUE, name="x y")
+    feed.statement("d.k", 40, Action.ADD_COLUMN, "ALTER TABLE `k` ADD COLUMN `x y` INT", (ID, spaced))
+    feed.file("d.k", 40, typed_line((ID, spaced), 41, {"id": "3", "x y": "4"}, table="k"))
+    feed.checkpoint(45)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    assert lake_tables(uri, lake_spark)[KEYED].sort_by("id").to_pylist() == [
+        {"id": 2, "x y": None},
+        {"id": 3, "x y": 4},
+    ]
+
+
+VALUES: dict[str, Callable[[str], dict[str, Any]]] = {"delta": values_in_delta, "iceberg": values_in_iceberg}
+
+
+@pytest.mark.parametrize("lake", FORMATS)
+def test_a_small_file_tells_which_values_it_has(lake: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """So that readers pass over files: also over those that are written without Spark."""
+    feed, uri = Feed(tmp_path / "storage"), lake_uri(lake, tmp_path)
+    feed.database("d", 1)
+    feed.statement("d.n", 11, Action.CREATE_TABLE, "CREATE TABLE `n` (`id` INT,`v` INT)", NO_KEY)
+    rows = [line(12, "INSERT", id="-3", v="5"), line(13, "INSERT", id="7", v="9"), line(14, "INSERT", id="1", v=None)]
+    feed.file("d.n", 11, b"".join(rows))
+    feed.checkpoint(20)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    assert VALUES[lake](f"{tmp_path}/lake/d/n") == {"id": (-3, 7, 0), "v": (5, 9, 1)}
 
 
 @dataclass

@@ -68,7 +68,9 @@ class LakeComparer(ColumnarComparer):
 def exported(
     spark: SparkSession, tables: TableFormat, table: LakeTable, target: LoadTarget, folder: str, only: Only | None
 ) -> LakeComparer:
-    """Copies the rows into a new folder below `folder`."""
+    """Copies the rows into a new folder below `folder`. Raises SchemaDrift where they are not what our newest commit
+    left, as no repair could be recorded behind it."""
+    tables.latest(table.place)
     rows = tables.frame(spark, table.place)
     if only is not None:
         column = rows[quoted(target.names[only.position])]

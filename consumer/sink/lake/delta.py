@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from consumer.sink.lake.formats import (
     as_parquet,
     busy,
     check_newest,
-    check_properties,
     delta_commits,
     has_delta,
     has_iceberg,
@@ -33,8 +32,10 @@ from consumer.sink.lake.formats import (
     moved,
     of_parquet,
     outrun,
+    resolved_properties,
     segment,
     takes,
+    undone,
 )
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import columns_of, literal, quoted
@@ -50,15 +51,17 @@ _ID, _NUMBER, _SAID = (
 _MARKED = "spark.databricks.delta.merge.deletionVectors.persistent"
 _REWRITTEN = 32 << 20
 """Bytes of a table up to which a MERGE writes the files anew that it changes: to mark rows in them takes more jobs."""
-_TABLE = {
-    OURS: "true",
-    "delta.columnMapping.mode": "name",
-    "delta.enableDeletionVectors": "true",
-    "delta.feature.timestampNtz": "supported",
-}
+_TABLE = {OURS: "true", "delta.feature.timestampNtz": "supported"}
+"""Not more than all usual readers know."""
+_MODE = "delta.columnMapping.mode"
+_MAPPED = {_MODE: "name"}
+"""Of a table with a name that no Parquet file of Spark's can have, and of tables of older releases."""
+_ONLY_MAPPED = re.compile(r"[ ,;{}()\n\t=]")
+"""In such a name."""
+_COPYING = {"delta.enableDeletionVectors": "false"}
 _NOT_TO_SET = (
     "delta.appendOnly",
-    "delta.columnMapping.",
+    "delta.columnMapping.maxColumnId",
     "delta.coordinatedCommits.",
     "delta.feature.",
     "delta.minReaderVersion",
@@ -68,6 +71,8 @@ _NOT_TO_SET = (
 _LOST_TEXTS = ("", "__HIVE_DEFAULT_PARTITION__")
 """Of a column by which a table is partitioned: Delta would write NULL."""
 _PROGRESS = {"delta.logRetentionDuration": "interval 1 days"}
+_LONGEST_TEXT = 256
+"""Bytes of a text whose column the log tells of."""
 _HOOKS = ("CHECKPOINT", "CHECKSUM_SIMPLE")
 """What follows a commit: without the first a start reads every commit there ever was, without the second Delta and
 `is_empty` look at all files' names."""
@@ -81,10 +86,16 @@ _CONFLICT = re.compile(r"DELTA_CONCURRENT|CONCURRENT\w*EXCEPTION")
 """In the class of an error that says that another commit came first."""
 
 
+_REPLACES = re.compile(r"(CREATE OR )?REPLACE TABLE|CLONE")
+"""The operations of commits that put another table into the place of one."""
+_UNDONE = "restored an older version, or replaced the table"
+
+
 class Delta:
     """A `TableFormat`."""
 
-    one_writer = False
+    one_writer = tells_key = False
+    tried_with: Mapping[str, str] = {"delta.enableDeletionVectors": "true"}
     ways: Sequence[Mapping[str, str]] = ({_MARKED: "true"}, {_MARKED: "true"}, {_MARKED: "false"})
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
@@ -112,7 +123,7 @@ class Delta:
     def foreign(self, place: str) -> bool:
         return has_iceberg(self._files, place)
 
-    def check(self, layout: Layout) -> None:
+    def resolved(self, layout: Layout) -> Layout:
         if made := next((part for part in layout.partition_by if part.transform != "identity"), None):
             raise BadConfig(
                 f"[[consumer.lake-tables]] partitions by the {made.transform} of {made.column}, and Delta has no"
@@ -124,7 +135,7 @@ class Delta:
                 "[[consumer.lake-tables]] has partition-by and cluster-by, and a Delta table can have one of them",
                 hint="leave one out",
             )
-        check_properties(layout, _NOT_TO_SET)
+        return resolved_properties(layout, _NOT_TO_SET, _COPYING)
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         """Delta writes the values of a partition as texts."""
@@ -135,12 +146,23 @@ class Delta:
     def keeps(self, name: str) -> bool:
         return False
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+    def apart(self, name: str) -> bool:
+        return _ONLY_MAPPED.search(name) is not None
+
+    def create(
+        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+    ) -> None:
         self._clear_log(place)
-        if layout == Layout():
-            self._create(place, columns)
+        kernel, engine = self._kernel()
+        schema = self._schema(kernel, ", ".join(columns))
+        mapped = any(self.apart(str(field.getName())) for field in schema.fields())
+        properties = {**_TABLE, **(_MAPPED if mapped else {}), **dict(layout.properties)}
+        if layout == Layout():  # by Delta's library without Spark: no job runs for it
+            nothing = self._files.java()[0].java.util.Collections.emptyList().iterator()
+            builder = self._new(kernel, engine, place, schema, properties)
+            self._commit(kernel, engine, builder.build(engine), nothing)
             return
-        own = replace(layout, properties=tuple({**_TABLE, **dict(layout.properties)}.items()))
+        own = replace(layout, properties=tuple(properties.items()))
         spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid_out(own)}")
 
     def _clear_log(self, place: str) -> None:
@@ -149,12 +171,15 @@ class Delta:
             self._files.remove(f"{place}/{_LOG}")
 
     def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
-        return [column for columns in self.layout(spark, place) for column in columns]
+        """All of a table without column mapping, whose files have the names themselves."""
+        detail = self.detail(spark, place)
+        if not is_mapped(detail):
+            return list(self.frame(spark, place).columns)
+        return [*detail["partitionColumns"], *(detail["clusteringColumns"] or ())]
 
-    def layout(self, spark: SparkSession, place: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The columns by which the table is partitioned, and clustered."""
-        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
-        return detail["partitionColumns"], detail["clusteringColumns"] or ()
+    def detail(self, spark: SparkSession, place: str) -> Any:
+        (found,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+        return found
 
     def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
         texts = {column for column, kind in rows.dtypes if kind == "string" and column in names}
@@ -171,13 +196,6 @@ class Delta:
             return f"IF({quoted(column)} IN ({lost}), RAISE_ERROR({why}), {quoted(column)}) AS {quoted(column)}"
 
         return rows.selectExpr(*map(checked, rows.columns)) if texts else rows
-
-    def _create(self, place: str, columns: Sequence[str]) -> None:
-        """By Delta's library without Spark: no job runs for it."""
-        kernel, engine = self._kernel()
-        builder = self._new(kernel, engine, place, self._schema(kernel, ", ".join(columns)), _TABLE)
-        nothing = self._files.java()[0].java.util.Collections.emptyList().iterator()
-        self._commit(kernel, engine, builder.build(engine), nothing)
 
     def _schema(self, kernel: Any, columns: str) -> Any:
         """The library's, of columns as in a CREATE TABLE."""
@@ -211,7 +229,7 @@ class Delta:
 
         kernel, engine = self._kernel()
         java, _ = self._files.java()
-        nothing, none = java.java.util.Optional.empty(), java.java.util.HashMap()
+        none = java.java.util.HashMap()
         with self._alone(place):
             if has_delta(self._files, place):
                 table = kernel.Table.forPath(engine, place)
@@ -238,13 +256,14 @@ class Delta:
                     for name, column in zip(rows.column_names, columns, strict=True)
                 ]
                 numbers = [column.getLong(_FIELD_ID) for column in columns]
-                content = as_parquet(rows.rename_columns(named), numbers)
+                rows = rows.rename_columns(named)
+                content = as_parquet(rows, numbers)
                 self._files.write(path, content)
                 state = transaction.getTransactionState(engine)
                 context = kernel.Transaction.getWriteContext(engine, state, none)
-                counted = kernel.statistics.DataFileStatistics(rows.num_rows, none, none, none, nothing)
                 written = f"file:{path}" if path.startswith("/") else path
-                stats = java.java.util.Optional.of(counted)
+                told_of = [column for column in context.getStatisticsColumns() if _is_compared(rows, column)]
+                stats = java.java.util.Optional.of(self._statistics(kernel, written, len(content), rows, told_of))
                 status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
                 one = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
                 actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
@@ -258,6 +277,17 @@ class Delta:
                     raise moved(place) from error
                 raise
         return True
+
+    def _statistics(self, kernel: Any, path: str, size: int, rows: ArrowTable, columns: Sequence[Any]) -> Any:
+        """The least and greatest values and numbers of NULL that the file of `rows` says."""
+        java, configuration = self._files.java()
+        listed = java.java.util.ArrayList()
+        for column in columns:
+            listed.add(column)
+        defaults = kernel.defaults
+        file = defaults.engine.hadoopio.HadoopFileIO(configuration).newInputFile(path, size)
+        read = defaults.internal.parquet.ParquetStatsReader.readDataFileStatistics
+        return read(file, self._schema(kernel, columns_of(rows)), listed)
 
     def _new(
         self,
@@ -297,7 +327,7 @@ class Delta:
     def is_empty(self, spark: SparkSession, place: str) -> bool:
         summed = self._summed(place)
         if summed is None:
-            return int(spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()[0]["numFiles"]) == 0
+            return int(self.detail(spark, place)["numFiles"]) == 0
         return int(summed["numFiles"]) == 0
 
     def _summed(self, place: str) -> Mapping[str, int] | None:
@@ -309,15 +339,25 @@ class Delta:
             return None
 
     def latest(self, place: str) -> Commit | None:
-        for version in delta_commits(self._files, place):
-            for line in self._files.read(f"{place}/{_LOG}/{version}.json").splitlines():
-                if line.startswith(b'{"commitInfo"'):
-                    said = json.loads(line)["commitInfo"]
-                    for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
-                        if (found := Commit.of(text)) is not None:
-                            return found
-                    break
+        versions = delta_commits(self._files, place)
+        shown: int | None = int(versions[0]) if versions else 0
+        for version in versions:
+            said = self._commit_info(place, version)
+            for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
+                if (found := Commit.of(text)) is not None:
+                    if int(version) != shown:
+                        raise undone(place, _UNDONE)
+                    return found
+            if shown == int(version):
+                shown = _shown_by(said, shown)
+        if shown is None:
+            raise undone(place, _UNDONE)
         return None
+
+    def _commit_info(self, place: str, version: str) -> dict[str, Any]:
+        lines = self._files.read(f"{place}/{_LOG}/{version}.json").splitlines()
+        line = next((line for line in lines if line.startswith(b'{"commitInfo"')), b'{"commitInfo":{}}')
+        return dict(json.loads(line)["commitInfo"])
 
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
@@ -390,7 +430,7 @@ class Delta:
     def is_left(self, spark: SparkSession, place: str, before: datetime) -> bool:
         if self._files.exists(f"{place}/{_GOING}"):
             return True
-        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.sql(place)}").collect()
+        detail = self.detail(spark, place)
         return OURS in detail["properties"] and bool(detail["lastModified"].astimezone(UTC) < before)
 
     def remove(self, place: str) -> None:
@@ -421,17 +461,51 @@ class _Change:
         self.tables.frame(self.spark, self.place)  # a table that is gone would be made anew
         rows.write.format("delta").mode("append").save(self.place)
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
-        """Delta has no commit that overwrites a schema and says NOT NULL."""
-        found = self.tables.layout(self.spark, self.place)
+    def replace(
+        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+    ) -> None:
+        """By a transaction of Delta's own: Spark's overwrite makes each column nullable, and ends the clustering."""
+        self._map_names(rows.columns)
+        detail = self.tables.detail(self.spark, self.place)
+        found = detail["partitionColumns"], detail["clusteringColumns"] or ()
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
         same = {new: old for old, new in kept.items()}
-        writer = self.tables.guarded(self.spark, self.place, rows, same).write.format("delta").mode("overwrite")
-        if partitioned:
-            writer = writer.partitionBy(*partitioned)
-        writer.option("overwriteSchema", "true").save(self.place)
-        if clustered:  # Delta forgets it where it overwrites a schema
-            self.run(f"ALTER TABLE {self.tables.sql(self.place)} CLUSTER BY ({', '.join(map(quoted, clustered))})")
+        rows = self.tables.guarded(self.spark, self.place, rows, same)
+        schema = json.loads(rows.schema.json())
+        for column in schema["fields"]:
+            column["nullable"] = column["name"] not in required
+        java, _ = self.tables._files.java()
+        written = self.tables._files.java_frame(rows)  # the commit has the settings of its session
+        delta, none = java.org.apache.spark.sql.delta, java.scala.Option.empty()
+        transaction = delta.DeltaLog.forTable(written.sparkSession(), self.place).startTransaction()
+        if transaction.txnVersion(_APP) >= self.commit.generation:  # and the commit fails where it changes meanwhile
+            raise moved(self.place)
+        old = transaction.metadata()
+        transaction.updateMetadataForTableOverwrite(
+            old.copy(
+                old.id(),
+                old.name(),
+                old.description(),
+                old.format(),
+                json.dumps(schema),
+                _sequence(java, partitioned),
+                old.configuration(),
+                old.createdTime(),
+            )
+        )
+        listed = java.scala.jdk.javaapi.CollectionConverters.asJava
+        actions = [
+            delta.actions.SetTransaction(_APP, self.commit.generation, none),
+            *(file.remove() for file in listed(transaction.filterFiles())),
+            *listed(transaction.writeFiles(written)),
+        ]
+        if found[1]:
+            clustering = delta.skipping.clustering.ClusteredTableUtils
+            of_alter = clustering.getClusteringDomainMetadataForAlterTableClusterBy
+            actions.extend(listed(of_alter(_sequence(java, clustered), transaction)))
+        overwrite = java.org.apache.spark.sql.SaveMode.Overwrite
+        operation = getattr(delta, "DeltaOperations$Write")(overwrite, *[none] * 8)
+        transaction.commit(_sequence(java, actions), operation)
 
     def clear(self) -> None:
         self.run(f"DELETE FROM {self.tables.sql(self.place)}")
@@ -439,8 +513,55 @@ class _Change:
     def alter(self, alteration: Alteration) -> None:
         """Delta does not number an ALTER, so it is looked at just before that none has come between."""
         (clause,) = alteration.clauses()
+        self._map_names([*(name for name, _, _ in alteration.added), *(new for _, new in alteration.renamed)])
         self.tables._check_newest(self.place, self.commit)
         self.run(f"ALTER TABLE {self.tables.sql(self.place)} {clause}")
+
+    def _map_names(self, names: Collection[str]) -> None:
+        """Gives the table column mapping where one of `names` needs it, in a commit that says nothing of ours: who dies
+        behind it has not yet done what is asked."""
+        if not any(map(self.tables.apart, names)) or is_mapped(self.tables.detail(self.spark, self.place)):
+            return
+        self.tables._check_newest(self.place, self.commit)
+        self.spark.conf.unset(_SAID)
+        self.run(f"ALTER TABLE {self.tables.sql(self.place)} SET TBLPROPERTIES ('{_MODE}' = '{_MAPPED[_MODE]}')")
+        self.spark.conf.set(_SAID, self.commit.text())
+
+
+def is_mapped(detail: Any) -> bool:
+    """Whether a table's files have other names for its columns than the table."""
+    return bool(detail["properties"].get(_MODE, "none") != "none")
+
+
+def _shown_by(said: Mapping[str, Any], version: int) -> int | None:
+    """The older version whose rows that commit of somebody else was built on; None where it has others, or does not say
+    it."""
+    operation, restored = str(said.get("operation", "")), said.get("operationParameters", {}).get("version")
+    if operation == "RESTORE":
+        return int(restored) if restored not in (None, "") else None
+    return None if _REPLACES.match(operation) else version - 1
+
+
+def _is_compared(rows: ArrowTable, column: Any) -> bool:
+    """Whether the log can tell of that column by `rows`: it would have texts in full, and has no bytes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    name = ".".join(column.getNames())
+    if name not in rows.column_names:  # of somebody else, who has added it
+        return False
+    values = rows[name]
+    if pa.types.is_string(values.type):
+        return (pc.max(pc.binary_length(values)).as_py() or 0) <= _LONGEST_TEXT
+    return not pa.types.is_binary(values.type)
+
+
+def _sequence(java: Any, values: Iterable[Any]) -> Any:
+    """One of Scala's."""
+    found = java.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return java.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
 
 
 def _closeable(kernel: Any, items: Any) -> Any:

@@ -68,12 +68,13 @@ class Commit:
 @dataclass(frozen=True, slots=True)
 class Alteration:
     """Columns that change while no row does. `added` are name, type and the column in front, "" for none; `loosened`
-    take NULL from now on."""
+    take NULL from now on. `key` are then the columns of the key, where the format tells of one."""
 
     dropped: Sequence[str] = ()
     added: Sequence[tuple[str, str, str]] = ()
     renamed: Sequence[tuple[str, str]] = ()
     loosened: Sequence[str] = ()
+    key: Sequence[str] = ()
 
     def clauses(self) -> list[str]:
         """What follows ALTER TABLE: one for each kind of change."""
@@ -95,23 +96,31 @@ class Change(Protocol):
 
     def append(self, rows: DataFrame) -> None: ...
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
+    def replace(
+        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+    ) -> None:
         """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
-        called; the table is laid out by these as it was. `required` take no NULL, where the format can tell so."""
+        called; the table is laid out by these as it was. `required` take no NULL. `key` as of an `Alteration`."""
 
     def clear(self) -> None:
         """All rows go."""
 
     def alter(self, alteration: Alteration) -> None:
-        """One clause of it is all there is."""
+        """One clause of it is all there is; or only another key, where the format tells of one."""
 
 
 class TableFormat(Protocol):
     """One format. `place` is where a table is: a folder, or a name in a catalog; it stays the same while the table has
     other names."""
 
+    tried_with: Mapping[str, str]
+    """Properties that a table of the format can come to have, and that need more names of columns than others do."""
+
     ways: Sequence[Mapping[str, str]]
     """Each way in which rows are merged, as settings of a session, also into what another merge has left."""
+
+    tells_key: bool
+    """Whether a table says of which columns its key is."""
 
     one_writer: bool
     """Whether writers are kept apart only within one process, so nobody may write beside a consumer."""
@@ -132,8 +141,9 @@ class TableFormat(Protocol):
     def foreign(self, place: str) -> bool:
         """Whether the folder of a table that is not there holds one of another lake: of another format or catalog."""
 
-    def check(self, layout: Layout) -> None:
-        """Raises BadConfig where no table of the format can be laid out so."""
+    def resolved(self, layout: Layout) -> Layout:
+        """`layout`, whose properties say all that the format has as properties. Raises BadConfig where no table of it
+        can be laid out so."""
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         """Why a table with columns of these types cannot be laid out so; "" where it can."""
@@ -141,11 +151,16 @@ class TableFormat(Protocol):
     def keeps(self, name: str) -> bool:
         """Whether the format says itself that no column can have that name, in lower case."""
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
-        """An empty table; `columns` as in a CREATE TABLE."""
+    def apart(self, name: str) -> bool:
+        """Whether a table with that column is made otherwise than without it."""
+
+    def create(
+        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+    ) -> None:
+        """An empty table; `columns` as in a CREATE TABLE, `key` as of an `Alteration`."""
 
     def laid_out_by(self, spark: SparkSession, place: str) -> Collection[str]:
-        """The columns by which the table is laid out. Only `Change.replace` can rename or drop them."""
+        """The columns by which the table or its files are laid out. Only `Change.replace` can rename or drop them."""
 
     def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
         """`rows`, which fail where a value is one that the table would not keep. `names`: what their columns are called
@@ -172,11 +187,13 @@ class TableFormat(Protocol):
         """Whether it surely has no row; looks at no rows."""
 
     def latest(self, place: str) -> Commit | None:
-        """What the newest commit of ours says; None where the log has none."""
+        """What the newest commit of ours says; None where the log has none. Reads the log from that commit on. Raises
+        SchemaDrift where somebody has restored an older state since, or put another table into its place."""
 
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> AbstractContextManager[Change]:
         """What is done within becomes `commit`. Raises ProgressMoved where the table's newest commit of ours is not the
-        one before it, TargetBusy where another program was in the way: then nothing was written."""
+        one before it, SchemaDrift as `latest`, TargetBusy where another program was in the way: then nothing was
+        written."""
 
     def remove(self, place: str) -> None:
         """It and its rows are gone; it may be gone already, also in part."""
@@ -253,13 +270,16 @@ def _part(part: Part) -> str:
     return f"{TRANSFORMS[part.transform]}({width}{quoted(part.column)})"
 
 
-def check_properties(layout: Layout, own: Sequence[str]) -> None:
-    """Raises BadConfig for a property that begins as one of `own`, on which this program builds."""
+def resolved_properties(layout: Layout, own: Sequence[str], copying: Mapping[str, str]) -> Layout:
+    """`layout` with the properties `copying` where files are to be written anew, unless it says others itself. Raises
+    BadConfig for a property that begins as one of `own`, on which this program builds."""
     for key, _ in layout.properties:
         if key.lower().startswith(tuple(start.lower() for start in ("storage_consumer", *own))):
             raise BadConfig(
                 f"[[consumer.lake-tables]] sets the property {key}, on which this program builds", hint="leave it out"
             )
+    found = {**(copying if layout.copy_on_write else {}), **dict(layout.properties)}
+    return replace(layout, properties=tuple(sorted(found.items())), copy_on_write=False)
 
 
 def segment(name: str) -> str:
@@ -322,6 +342,10 @@ def check_newest(place: str, newest: Commit | None, generation: int) -> None:
         raise moved(place)
     if found < generation - 1:
         raise SchemaDrift(f"{place} lacks this program's newest commit, as where an older copy of it was put back")
+
+
+def undone(place: str, how: str) -> SchemaDrift:
+    return SchemaDrift(f"{place} is not what this program's newest commit left: somebody has {how}")
 
 
 def moved(place: str) -> ProgressMoved:

@@ -7,6 +7,7 @@ catalog, which fails where the table is not as it was, then moves the branch `ma
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,13 +28,14 @@ from consumer.sink.lake.formats import (
     Commit,
     as_parquet,
     check_newest,
-    check_properties,
     has_delta,
     has_iceberg,
     of_parquet,
     outrun,
+    resolved_properties,
     segment,
     takes,
+    undone,
 )
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import columns_of, literal, quoted
@@ -64,6 +66,7 @@ _NOT_TO_SET = (
     "write.object-storage.",
     "write.wap.enabled",
 )
+_COPYING = {f"write.{kind}.mode": "copy-on-write" for kind in ("delete", "merge", "update")}
 _PARTED = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
 """Of a table with partitions. A folder could not have the name of a long text."""
 _SCRATCH = {OURS: "true", "format-version": "2", "gc.enabled": "false", **_PARTED}
@@ -76,6 +79,8 @@ _YOUNG = 24 * 3600
 class Iceberg:
     """A `TableFormat`."""
 
+    tells_key = True
+    tried_with: Mapping[str, str] = {}
     ways: Sequence[Mapping[str, str]] = ({}, {})
 
     def __init__(self, settings: LakeSettings, files: SparkSource) -> None:
@@ -114,8 +119,8 @@ class Iceberg:
         folder = "/".join((self._root, *place.split(".")))
         return has_delta(self._files, folder) or has_iceberg(self._files, folder)
 
-    def check(self, layout: Layout) -> None:
-        check_properties(layout, _NOT_TO_SET)
+    def resolved(self, layout: Layout) -> Layout:
+        return resolved_properties(layout, _NOT_TO_SET, _COPYING)
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         try:
@@ -129,8 +134,17 @@ class Iceberg:
     def keeps(self, name: str) -> bool:
         return bool(self._java().org.apache.iceberg.MetadataColumns.isMetadataColumn(name))
 
-    def create(self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout) -> None:
+    def apart(self, name: str) -> bool:
+        return False
+
+    def create(
+        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+    ) -> None:
         schema = self.schema(", ".join(columns))
+        numbers = self._java().java.util.HashSet()
+        for name in identifying(schema, key):
+            numbers.add(schema.findField(name).fieldId())
+        schema = self._java().org.apache.iceberg.Schema(schema.columns(), numbers)
         own = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
         self._create(place, schema, own, *self._laid_out(schema, layout))
 
@@ -159,7 +173,7 @@ class Iceberg:
         finally:
             tasks.close()
         found = of_parquet(self._content(table.io().newInputFile(path)) for path in paths)
-        newest = _newest(table.operations().current())
+        newest = _newest(place, table.operations().current())
         return found, newest.generation if newest is not None else 0
 
     def add(self, place: str, rows: ArrowTable, commit: Commit, first: bool = False) -> bool:
@@ -209,7 +223,7 @@ class Iceberg:
         return newest is None or newest.summary().get("total-data-files") == "0"
 
     def latest(self, place: str) -> Commit | None:
-        return _newest(self._load(place).operations().current())
+        return _newest(place, self._load(place).operations().current())
 
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
@@ -310,6 +324,13 @@ class Iceberg:
         builder = catalog.buildTable(identifier, schema).withPartitionSpec(spec).withSortOrder(order)
         return builder.withProperties(self._map(properties)).create()
 
+    def strings(self, values: Collection[str]) -> Any:
+        """A list of Java's."""
+        made = self._java().java.util.ArrayList()
+        for value in values:
+            made.add(value)
+        return made
+
     def _load(self, place: str) -> Any:
         return self._catalog().loadTable(self._identifier(place))
 
@@ -342,7 +363,7 @@ class _Writing:
         self.java, self.ice, self.place, self.table, self.commit = java, java.org.apache.iceberg, place, table, commit
         self.operations = table.operations()
         self.base = self.operations.current()
-        check_newest(place, _newest(self.base), commit.generation)
+        check_newest(place, _newest(place, self.base), commit.generation)
 
     def transacted(self, transaction: Any, operation: Any) -> None:
         """What the transaction has and `operation`, which makes its one snapshot."""
@@ -383,7 +404,7 @@ class _Writing:
         numbers = range(snapshots.size() - 1, -1, -1)
         found = next(one for one in map(snapshots.get, numbers) if one.summary().get("wap.id") == stage)
         if found.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
-            raise outrun(self.place, _newest(now), self.commit.generation)
+            raise outrun(self.place, _newest(self.place, now), self.commit.generation)
         number = found.snapshotId()
         self._publish(now, self.ice.TableMetadata.buildFrom(now).setBranchSnapshot(number, _MAIN), number)
 
@@ -409,24 +430,64 @@ class _Change:
         with self.writing.staged(self.spark):
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
-    def replace(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = ()) -> None:
-        """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now."""
+    def replace(
+        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+    ) -> None:
+        """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now. They
+        overwrite those that are there: the older snapshots stay, and who reads changes goes on."""
         writing, ice = self.writing, self.writing.ice
         base = writing.base
-        marks = dict.fromkeys(required, " NOT NULL")
-        columns = (f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rows.dtypes)
-        schema = self.tables.schema(", ".join(columns))
+        schema = self._schema(rows, kept, required, key)
         spec = _rebound(ice.PartitionSpecParser, base.spec(), base.schema(), schema, kept)
         order = _rebound(ice.SortOrderParser, base.sortOrder(), base.schema(), schema, kept)
-        new = base.buildReplacement(schema, spec, order, base.location(), base.properties())
+        builder = ice.TableMetadata.buildFrom(base)
+        builder.setCurrentSchema(schema, max(base.lastColumnId(), schema.highestFieldId()))
+        new = builder.setDefaultPartitionSpec(spec).setDefaultSortOrder(order).build()
         transaction = ice.Transactions.replaceTableTransaction(writing.place, writing.operations, new)
-        operation = transaction.newFastAppend()
+        all_rows = ice.expressions.Expressions.alwaysTrue()
+        operation = transaction.newOverwrite().overwriteByRowFilter(all_rows)
         with self.tables.scratch(f"{writing.table.location()}/data", new) as (name, written):
             rows.writeTo(name).append()
             written.refresh()
             for file in _each(written.currentSnapshot().addedDataFiles(written.io())):
-                operation.appendFile(_of_spec(ice, file, new.spec()))
+                operation.addFile(_of_spec(ice, file, new.spec()))
             writing.transacted(transaction, operation)
+
+    def _schema(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str], key: Sequence[str]) -> Any:
+        """Of `rows`. A column that stays has the number that it had, where Iceberg reads its older values as the new
+        type. One that partitions the table, whose partitions would keep its old name, has none of them."""
+        base, ice = self.writing.base, self.writing.ice
+        marks = dict.fromkeys(required, " NOT NULL")
+        schema = self.tables.schema(
+            ", ".join(f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rows.dtypes)
+        )
+        said, had = (json.loads(ice.SchemaParser.toJson(of)) for of in (schema, base.schema()))
+        parts = {int(part.sourceId()) for part in _each(base.spec().fields())}
+        before = {
+            kept[field["name"]]: field
+            for field in had["fields"]
+            if field["name"] in kept and (kept[field["name"]] == field["name"] or field["id"] not in parts)
+        }
+        numbers = itertools.count(base.lastColumnId() + 1)
+        for field in said["fields"]:
+            nested = isinstance(field["type"], dict)  # an array of FLOAT: there are no others
+            old = before.get(field["name"])
+            if old is not None and nested and isinstance(old["type"], dict):
+                field.update(id=old["id"], type=old["type"])
+            elif old is not None and not nested and self._is_widened(old["id"], schema.findType(field["id"])):
+                field["id"] = old["id"]
+            else:
+                field["id"] = next(numbers)
+                if nested:
+                    field["type"]["element-id"] = next(numbers)
+        found = identifying(schema, key)
+        said["identifier-field-ids"] = [field["id"] for field in said["fields"] if field["name"] in found]
+        return ice.SchemaParser.fromJson(json.dumps(said))
+
+    def _is_widened(self, number: int, kind: Any) -> bool:
+        """Whether Iceberg reads the values of that column as the other type, which can be the same."""
+        old = self.writing.base.schema().findType(number)
+        return bool(self.writing.ice.types.TypeUtil.isPromotionAllowed(old, kind))
 
     def clear(self) -> None:
         transaction = self.writing.table.newTransaction()
@@ -445,20 +506,51 @@ class _Change:
             update.renameColumn(old, new)
         for name in alteration.loosened:
             update.makeColumnOptional(name)
+        update.setIdentifierFields(self.tables.strings(()))
         update.commit()
+        if found := identifying(transaction.currentMetadata().schema(), alteration.key):
+            transaction.updateSchema().setIdentifierFields(self.tables.strings(found)).commit()
         self.writing.transacted(transaction, transaction.newFastAppend())
 
 
-def _newest(metadata: Any) -> Commit | None:
-    """What our newest commit says. Where somebody has removed the tag, the branch has it."""
-    tag = metadata.ref(_TAG)
-    snapshot = metadata.currentSnapshot() if tag is None else metadata.snapshot(tag.snapshotId())
+def identifying(schema: Any, key: Sequence[str]) -> Sequence[str]:
+    """`key`, where Iceberg takes its columns as those that identify a row; else none."""
+    fields = [schema.findField(name) for name in key]
+    kinds = ("float", "double")
+    taken = all(field is not None and field.isRequired() and str(field.type()) not in kinds for field in fields)
+    return key if taken else ()
+
+
+def _newest(place: str, metadata: Any) -> Commit | None:
+    """What our newest commit says. Where somebody has removed the tag, the branch has it. Raises SchemaDrift where the
+    branch is not built on it any more."""
+    tag, snapshot = metadata.ref(_TAG), metadata.currentSnapshot()
+    if tag is not None:
+        if not _is_built_on(metadata, snapshot, tag.snapshotId()):
+            raise undone(place, "rolled it back to an older snapshot, or replaced the table")
+        snapshot = metadata.snapshot(tag.snapshotId())
     while snapshot is not None:
         if (found := Commit.of(snapshot.summary().get(_SAID))) is not None:
             return found
-        parent = snapshot.parentId()
-        snapshot = metadata.snapshot(parent) if parent is not None else None
+        snapshot = _parent(metadata, snapshot)
     return None
+
+
+def _is_built_on(metadata: Any, snapshot: Any, ours: int) -> bool:
+    """Whether the snapshot `ours` is an ancestor of the other one, or it. Of snapshots between them that have expired
+    only their order can tell."""
+    while snapshot is not None and snapshot.snapshotId() != ours:
+        older = _parent(metadata, snapshot)
+        if older is None and snapshot.parentId() is not None:
+            return bool(snapshot.sequenceNumber() > metadata.snapshot(ours).sequenceNumber())
+        snapshot = older
+    return snapshot is not None
+
+
+def _parent(metadata: Any, snapshot: Any) -> Any:
+    """None where it has none, or that has expired."""
+    parent = snapshot.parentId()
+    return metadata.snapshot(parent) if parent is not None else None
 
 
 def _rebound(parser: Any, laid_out: Any, old: Any, new: Any, kept: Mapping[str, str]) -> Any:

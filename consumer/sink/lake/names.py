@@ -52,9 +52,10 @@ class Names:
             self._proven.update(same_name(name) for table in there for name in table.replica.types)
             asked = self._untold(asked, layout)
         own = set(filter(self.tables.keeps, asked))
-        others = [name for name in asked if name not in own]
-        for at in range(0, len(others), _AT_ONCE):
-            own |= set(self._lost(spark, others[at : at + _AT_ONCE], layout))
+        for apart in (False, True):
+            others = [name for name in asked if name not in own and self.tables.apart(name) is apart]
+            for at in range(0, len(others), _AT_ONCE):
+                own |= set(self._lost(spark, others[at : at + _AT_ONCE], layout))
         _KNOWN.update({self._key(name, layout): name not in own for name in asked})
         return [name for name in names if not _KNOWN.get(self._key(name, layout), True)]
 
@@ -86,7 +87,8 @@ class Names:
         session.conf.set("spark.sql.shuffle.partitions", "1")
         try:
             columns = [f"{quoted(name)} INT" for name in (_KEY, *names)]
-            self.tables.create(session, place, columns, Layout(properties=layout.properties))
+            properties = {**self.tables.tried_with, **dict(layout.properties)}
+            self.tables.create(session, place, columns, Layout(properties=tuple(properties.items())))
             session.sql(trial.first()).collect()
             for number, way in enumerate(self.tables.ways):
                 for setting, value in way.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from functools import partial
 
 from consumer.errors import DdlRefused
 from consumer.model.layout import Layout
@@ -21,13 +22,15 @@ def previewed(
     there: Mapping[TableName, LakeTable],
     zone: tzinfo,
     layout: Callable[[ApplyDdl, LakeTable], Layout],
+    fixed: Callable[[str], Collection[str]],
 ) -> list[TargetDdl]:
-    """Each behind those before it. Where rows decide, as if there were some."""
+    """Each behind those before it. Where rows decide, as if there were some. `fixed` tells by which columns the table
+    of a place is laid out."""
     tables, answers = dict(there), []
     for step in steps:
         try:
             done = planned(step, tables, zone, filled=True)
-            answers.append(TargetDdl(tuple(_told(step, done, tables, layout)), done.note))
+            answers.append(TargetDdl(tuple(_told(step, done, tables, layout, fixed)), done.note))
         except DdlRefused as error:
             answers.append(TargetDdl(error=error.message))
     return answers
@@ -38,6 +41,7 @@ def _told(
     done: Operations,
     tables: dict[TableName, LakeTable],
     layout: Callable[[ApplyDdl, LakeTable], Layout],
+    fixed: Callable[[str], Collection[str]],
 ) -> Iterator[str]:
     """Also follows what it does in `tables`."""
     if ends_rows(step):
@@ -52,7 +56,7 @@ def _told(
                 yield f"DROP TABLE {written}"
             continue
         old = before.get(name.folded)
-        table = LakeTable(lake_replica(replica, old), "")
+        table = LakeTable(lake_replica(replica, old), old.place if old is not None else "")
         tables[name.folded] = table
         if name in moved:
             source = moved[name].replica.name
@@ -63,7 +67,7 @@ def _told(
         elif done.emptied:
             yield f"DELETE FROM {written}"
         else:
-            alteration = in_place(done.columns or (), old, table)
+            alteration = in_place(done.columns or (), old, table, partial(fixed, table.place))
             for clause in alteration.clauses() if alteration is not None else ():
                 yield f"ALTER TABLE {written} {clause}"
             if alteration is None:

@@ -215,7 +215,8 @@ class LakeProgress:
                     self._tables.forget(self._place)
                     spark, commit = self._spark(), Commit(generation, epoch=epoch)
                     with self._tables.committing(spark, self._place, commit) as change:
-                        change.replace(spark.createDataFrame(records).coalesce(1), {})
+                        kept = {name: name for name in records.column_names}
+                        change.replace(spark.createDataFrame(records).coalesce(1), kept)
                 elif not self._tables.add(self._place, records, Commit(generation, epoch=epoch), generation == 1):
                     raise damaged(f"{SCHEMA}.progress is gone, or such as only Spark can write")
         except ProgressMoved as moved:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from consumer.errors import BadConfig, Code, ConsumerError, Fatal, LeaseHeld, TableError, TableMissing, TargetBusy
 from consumer.model.actions import PARTITION_ACTIONS
-from consumer.model.layout import Layout
+from consumer.model.layout import Layout, Layouts
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
@@ -84,9 +84,8 @@ class LakeSink(stored.ProgressPorts):
             raise BadConfig("a lake needs Spark, and nobody gave it to this target")
         self._settings, self._source, self._name = settings, options.spark, settings.name
         self._tables: TableFormat = _FORMATS[settings.format](settings, options.spark)
-        self._layouts, self._names = options.layouts, Names(self._tables)
-        for _, layout in options.layouts.rules:
-            self._tables.check(layout)
+        rules = [(fits, self._tables.resolved(layout)) for fits, layout in options.layouts.rules]
+        self._layouts, self._names = Layouts(rules), Names(self._tables)
         self._progress = LakeProgress(self._tables, self._tables.place(PLACE), self._session)
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
@@ -237,7 +236,10 @@ class LakeSink(stored.ProgressPorts):
         def layout(step: ApplyDdl, table: LakeTable) -> Layout:
             return fitted(step, self._layouts, table, self._tables)
 
-        return previewed(steps, self._lake_tables(), self._settings.zone, layout)
+        def fixed(place: str) -> Collection[str]:
+            return self._tables.laid_out_by(self._session(), place) if place else ()
+
+        return previewed(steps, self._lake_tables(), self._settings.zone, layout, fixed)
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         epoch, there = self._held(), self._lake_tables().get(table.folded)

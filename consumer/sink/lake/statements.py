@@ -3,7 +3,7 @@ becomes commits: one of the progress where names change, one of the table where 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -143,7 +143,8 @@ class Executing:
         layout = fitted(step, self.layouts, table, self.tables)
         place = new_place(self.tables, replica.name)
         try:
-            self.tables.create(self.spark, place, [declared(column) for column in table.columns], layout)
+            columns = [declared(column) for column in table.columns]
+            self.tables.create(self.spark, place, columns, layout, key_of(table))
         except Exception as error:
             if layout == Layout() or not is_refusal(error):
                 raise
@@ -194,12 +195,10 @@ class Executing:
         taken = self._taken(step, before)
         if before.lost and not done.emptied and (days := _days_read(changes, before, after)):
             self._check_days(step, before, days)
-        alteration = None if taken else in_place(changes, before, after)
-        if alteration is not None and (alteration.dropped or alteration.renamed):
-            moving = {*alteration.dropped, *(old for old, _ in alteration.renamed)}
-            if not moving.isdisjoint(self.tables.laid_out_by(self.spark, before.place)):
-                alteration = None
-        same = alteration is not None and not alteration.clauses()
+        fixed = partial(self.tables.laid_out_by, self.spark, before.place)
+        alteration = None if taken else in_place(changes, before, after, fixed)
+        rekeyed = self.tables.tells_key and key_of(before) != key_of(after)
+        same = alteration is not None and not alteration.clauses() and not rekeyed
         if same and (not done.emptied or self.tables.is_empty(self.spark, before.place)):
             return after
         try:
@@ -214,7 +213,8 @@ class Executing:
                     made = rebuilt(rows.limit(0) if done.emptied else rows, changes, before, after, taken)
                     kept = {change.old: change.name for change in changes if change.old is not None}
                     keys = [column.name for column in after.columns if column.is_pk and not nullable(column)]
-                    change.replace(made, kept, [name for name in keys if name in kept.values()])
+                    required = [name for name in keys if name in kept.values()]
+                    change.replace(made, kept, required, key_of(after))
         except Exception as error:
             if why := not_converted_there(error):
                 raise not_converted(step, why) from error
@@ -281,6 +281,10 @@ def fitted(step: ApplyDdl, layouts: Layouts, table: LakeTable, tables: TableForm
     return found
 
 
+def key_of(table: LakeTable) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.is_pk)
+
+
 def _unfit(step: ApplyDdl, why: str) -> DdlRefused:
     return refused(
         step, f"[[consumer.lake-tables]] does not fit it: {why}", "mend the rule: the next run makes the table"
@@ -324,9 +328,11 @@ def lake_replica(replica: ReplicaTable, before: LakeTable | None) -> ReplicaTabl
     return replace(replica, types=types, upstream=upstream)
 
 
-def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> Alteration | None:
+def in_place(
+    changes: Sequence[Change], before: LakeTable, after: LakeTable, fixed: Callable[[], Collection[str]]
+) -> Alteration | None:
     """What brings the table to its new columns without a row, by one clause or none; None where the rows must be
-    written anew."""
+    written anew. `fixed` tells by which columns the table is laid out."""
     old = {column.name: column for column in before.columns}
     new = {column.name: column for column in after.columns}
     kept = [change for change in changes if change.old is not None]
@@ -352,8 +358,12 @@ def in_place(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> 
         ],
         [(change.old or "", change.name) for change in kept if change.old != change.name],
         [change.name for change in kept if nullable(new[change.name]) and not nullable(old[change.old or ""])],
+        key_of(after),
     )
-    return found if len(found.clauses()) <= 1 else None
+    if len(found.clauses()) > 1:
+        return None
+    moving = {*found.dropped, *(old for old, _ in found.renamed)}
+    return None if moving and not moving.isdisjoint(fixed()) else found
 
 
 def _days_read(changes: Sequence[Change], before: LakeTable, after: LakeTable) -> set[str]:

@@ -127,11 +127,12 @@ LAKE = '[[consumer.lake-tables]]\ntables = ["a.b"]\n'
         (ROWS + "where = \"a || b\"", "write NOT, OR and AND for !, || and &&"),
         (ROWS + "where = 'a = \"\\x\"'", "a backslash means different things under different SQL modes"),
         (ROWS + "where = \"a = 'x'\"\ncollation = \"x_ci\"", "the collation x_ci cannot be followed exactly"),
-        (LAKE, "rule 1: give partition-by, cluster-by or properties"),
+        (LAKE, "rule 1: give partition-by, cluster-by, properties or copy-on-write"),
         (LAKE + 'partition-by = ["days(at"]', "'days(at' is neither a column nor a transform of one"),
         (LAKE + 'partition-by = ["bucket(id)"]', "only bucket and truncate have a number, and both need one"),
         (LAKE + 'partition-by = ["days(2, id)"]', "only bucket and truncate have a number"),
         (LAKE + 'partition-by = ["week(at)"]', "week is none of bucket, days, hours, months, truncate, years"),
+        (LAKE + 'copy-on-write = "yes"', "copy-on-write: input should be a valid boolean"),
         (LAKE + "properties = { a = 1 }", 'properties must be a table of texts, as { "write.merge.mode" = "copy'),
         ("rows = 5", "give tables in the file, each written [[consumer.rows]]"),
         ('rows = "x"', "each written [[consumer.rows]], or a list of them as JSON"),
@@ -147,9 +148,10 @@ def test_the_first_rule_that_fits_lays_a_new_table_of_a_lake_out(tmp_path: Path)
     text = (
         '[[consumer.lake-tables]]\ntables = ["a.t"]\npartition-by = ["days(at)", "bucket(16, `i)d`)", "region"]\n'
         '[[consumer.lake-tables]]\ntables = ["a.*"]\ncluster-by = ["id"]\nproperties = { x = "y" }\n'
+        "copy-on-write = true"
     )
     layouts = settings(tmp_path, text).target_options.layouts
     parts = (Part("at", "day"), Part("i)d", "bucket", 16), Part("region"))
     assert layouts.of(TableName("A", "t")) == Layout(parts)
-    assert layouts.of(TableName("a", "u")) == Layout((), ("id",), (("x", "y"),))
+    assert layouts.of(TableName("a", "u")) == Layout((), ("id",), (("x", "y"),), copy_on_write=True)
     assert layouts.of(TableName("b", "t")) == Layout()

@@ -141,7 +141,7 @@ def test_tables_are_not_published_together() -> None:
     [
         ("delta:///tmp/lake", Layout((Part("at", "day"),)), "the day of at, and Delta has no transforms"),
         ("delta:///tmp/lake", Layout((Part("a"),), ("b",)), "a Delta table can have one of them"),
-        ("delta:///tmp/lake", Layout((), (), (("delta.columnMapping.mode", "none"),)), "delta.columnMapping.mode, on"),
+        ("delta:///tmp/lake", Layout((), (), (("delta.columnMapping.maxColumnId", "9"),)), "maxColumnId, on"),
         ("delta:///tmp/lake", Layout((), (), (("DELTA.appendonly", "true"),)), "DELTA.appendonly, on"),
         ("iceberg:///tmp/lake", Layout((), (), (("write.wap.enabled", "false"),)), "write.wap.enabled, on"),
         ("iceberg:///tmp/lake", Layout((), (), (("storage_consumer.table", "x"),)), "storage_consumer.table, on"),
