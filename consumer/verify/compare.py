@@ -49,6 +49,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     kept = np.array([one.kept for one in task.eras], np.bool_)
     count, known, has = len(newest), newest != _NONE, there != _NONE
     sure = known & kept[era[newest]] if len(era) else np.zeros(count, np.bool_)
+    given = known & np.array([one.given for one in task.eras], np.bool_)[era[newest]] if len(era) else known
     expected = known & put[newest] if len(era) else known
     missing = expected & ~has & sure
     gone = known & ~expected & has
@@ -73,6 +74,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         missing=int(missing.sum()),
         extra=int(extra.sum()) + int(again.sum()),
         differing=len(wrong),
+        given=int((given & (missing | extra)).sum() + given[both[wrong]].sum() + given[own[again]].sum()),
         unsure=int((expected & ~sure).sum()) + int((gone & ~extra).sum()),
         unknown_rows=0 if task.whole else int(strange.sum()),
         unknown=unknown,
@@ -83,6 +85,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     kinds = np.zeros(count, np.int8)
     kinds[missing], kinds[both[wrong]], kinds[extra] = INSERT, UPDATE, DELETE
     kinds[own[again]] = np.where(expected[own[again]], ANEW, kinds[own[again]])
+    kinds[given] = 0
     return counted, _rows_to_mend(task, kinds, stored, era, newest, held, there)
 
 
