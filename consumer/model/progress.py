@@ -469,8 +469,11 @@ class Owned:
 
     def goes_to(self, name: str, start: int | None) -> bool:
         """Whether the table can belong to the consumer `name` instead, which begins with it at `start`; None: which
-        makes it again. A replay has done its part once it has ended, and takes nothing from a consumer that goes on."""
+        makes it again. A replay has done its part once it has ended, and takes nothing from a consumer that goes on.
+        What an export or a resync has is not whole."""
         if self.busy or (is_replay(name) and not is_replay(self.consumer)):
+            return False
+        if is_export(self.consumer) or is_resync(self.consumer):
             return False
         if start is None:
             return is_replay(self.consumer)
