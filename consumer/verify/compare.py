@@ -16,6 +16,7 @@ change tables have them, else as the target's rows were read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from consumer.changes.identity import key_codes, row_codes
 from consumer.codec.change_table import META, Flags, Ints, change_schema
 from consumer.errors import CannotBeExact
 from consumer.model.check import CheckTask, Counted, Difference
+from consumer.model.columns import Family
 from consumer.verify.era_rows import unknown_in
 
 _NONE = -1
@@ -221,7 +223,7 @@ def _differing(
         assert held is not None
         ours, theirs = int(newest[pair]), int(there[pair])
         columns = tuple(
-            (task.target.names[n], _text(stored, n, ours), _text(held, n, theirs))
+            (task.target.names[n], _shown(task, stored, n, ours), _shown(task, held, n, theirs))
             for n, flags in values.items()
             if flags[pair]
         )
@@ -229,7 +231,16 @@ def _differing(
 
 
 def _named(task: CheckTask, positions: Sequence[int], rows: pa.Table, row: int) -> tuple[tuple[str, str | None], ...]:
-    return tuple((task.target.names[position], _text(rows, position, row)) for position in positions)
+    return tuple((task.target.names[position], _shown(task, rows, position, row)) for position in positions)
+
+
+def _shown(task: CheckTask, rows: pa.Table, position: int, row: int) -> str | None:
+    """As the type writes it: a DECIMAL with all digits of its fraction."""
+    text, column = _text(rows, position, row), task.target.columns[position]
+    if text is None or column.family is not Family.DECIMAL:
+        return text
+    digits = max(column.scale or 0, len(text.partition(".")[2]))
+    return f"{Decimal(text):.{digits}f}"
 
 
 def _text(rows: pa.Table, position: int, row: int) -> str | None:
