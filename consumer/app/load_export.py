@@ -8,7 +8,7 @@ other name's, which is forgotten once it has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +28,7 @@ from consumer.config.export import ExportSettings, export_settings
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Code, NeedsPerson, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Code, NeedsPerson
 from consumer.layout.export import shown_names
 from consumer.layout.schema_file import root_of
 from consumer.model.bad_rows import STOP
@@ -155,8 +155,7 @@ class _Work:
             manager, assembly = self._assembled(ports)
             progress = manager.ledger.progress
             if any(progress.table(name).state is State.EXCHANGING for name in self._tables):
-                with suppress(TableMissing):  # what was loaded is gone, and is loaded again
-                    manager.ledger.finish_marked()
+                manager.ledger.finish_marked()
                 progress = manager.ledger.progress
                 assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
             self._ended = self._gone_on(progress, begun, ports.sink)
@@ -282,7 +281,7 @@ class _Work:
             for name, refused in self._export.refused.items():
                 manager.stopped[name] = refused
                 manager.results.setdefault(name, TableResult()).becomes("stopped", refused)
-                self._observer.tell(TableStopped(name, refused))
+                self._observer.tell(TableStopped(name, refused, beside=name in own))
             result = _unfinished(one_round(manager, listing, self._started))
             if result.unfinished:
                 return result
@@ -292,7 +291,7 @@ class _Work:
                 whole.remove(name)
                 result.tables.setdefault(name, TableResult()).becomes("stopped", error)
                 result = result.model_copy(update={"exit_code": result.exit_code or error.exit_code})
-                self._observer.tell(TableStopped(name, error))
+                self._observer.tell(TableStopped(name, error, beside=name in own))
         if not whole:
             return result
         with open_ports(self._settings, self._observer, spark) as ports:

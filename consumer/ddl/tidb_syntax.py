@@ -195,10 +195,10 @@ def sequence_defaults(statement: ParsedStatement, edits: Edits) -> Iterator[str]
             yield f"column {column.name} has no default, because sequences are not replicated"
     for member in statement.members if statement.is_alter and statement.has_word("NEXTVAL", "NEXT") else ():
         tokens = member.tokens
-        at = find_words(tokens, "SET", "DEFAULT") if starts(tokens, "ALTER") else None
-        if at is not None and _is_sequence(tokens, at + 2 + starts(tokens, "(", at=at + 2)):
-            edits.replace(tokens[at].start, tokens[-1].end, "DROP DEFAULT")
-            yield f"column {tokens[at - 1].name} has no default, because sequences are not replicated"
+        set_at = find_words(tokens, "SET", "DEFAULT") if starts(tokens, "ALTER") else None
+        if set_at is not None and _is_sequence(tokens, set_at + 2 + starts(tokens, "(", at=set_at + 2)):
+            edits.replace(tokens[set_at].start, tokens[-1].end, "DROP DEFAULT")
+            yield f"column {tokens[set_at - 1].name} has no default, because sequences are not replicated"
 
 
 @dataclass(frozen=True, slots=True)

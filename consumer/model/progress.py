@@ -319,11 +319,11 @@ class Progress:
 
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `starts`: the same for some tables, by the names that they had then, with a commit-ts
-    that is not below `start_ts`. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
-    that were quarantined, `losses` those that were accepted, also of tables that are gone and that RECOVER TABLE could
-    bring back (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`),
-    `modes` what its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables
-    (see `consumer.plan.shaping`).
+    that is not below `start_ts`; 0 for one that was loaded again from its CREATE TABLE on. `time_zone` is the
+    changefeed's, "" where that was not recorded. `bad_rows` are those that were quarantined, `losses` those that were
+    accepted, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`). `routes`
+    are those by which its tables have their names (see `Naming`), `modes` what its tables are that are no mirrors (see
+    `consumer.plan.table_modes`), `filters` the rules of its tables (see `consumer.plan.shaping`).
     """
 
     upstream: str | None = None

@@ -65,6 +65,8 @@ class TableStatements:
     @cached_property
     def given(self) -> int:
         """The moment as of which the target was given the table, 0 for none."""
+        if any(self.progress.starts.get(name) == 0 for name in self.table.names):
+            return 0
         return max(self.progress.start_ts, self.table.given_at(self.progress))
 
     @cached_property
