@@ -198,10 +198,10 @@ def not_whole(
 
 def _made(tables: ProgressTables, name: str) -> set[TableName]:
     """The target's tables of which statements of consumer `name` were executed, in lower case."""
-    ((routes,),) = tables.run("SELECT routes FROM storage_consumer.consumer WHERE name = ?", name)
     query = "SELECT database_name, table_name FROM storage_consumer.ddl WHERE name = ? AND state = ?"
-    target = naming_from(routes).target
-    return {target(TableName(*row)).folded for row in tables.run(query, name, str(DdlState.DONE))}
+    executed = [TableName(*row) for row in tables.run(query, name, str(DdlState.DONE))]
+    routes = tables.run("SELECT routes FROM storage_consumer.consumer WHERE name = ?", name)
+    return {naming_from(row[0]).target(table).folded for row in routes for table in executed}
 
 
 _OF_TABLE = "database_name = ? AND table_name = ?"
