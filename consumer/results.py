@@ -411,6 +411,8 @@ class RowCounts(Model):
     missing: Count
     extra: Count
     differing: Count
+    given: Count
+    """Of the rows that differ, those that have not changed since the moment of `--start-ts` or of an export."""
     unsure: Count
     """Rows of which a statement about partitions may decide whether they must be there."""
     unknown_rows: Count
@@ -422,7 +424,7 @@ class RowCounts(Model):
 
 
 def _counts(found: Counted) -> dict[str, Any]:
-    numbers = ("expected", "found", "missing", "extra", "differing", "unsure", "unknown_rows")
+    numbers = ("expected", "found", "missing", "extra", "differing", "given", "unsure", "unknown_rows")
     return {name: getattr(found, name) for name in numbers} | {
         "unknown": [{"column": name, "rows": rows} for name, rows in found.unknown.items()],
         "shown": [

@@ -161,8 +161,9 @@ class ProgressPort(Protocol):
         the target, as far as audit rows are kept. Needs no `acquire`."""
 
     def forget(self) -> None:
-        """Remove everything that is recorded under this consumer's name, and what it has loaded `beside` other tables;
-        its tables stay. Called instead of `acquire`. Raises LeaseHeld while a consumer of that name is running."""
+        """Remove everything that is recorded under this consumer's name, and the tables that it was loading: `beside`
+        others, and those that it has made of an export. Its other tables stay. Called instead of `acquire`. Raises
+        LeaseHeld while a consumer of that name is running."""
 
     def fence(self) -> Progress:
         """Lock out all earlier writers and read the progress that the target has. Called after a round has broken

@@ -90,7 +90,8 @@ def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[R
         else:
             yield Readiness("storage", "ok", text)
     if not inspected.tables:
-        yield Readiness("storage", "fail", "; ".join(inspected.findings), "check --upstream-uri and --tables")
+        hint = "" if inspected.checkpoint_ts is None else "check --upstream-uri and --tables"
+        yield Readiness("storage", "fail", "; ".join(inspected.findings), hint)
         return
     files, size = sum(t.files for t in inspected.tables), sum(t.bytes for t in inspected.tables)
     yield Readiness(

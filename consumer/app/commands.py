@@ -31,7 +31,7 @@ from consumer.errors import BadConfig, ConsumerError, LeaseHeld, Retryable
 from consumer.model.events import CheckpointRead, Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
-from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_resync
+from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_export, is_resync
 from consumer.model.steps import ddl_id
 from consumer.model.texts import count_text
 from consumer.model.times import now
@@ -274,8 +274,8 @@ def _as_done(table: TableName, version: int, reason: str, assembly: Assembly, pr
 
 
 def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
-    """Take the progress of a name away; the target's tables stay. Raises BadConfig where there is none, or unless
-    `sure`."""
+    """Take the progress of a name away; the target's tables stay, but for those that it was loading. Raises BadConfig
+    where there is none, or unless `sure`."""
     with closing(sink_of(settings)) as sink:
         names = patiently("reach the target", sink.consumers, observer, settings.max_wait)
         if settings.name not in names:
@@ -285,11 +285,8 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
                 if names
                 else "it has none at all: check --downstream-uri",
             )
-        stay = (
-            "what it has loaded beside other tables goes, too"
-            if is_resync(settings.name)
-            else "the tables stay as they are"
-        )
+        loads = is_resync(settings.name) or is_export(settings.name)
+        stay = "what it has loaded and is not at its end goes, too" if loads else "the tables stay as they are"
         what = f"the progress of consumer {settings.name!r}, with {count_text(names[settings.name], 'table')} in order"
         if not sure:
             raise BadConfig(

@@ -81,6 +81,8 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
     mismatch, older = _mismatch(settings, detected), _older(assembly)
     notes = (*missing, *_years(options), *of_rows, mismatch, *_findings(assembly, files, data, older))
+    if not (assembly.catalog.files or data or missing):
+        notes = (_EMPTY, *notes)
     return InspectResult(
         upstream=reader.identity,
         checkpoint_ts=checkpoint,
@@ -191,6 +193,9 @@ def _years(options: Detected) -> Iterator[str]:
         )
 
 
+_EMPTY = "there is nothing that TiCDC writes: check the bucket and the prefix"
+
+
 def _mismatch(settings: Settings, detected: Detected) -> str:
     found = detected.dialect
     if not settings.protocol or found is None or settings.protocol == found.protocol:
@@ -199,8 +204,6 @@ def _mismatch(settings: Settings, detected: Detected) -> str:
 
 
 def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile], older: str) -> Iterator[str]:
-    if not assembly.catalog.files and not data:
-        yield "there is nothing that TiCDC writes: check the bucket and the prefix"
     yield from (note.text for note in notes(assembly, Progress()))
     yield from (error.sentence() for _, error in sorted(assembly.broken.items()))
     schemaless = (file for file in data if assembly.catalog.schema(file.folder) is None)

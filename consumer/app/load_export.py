@@ -1,13 +1,14 @@
 """`load-export`: the tables of an export of Dumpling, and from which moment on the storage's changes follow.
 
-An export is a storage of its own, which is applied under a name of its own. While that has the tables, no other name
-may touch them; in the end they begin at the export's moment under the settings' name, and the other name is forgotten.
+An export is a storage of its own, which is applied under a name of its own. While that has a table, no other name
+may touch it. Tables that are whole begin at the export's moment under the settings' name; those that stopped stay the
+other name's, which is forgotten once it has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -27,16 +28,19 @@ from consumer.config.export import ExportSettings, export_settings
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Code, NeedsPerson, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Code, NeedsPerson
+from consumer.layout.export import shown_names
+from consumer.layout.schema_file import root_of
 from consumer.model.bad_rows import STOP
-from consumer.model.events import NowDoing
-from consumer.model.files import Bounds, Folder
+from consumer.model.events import NowDoing, TableStopped
+from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.naming import beside, naming_from
 from consumer.model.progress import (
     AuditRow,
+    DdlState,
     FolderProgress,
     Progress,
     ProgressChange,
@@ -45,6 +49,7 @@ from consumer.model.progress import (
     export_name,
 )
 from consumer.model.rules import Consistency
+from consumer.model.steps import ddl_id
 from consumer.model.table_rules import TableRules
 from consumer.model.texts import count_text
 from consumer.model.times import now, tso_to_text
@@ -58,7 +63,7 @@ from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.plan.routing import written
 from consumer.plan.starting import given
 from consumer.ports import Loader, Observer
-from consumer.results import RunResult
+from consumer.results import RunResult, TableResult
 from consumer.storage.export import ExportReader
 from consumer.target import Sink
 
@@ -98,6 +103,8 @@ class _Work:
         self._dialect = self._export.dialect(
             replace(settings.dialect, clock=clock_of(own_clock.target_options.time_zone))
         )
+        self._ended: frozenset[TableName] = frozenset()
+        """The tables that go on with the storage's changes already."""
         self._tables = [name for name in self._export.files.tables if self._wanted(name)]
         if not self._tables:
             which = "--table" if some is not None else "--tables"
@@ -105,21 +112,24 @@ class _Work:
 
     def _wanted(self, name: TableName) -> bool:
         """A database is, with its tables."""
-        return self._settings.table_filter.matches(name) and (self._some is None or not name.table or self._some(name))
+        chosen = self._some is None or not name.table or self._some(name)
+        return chosen and name not in self._ended and self._settings.table_filter.matches(name)
 
     def done(self, spark: Loader) -> RunResult:
         loading = self._loading
         with closing(sink_of(loading)) as sink:
             begun = sink.progress()
-        ended, own = self._begin(spark, begun)
-        if not ended:
+        own = self._begin(spark, begun)
+        result = RunResult(checkpoint_ts=self._tso, seconds=now() - self._started)
+        if self._tables:
             result = self._load(loading, spark, own)
             if result.exit_code or result.error:
-                return _unfinished(result)
-        else:
-            result = RunResult(checkpoint_ts=self._tso, seconds=now() - self._started)
+                return result
         with closing(sink_of(loading)) as sink:
-            if loading.name in sink.consumers():
+            is_known = loading.name in sink.consumers()
+        if is_known:
+            self._release(loading, spark, self._ended)
+            with closing(sink_of(loading)) as sink:
                 sink.forget()
         return result
 
@@ -137,32 +147,34 @@ class _Work:
             ) from None
         return self._settings.model_copy(update={"name": name, "consistency": Consistency.ROW})
 
-    def _begin(self, spark: Loader, begun: Progress) -> tuple[bool, Mapping[TableName, TableName]]:
-        """Look whether the export joins the storage, and keep its tables from the replica, which has `begun` with them.
-        Returns whether they go on from it already, and where those are loaded that the replica has."""
+    def _begin(self, spark: Loader, begun: Progress) -> Mapping[TableName, TableName]:
+        """Look whether the export joins the storage, and keep its tables from the replica, of which an earlier run has
+        `begun` with some. Those that go on from it already are done with. Returns where those are loaded that the
+        replica has."""
         with open_ports(self._settings, self._observer, spark) as ports:
             manager, assembly = self._assembled(ports)
             progress = manager.ledger.progress
             if any(progress.table(name).state is State.EXCHANGING for name in self._tables):
-                with suppress(TableMissing):  # what was loaded is gone, and is loaded again
-                    manager.ledger.finish_marked()
+                manager.ledger.finish_marked()
                 progress = manager.ledger.progress
                 assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
-            if self._goes_on(progress, ports.sink) and (self._some is None or not begun.is_empty):
-                return True, {}
+            self._ended = self._gone_on(progress, begun, ports.sink)
+            self._tables = [name for name in self._tables if name not in self._ended]
+            if not self._tables:
+                return {}
             self._check_moment(ports, assembly)
             if self._some is None and begun.is_empty:
                 self._check_new(progress, assembly)
             if self._some is None and progress.is_empty:
-                return False, {}
-            self._given_up(assembly, progress, manager.options, ports)
+                return {}
+            self._given_up(self._tables, assembly, progress, manager.options, ports)
             own = self._beside(assembly, progress, begun, ports.sink)
             # As if they were left out: they are nobody's, and no rows of them are read.
             left = [name for name in self._tables if name not in own and not _has(begun, name)]
             places = dict.fromkeys(left, TableProgress(self._tso, State.EXCLUDED))
             if places:
                 manager.ledger.record(ProgressChange(tables=dict(places), rewind=True))
-        return False, own
+        return own
 
     def _beside(
         self, assembly: Assembly, progress: Progress, begun: Progress, sink: Sink
@@ -171,12 +183,16 @@ class _Work:
         `begun` with them."""
         if self._some is None:
             return {}
-        places = {name: sink.beside(self._settings.naming.target(name)) for name in self._tables}
         if begun.routes:
-            there = naming_from(begun.routes)
-            return {name: place for name, place in places.items() if there.target(name) == place}
+            return self._begun_beside(begun, sink)
         own = {*written(assembly, progress), *progress.starts}
-        return {name: place for name, place in places.items() if name in own}
+        return {name: sink.beside(self._settings.naming.target(name)) for name in self._tables if name in own}
+
+    def _begun_beside(self, begun: Progress, sink: Sink) -> Mapping[TableName, TableName]:
+        """The tables that an earlier run has `begun` to load beside those of the replica, each with its place."""
+        there = naming_from(begun.routes)
+        places = {name: sink.beside(self._settings.naming.target(name)) for name in self._tables}
+        return {name: place for name, place in places.items() if there.target(name) == place}
 
     def _assembled(self, ports: Ports) -> tuple[ConsumerManager, Assembly]:
         self._observer.tell(NowDoing(READS_CHECKPOINT))
@@ -186,18 +202,34 @@ class _Work:
         listing = listed(self._settings, ports.reader, checkpoint)
         return manager, assembly_of(ports.reader, listing, manager.ledger.progress, options)
 
-    def _goes_on(self, progress: Progress, sink: Sink) -> bool:
-        """Whether the tables were given to the replica from this export."""
-        starts = all(progress.start_of(name) == self._tso for name in self._tables)
-        places = all(progress.table(name).state is State.OK for name in self._tables)
-        return starts and places and not sink.missing(self._settings.naming.targets(self._tables))
+    def _gone_on(self, progress: Progress, begun: Progress, sink: Sink) -> frozenset[TableName]:
+        """The tables that were given to the replica from this export, by a run that has `begun` with it or did not end
+        there: with --table an export can be loaded once more."""
+        if self._some is not None and begun.is_empty:
+            return frozenset()
+        target, begins = self._settings.naming.target, progress.starts
+        found = [n for n in self._tables if begins.get(n) == self._tso and progress.table(n).state is State.OK]
+        beside = self._begun_beside(begun, sink) if begun.routes else {}
+        missing = sink.missing([*map(target, found), *beside.values()])
+        waits = {name for name, place in beside.items() if place not in missing}
+        return frozenset(name for name in found if target(name) not in missing and name not in waits)
 
-    def _given_up(self, assembly: Assembly, progress: Progress, options: RoundOptions, ports: Ports) -> ProgressChange:
-        """The replica's progress without its tables, as if they were left out. Raises what `give_up` raises."""
-        known = [name for name in self._tables if name in assembly.catalog.by_table]
+    def _given_up(
+        self,
+        tables: Collection[TableName],
+        assembly: Assembly,
+        progress: Progress,
+        options: RoundOptions,
+        ports: Ports,
+    ) -> ProgressChange:
+        """The replica's progress without `tables`, as if they were left out. Raises what `give_up` raises."""
+        known = [name for name in tables if name in assembly.catalog.by_table]
         changes = [give_up(name, self._tso, assembly, progress, options, ports.reader) for name in known]
-        places = dict.fromkeys(self._tables, TableProgress(self._tso, State.EXCLUDED))
-        return ProgressChange().merged(*changes, ProgressChange(tables=dict(places), rewind=True))
+        return ProgressChange().merged(*changes, self._left_out(tables))
+
+    def _left_out(self, tables: Iterable[TableName]) -> ProgressChange:
+        places = dict.fromkeys(tables, TableProgress(self._tso, State.EXCLUDED))
+        return ProgressChange(tables=dict(places), rewind=True)
 
     def _check_new(self, progress: Progress, assembly: Assembly) -> None:
         if not progress.is_empty:
@@ -239,19 +271,75 @@ class _Work:
         )
 
     def _load(self, loading: Settings, spark: Loader, own: Mapping[TableName, TableName]) -> RunResult:
-        """`own` are the places of tables that the replica has."""
+        """`own` are the places of tables that the replica has. Those that are whole go on."""
         options = self._options(loading, own)
         with open_ports(loading, self._observer, spark, self._export) as ports:
             manager = manager_of(loading, ports, options)
             self._observer.tell(NowDoing("looks at the export's files"))
-            result = one_round(manager, self._export.listing(self._tso), self._started)
-            if result.exit_code or result.error:
+            listing = self._export.listing(self._tso)
+            self._begin_again(manager, listing)
+            for name, refused in self._export.refused.items():
+                manager.stopped[name] = refused
+                manager.results.setdefault(name, TableResult()).becomes("stopped", refused)
+                self._observer.tell(TableStopped(name, refused, beside=name in own))
+            result = _unfinished(one_round(manager, listing, self._started))
+            if result.unfinished:
                 return result
-            loaded = ports.sink.loaded()
-            self._check_counts(ports.sink, options.rules, loaded)
+            progress, loaded = manager.ledger.progress, ports.sink.loaded()
+            whole = self._whole(listing, progress, options.rules)
+            for name, error in list(self._miscounted(whole, ports.sink, options.rules, loaded)):
+                whole.remove(name)
+                result.tables.setdefault(name, TableResult()).becomes("stopped", error)
+                result = result.model_copy(update={"exit_code": result.exit_code or error.exit_code})
+                self._observer.tell(TableStopped(name, error, beside=name in own))
+        if not whole:
+            return result
         with open_ports(self._settings, self._observer, spark) as ports:
-            self._let_go_on(ports, loaded, own)
+            self._let_go_on(ports, whole, loaded, {name: place for name, place in own.items() if name in whole})
+        self._release(loading, spark, whole)
         return result
+
+    def _release(self, loading: Settings, spark: Loader, tables: Iterable[TableName]) -> None:
+        """`tables`, which go on with the storage's changes, are nobody's, for who does so to take them."""
+        with open_ports(loading, self._observer, spark, self._export) as ports:
+            manager_of(loading, ports, loading.round_options).ledger.record(self._left_out(tables))
+
+    def _whole(self, listing: Listing, progress: Progress, rules: TableRules) -> list[TableName]:
+        """The tables that have all of their rows; of merged ones, and of those that one view shows, where all have."""
+        settled = {ddl for ddl, record in progress.ddls.items() if record.state in (DdlState.DONE, DdlState.SKIPPED)}
+        made = {file.name for file in listing.schemas if ddl_id(file) in settled}
+        shown = shown_names(text for name, text in self._export.views.items() if name not in made)
+        places, target = {name: progress.table(name) for name in self._tables}, rules.naming.target
+        read = {n for n, place in places.items() if place.state is State.OK and place.applied_ts == self._tso} & made
+        lacking = {target(name) for name in self._tables if name not in read or name.table.lower() in shown}
+        return [name for name in self._tables if target(name) not in lacking]
+
+    def _begin_again(self, manager: ConsumerManager, listing: Listing) -> None:
+        """Tables that no run has made are still to be made, though an earlier one has ended. What was made of a table
+        by a CREATE TABLE that is another one now is dropped, and where the table is left out by now: nobody may take it
+        for whole."""
+        ledger, tables = manager.ledger, {*self._tables}
+        if ledger.progress.is_empty:
+            return
+        if self._some is None:
+            tables = {*self._export.files.tables} - self._ended
+        made, places = ledger.progress.ddls, ledger.progress.table
+        listed = {ddl_id(file): file.name for file in listing.schemas if file.table}
+        for ddl, record in made.items():
+            name = TableName(ddl.database, ddl.table)
+            if ddl in listed or name not in tables or places(name).state is State.EXCLUDED:
+                continue
+            place, own = (
+                TableProgress(ddl.version - 1),
+                (f for f in ledger.progress.folders if f.root == root_of(*name)),
+            )
+            change = ProgressChange(tables={name: place}, folders=dict.fromkeys(own), forget_ddls=(ddl,), rewind=True)
+            if record.state is DdlState.DONE:
+                ledger.empty(name, change)
+            elif record.state is DdlState.REFUSED:
+                ledger.record(change)
+        if new := {name: TableProgress(ddl.version - 1) for ddl, name in listed.items() if ddl not in made}:
+            ledger.record(ProgressChange(tables=dict(new), rewind=True))
 
     def _options(self, loading: Settings, own: Mapping[TableName, TableName]) -> RoundOptions:
         """As for the storage, but for how files are written. A bad row stops its table: nothing takes it in later."""
@@ -261,9 +349,11 @@ class _Work:
         rules = replace(options.rules, wanted=self._wanted, naming=naming, bad_row_action=lambda table: STOP)
         return replace(options, files=files, rules=rules)
 
-    def _check_counts(self, sink: Sink, rules: TableRules, loaded: Mapping[TableName, tuple[int, int]]) -> None:
-        """Each row that was read is in the target, but for those that rules leave out."""
-        targets = {name: rules.naming.target(name) for name in self._tables}
+    def _miscounted(
+        self, tables: Iterable[TableName], sink: Sink, rules: TableRules, loaded: Mapping[TableName, tuple[int, int]]
+    ) -> Iterator[tuple[TableName, CannotBeExact]]:
+        """Those of which not each row that was read is in the target, but for rows that rules leave out."""
+        targets = {name: rules.naming.target(name) for name in tables}
         there = sink.count_rows(set(targets.values()))
         for name, target in targets.items():
             read, given_ = loaded.get(name, (0, 0))
@@ -271,37 +361,46 @@ class _Work:
             held = given_ if rules.naming.merges(name) else there.get(target, 0)
             whole = rules.shaping_of(name) is None
             if held != read if whole else not given_ <= held <= read:
-                raise CannotBeExact(
-                    f"the export has {read:,} rows of {name}, of which {given_:,} were written, and the target has"
-                    f" {there.get(target, 0):,}",
-                    hint="see that no file is there twice, and that nobody else writes to the table; then drop the"
-                    " export's tables in the target, and begin again behind: " + forget_command(self._loading.name),
-                    table=str(name),
+                yield (
+                    name,
+                    CannotBeExact(
+                        f"the export has {read:,} rows of {name}, of which {given_:,} were written, and the target has"
+                        f" {there.get(target, 0):,}",
+                        hint="see that no file is there twice, and that nobody else writes to the table; then load it"
+                        " with --table behind: " + forget_command(self._loading.name),
+                        table=str(name),
+                    ),
                 )
 
     def _let_go_on(
-        self, ports: Ports, loaded: Mapping[TableName, tuple[int, int]], places: Mapping[TableName, TableName]
+        self,
+        ports: Ports,
+        tables: Collection[TableName],
+        loaded: Mapping[TableName, tuple[int, int]],
+        places: Mapping[TableName, TableName],
     ) -> None:
-        """Under the settings' own name the tables begin at the export's moment, those at `places` under their names."""
+        """Under the settings' own name `tables` begin at the export's moment, those at `places` under their names. The
+        others are nobody's there, and no rows of them are read."""
         manager, assembly = self._assembled(ports)
-        audit = tuple(AuditRow("load-export", name, 0, self._tso, *loaded.get(name, (0, 0))) for name in self._tables)
+        audit = tuple(AuditRow("load-export", name, 0, self._tso, *loaded.get(name, (0, 0))) for name in tables)
         ledger, rules = manager.ledger, manager.options.rules
         doubt = self._doubt(ports, assembly)
         loss = Loss(doubt, "", self._tso, assembly.checkpoint)
-        losses = {name: {loss.id: loss} for name in self._tables} if doubt else {}
+        losses = {name: {loss.id: loss} for name in tables} if doubt else {}
+        rest = self._left_out(name for name in self._tables if name not in tables)
         if self._some is None and ledger.progress.is_empty:
             start = self._settings.model_copy(update={"start_ts": StartRules(whole=str(self._tso))})
             ledger.begin(partial(start_of, start, ports.reader))
-            own = ProgressChange(starts=dict.fromkeys(self._tables, self._tso), audit=audit, losses=losses)
-            ledger.record(own.merged(*other_rules(assembly, ledger.progress, rules)))
+            own = ProgressChange(starts=dict.fromkeys(tables, self._tso), audit=audit, losses=losses)
+            ledger.record(own.merged(rest, *other_rules(assembly, ledger.progress, rules)))
         else:
             policy_of = table_modes.keeping(rules.policy_of, rules.naming)
-            gone = self._given_up(assembly, ledger.progress, manager.options, ports)
+            gone = self._given_up(tables, assembly, ledger.progress, manager.options, ports).merged(rest)
             progress = ledger.progress.after(gone)
             assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
-            change = given(assembly, progress, dict.fromkeys(self._tables, self._tso), policy_of)
+            change = given(assembly, progress, dict.fromkeys(tables, self._tso), policy_of)
             passed: dict[Folder, FolderProgress] = {}
-            for name in self._tables:
+            for name in tables:
                 passed |= passed_files(name, self._tso, assembly, progress, ports.reader)
             own = replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses)
             ledger.exchange(list(places), gone.merged(own, *other_rules(assembly, progress, rules)))

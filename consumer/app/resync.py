@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from consumer.app.parts import listing_of, loader_for, manager_of, one_round, open_ports, sink_of
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, Code, TableMissing
+from consumer.errors import BadConfig, Code
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note, NoteKind, NowDoing
@@ -122,11 +122,7 @@ class _Resync:
         """Whether an earlier run died while the table took its place, which is finished now."""
         if manager.ledger.progress.table(self._table).state is not State.EXCHANGING:
             return False
-        try:
-            manager.ledger.finish_marked()
-        except TableMissing:
-            return False  # somebody has dropped what was loaded
-        return True
+        return self._table not in manager.ledger.finish_marked()
 
     def _opened(self, manager: ConsumerManager, ports: Ports) -> _Opened:
         self._observer.tell(NowDoing("looks for files"))

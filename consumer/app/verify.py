@@ -14,7 +14,7 @@ from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
+from consumer.model.progress import Progress, is_replay
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.waiting import patiently
@@ -58,6 +58,7 @@ def verify(
                 show,
                 ranges_at_a_time,
                 mender,
+                "a replay does not say what the target held before" if is_replay(settings.name) else "",
             )
             found, left_out = verifier.tables(listing, progress)
         unknown = [name for name in tables if name not in {table.table for table in found}]

@@ -10,6 +10,7 @@ from consumer.ddl.definitions import Index, Member, ParsedStatement, find_words
 from consumer.ddl.references import created_object
 from consumer.ddl.session_times import generated_at, reading
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, tokenize, top_level
+from consumer.errors import DdlRefused
 from consumer.model.names import quote, same_name, same_names
 from consumer.model.table_definition import PARTIAL, SHARD
 from consumer.model.texts import cut
@@ -181,7 +182,7 @@ def _is_empty(member: Member) -> bool:
 
 
 def sequence_defaults(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
-    """``DEFAULT NEXTVAL(..)``: TiCDC does not replicate sequences, and every row comes with its value."""
+    """``[SET] DEFAULT NEXTVAL(..)``: TiCDC does not replicate sequences, and every row comes with its value."""
     for column in statement.columns if statement.has_word("NEXTVAL", "NEXT") else ():
         tokens = column.tokens
         for at, token in enumerate(tokens):
@@ -192,6 +193,12 @@ def sequence_defaults(statement: ParsedStatement, edits: Edits) -> Iterator[str]
             last = closing(tokens, opening) if starts(tokens, "(", at=opening) else _name_end(tokens, behind + 3)
             edits.remove(_with_blank(statement.text, token.start), tokens[min(last, len(tokens) - 1)].end)
             yield f"column {column.name} has no default, because sequences are not replicated"
+    for member in statement.members if statement.is_alter and statement.has_word("NEXTVAL", "NEXT") else ():
+        tokens = member.tokens
+        set_at = find_words(tokens, "SET", "DEFAULT") if starts(tokens, "ALTER") else None
+        if set_at is not None and _is_sequence(tokens, set_at + 2 + starts(tokens, "(", at=set_at + 2)):
+            edits.replace(tokens[set_at].start, tokens[-1].end, "DROP DEFAULT")
+            yield f"column {tokens[set_at - 1].name} has no default, because sequences are not replicated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +329,11 @@ def global_indexes(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """A GLOBAL unique index of a partitioned table becomes a plain one: upstream keeps it unique, and the servers
     only take unique indexes that hold the partitioning columns."""
     for index in statement.indexes:
+        if index.kind == "PRIMARY" and is_global(statement, index.name_at):
+            raise DdlRefused(
+                "its primary key is GLOBAL upstream, and lacks columns of the partitions, which this server's"
+                " partitioned tables need in each key"
+            )
         if index.kind != "UNIQUE" or not is_global(statement, index.name_at):
             continue
         at = next(p for p, token in enumerate(index.tokens) if token.word == "UNIQUE")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -173,13 +173,28 @@ def _unescaped(name: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), name)
 
 
-def schema_files(files: ExportFiles, texts: Mapping[TableName, str], form: DumplingFormat) -> Sequence[SchemaFile]:
-    """The statements as those of a changefeed, of moments before all rows. Raises CorruptFile, DdlRefused."""
-    order = [*(name for name in files.statements if name not in files.views), *_in_order(files.views, texts)]
-    return [
-        _schema_file(files.statements[name], name, texts[name], form.statement_version(number), name in files.views)
-        for number, name in enumerate(order)
-    ]
+def schema_files(
+    files: ExportFiles, texts: Mapping[TableName, str], form: DumplingFormat
+) -> tuple[Sequence[SchemaFile], Mapping[TableName, CorruptFile | DdlRefused]]:
+    """The statements as those of a changefeed, of moments before all rows: databases, tables, then views, each behind
+    those that it shows. And the tables and views of which one cannot be read. Raises CorruptFile for a database."""
+    places = {name: 1 if name.table else 0 for name in files.statements if name not in files.views}
+    places |= {name: place for place, of_place in enumerate(_in_order(files.views, texts), 2) for name in of_place}
+    found, refused = list[SchemaFile](), dict[TableName, CorruptFile | DdlRefused]()
+    for name, place in places.items():
+        version, is_view = form.statement_version(place), name in files.views
+        shown = shown_names([texts[name]]) if is_view else ()
+        if lacking := next((other for other in refused if other.table.lower() in shown), None):
+            why = f"it shows {lacking}, whose statement cannot be read"
+            refused[name] = DdlRefused(why, table=str(name), path=files.statements[name].path)
+            continue
+        try:
+            found.append(_schema_file(files.statements[name], name, texts[name], version, is_view))
+        except (CorruptFile, DdlRefused) as error:
+            if not name.table:
+                raise
+            refused[name] = error
+    return found, refused
 
 
 def data_files(files: ExportFiles, schemas: Iterable[SchemaFile]) -> Mapping[str, Sequence[DataFile]]:
@@ -195,15 +210,19 @@ def data_files(files: ExportFiles, schemas: Iterable[SchemaFile]) -> Mapping[str
     }
 
 
-def _in_order(views: Iterable[TableName], texts: Mapping[TableName, str]) -> Sequence[TableName]:
+def shown_names(views: Iterable[str]) -> set[str]:
+    """The names in statements that make views, in lower case: those of what they show, and others."""
+    return {token.name.lower() for view in views for token in tokenize(view) if token.is_name}
+
+
+def _in_order(views: Iterable[TableName], texts: Mapping[TableName, str]) -> Iterator[Sequence[TableName]]:
     """Views behind those that they show. One that names another one too many only waits for it."""
-    left, done = list(views), list[TableName]()
-    named = {name: {token.name.lower() for token in tokenize(texts[name]) if token.is_name} for name in left}
+    left = list(views)
+    named = {name: shown_names([texts[name]]) for name in left}
     while left:
         free = [n for n in left if not any(o.table.lower() in named[n] for o in left if o != n)] or left
-        done += free
+        yield free
         left = [name for name in left if name not in free]
-    return done
 
 
 _CREATES = {"DATABASE": Action.CREATE_SCHEMA, "TABLE": Action.CREATE_TABLE, "VIEW": Action.CREATE_VIEW}

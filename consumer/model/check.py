@@ -36,6 +36,9 @@ class Era:
     kept: bool = True
     conversions: Mapping[int, tuple[Conversion, ...]] = field(default_factory=dict)
     """By position in the target, one behind the other."""
+    given: bool = False
+    """Whether the target did not get the rows from the storage, but as somebody's state of a later moment: nothing
+    proves that the storage has every change up to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class Counted:
     missing: int = 0
     extra: int = 0
     differing: int = 0
+    given: int = 0
+    """Of the rows that differ, those whose last change is of an era that is `given`."""
     unsure: int = 0
     """Rows that a statement may have taken away or brought: whether they are there is no difference."""
     unknown_rows: int = 0
@@ -140,7 +145,7 @@ class Counted:
 
     def plus(self, other: Counted, show: int) -> Counted:
         """Both together, with `show` differences at most."""
-        names = ("expected", "found", "missing", "extra", "differing", "unsure", "unknown_rows")
+        names = ("expected", "found", "missing", "extra", "differing", "given", "unsure", "unknown_rows")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
@@ -222,9 +227,11 @@ class VerifyResult:
         rows = sum(table.counted.differences for table in differing)
         if differing:
             which = str(differing[0].table) if len(differing) == 1 else f"{len(differing):,} tables"
+            ended = "where a run was ended in the middle of a load, run `once` and verify again; "
+            given = "rows that were wrong from the start on come right with `load-export --table`, from another export"
             return TargetDiffers(
                 f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from the storage in {which}",
-                hint=f"where a run was ended in the middle of a load, run `once` and verify again; {self._ways_out}",
+                hint=given if rows == sum(table.counted.given for table in differing) else f"{ended}{self._ways_out}",
             )
         failed = [table for table in self.tables if table.error is not None]
         failed.sort(key=lambda table: (table.is_unproven, isinstance(table.error, Retryable)))

@@ -146,6 +146,8 @@ class StepFinished:
 class TableStopped:
     table: TableName
     error: ConsumerError
+    beside: bool = False
+    """Only the load beside it has stopped: the table in the target goes on as it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ class DumplingFormat:
 
     timeless = False
 
-    def statement_version(self, number: int) -> int:
-        """That of the statement with this number, from 0, in the order in which they run."""
-        return self.tso - _BEFORE + 1 + min(number, _STATEMENTS - 2)
+    def statement_version(self, place: int) -> int:
+        """That of statements in one place of their order, from 0. It is the same whatever else the export has."""
+        return self.tso - _BEFORE + 1 + min(place, _STATEMENTS - 2)
 
 
 def format_of(dialect: Dialect) -> DumplingFormat:

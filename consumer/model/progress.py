@@ -320,12 +320,12 @@ class Progress:
 
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `starts`: the same for some tables, by the names that they had then, with a commit-ts
-    that is not below `start_ts`. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
-    that were quarantined, `losses` those that were accepted, also of tables that are gone and that RECOVER TABLE could
-    bring back (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`),
-    `modes` what its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables
-    (see `consumer.plan.shaping`). `late`: whoever is notified was told that the slowest table is far behind, and not
-    yet that this is over.
+    that is not below `start_ts`; 0 for one that was loaded again from its CREATE TABLE on. `time_zone` is the
+    changefeed's, "" where that was not recorded. `bad_rows` are those that were quarantined, `losses` those that were
+    accepted, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`). `routes`
+    are those by which its tables have their names (see `Naming`), `modes` what its tables are that are no mirrors (see
+    `consumer.plan.table_modes`), `filters` the rules of its tables (see `consumer.plan.shaping`). `late`: whoever is
+    notified was told that the slowest table is far behind, and not yet that this is over.
     """
 
     upstream: str | None = None
@@ -473,8 +473,11 @@ class Owned:
 
     def goes_to(self, name: str, start: int | None) -> bool:
         """Whether the table can belong to the consumer `name` instead, which begins with it at `start`; None: which
-        makes it again. A replay has done its part once it has ended, and takes nothing from a consumer that goes on."""
+        makes it again. A replay has done its part once it has ended, and takes nothing from a consumer that goes on.
+        What an export or a resync has is not whole."""
         if self.busy or (is_replay(name) and not is_replay(self.consumer)):
+            return False
+        if is_export(self.consumer) or is_resync(self.consumer):
             return False
         if start is None:
             return is_replay(self.consumer)

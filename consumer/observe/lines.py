@@ -51,8 +51,8 @@ class Lines:
                 self._load_started(work)
             case StepFinished():
                 self._step_finished(event)
-            case TableStopped(table, error):
-                self._stopped(table, error)
+            case TableStopped(table, error, beside):
+                self._stopped(table, error, beside)
             case TableResumed(table):
                 self.stopped.discard(table)
                 self._log.info("table resumed", table=str(table))
@@ -101,9 +101,10 @@ class Lines:
         more = {"hint": hint} if hint else {}
         self._log.error("ended by an error", error=sentence, tried_again_in=f"{seconds:.0f}s", **more)
 
-    def _stopped(self, table: TableName, error: ConsumerError) -> None:
+    def _stopped(self, table: TableName, error: ConsumerError, beside: bool) -> None:
         reason = behind_name(table, error.sentence())
         hint = {} if self._summed_up else {"hint": completed(error.hint, self._options)}
-        self._log.error("table stopped", table=str(table), error=reason, **hint)
+        what = "load beside the table stopped" if beside else "table stopped"
+        self._log.error(what, table=str(table), error=reason, **hint)
         if self._summed_up:
             self.stopped.add(table)

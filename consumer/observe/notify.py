@@ -80,6 +80,8 @@ class Notifier:
                     self._late = progress.late
                     self._stopped, self._lost, self._bad = _stopped(progress), _losses(progress), _bad(progress)
                 self._progress = progress
+            case TableStopped(table, error, beside=True):
+                self._put("load-stopped", table, error=error.sentence(), hint=error.hint)
             case TableStopped(table, error):
                 self._stops(table, error.sentence(), error.hint)
             case RoundStarted() if self._failed:

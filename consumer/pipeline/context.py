@@ -10,7 +10,7 @@ from consumer.model.events import Event, Note, NoteKind, Retrying, TableStopped
 from consumer.model.files import Folder
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress, Progress, ProgressChange
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, is_beside
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.others import Others
@@ -108,4 +108,4 @@ class RoundContext:
             return
         self.deferred.settled([name])
         self.ledger.record(self.consumers[name].stop(error, self.progress))
-        self.tell(TableStopped(name, error))
+        self.tell(TableStopped(name, error, beside=is_beside(self.options.rules.naming.target(name))))

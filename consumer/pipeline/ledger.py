@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from consumer.errors import TableMissing
 from consumer.model.events import Recorded
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
@@ -77,8 +78,12 @@ class Ledger:
         return patiently(what, call, self._observer, self._seconds)
 
     def record(self, change: ProgressChange) -> None:
-        """Make `change` durable, with retries, and only then part of `progress`."""
-        self.believe(self.patiently("record progress", lambda: self._target.record(self._naming.by_hand(change))))
+        """Make `change` durable, with retries, and only then part of `progress`. A table that stops stays marked."""
+        stops = (name for name, place in change.tables.items() if place and place.state is State.STOPPED)
+        marked = {*stops}.intersection(self._with(State.EXCHANGING))
+        places = {n: replace(p, state=State.EXCHANGING) if n in marked and p else p for n, p in change.tables.items()}
+        kept = self._naming.by_hand(replace(change, tables=places))
+        self.believe(self.patiently("record progress", lambda: self._target.record(kept)))
 
     def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
         """As the target's, with retries."""
@@ -106,15 +111,21 @@ class Ledger:
         for name in names:
             self._exchange(name)
 
-    def finish_marked(self) -> None:
+    def finish_marked(self) -> Mapping[TableName, TableMissing]:
         """Drop the tables that a run has marked, and let others take their places, except for those that belong to
-        another consumer by now."""
+        another consumer by now. Returns the tables of which somebody has dropped what was to take their places: they
+        stay marked, as their progress is that of the other one."""
         if (change := spared(self.take, self.progress, self._naming)) is not None:
             self.record(change)
         for name in self.marked:
             self._empty(name)
+        missing: dict[TableName, TableMissing] = {}
         for name in self._with(State.EXCHANGING):
-            self._exchange(name)
+            try:
+                self._exchange(name)
+            except TableMissing as error:
+                missing[name] = error
+        return missing
 
     @property
     def marked(self) -> list[TableName]:

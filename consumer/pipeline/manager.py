@@ -4,12 +4,12 @@ step."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from heapq import nlargest
 from operator import itemgetter
 
-from consumer.errors import Code, ConsumerError, TableError
+from consumer.errors import Code, ConsumerError, TableError, TableMissing
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
@@ -68,6 +68,8 @@ class ConsumerManager:
         self.context: RoundContext | None = None
         self._lessons = Lessons()
         self._followed = False
+        self._replaced_by_none: Mapping[TableName, TableMissing] = {}
+        """Tables of which the target lost what was loaded to take their places."""
 
     def follow(self, before: ConsumerManager) -> None:
         """Go on with what another one of this run has counted and found out."""
@@ -206,6 +208,9 @@ class ConsumerManager:
         states = {name: consumer.state for name, consumer in context.consumers.items()}
         for name, losses in assembly.losses(progress, options.rules.accept_gap):
             context.accept(name, losses, assembly.without_losses(name, progress, progress.table(name).applied_ts))
+        for name, gone in self._replaced_by_none.items():
+            if name in context.consumers:
+                context.stop(name, gone)
         for name, error in cannot_begin(assembly, progress, options):
             context.stop(name, error)
         self._look_at_beginning(context)
@@ -258,7 +263,7 @@ class ConsumerManager:
         assembly = self._begin_tables(listing)
         if (change := opens_round(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
-            ledger.finish_marked()
+            self._replaced_by_none = ledger.finish_marked()
             assembly = assembly_of(reader, listing, ledger.progress, options)
         return assembly
 
@@ -268,14 +273,14 @@ class ConsumerManager:
         check_routes(options.rules.naming, ledger.progress, ledger.marked)
         if (copied := copied_files(reader, listing, ledger.progress, self._lessons.checksums)).folders:
             ledger.record(copied)
-        ledger.finish_marked()
+        self._replaced_by_none = ledger.finish_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
         check_selected(assembly, ledger.progress, options.rules, self._followed)
         if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             for note in start_notes(change):
                 self.ports.observer.tell(note)
-            ledger.finish_marked()
+            self._replaced_by_none = ledger.finish_marked()
             assembly = assembly_of(reader, listing, ledger.progress, options)
         return assembly
 

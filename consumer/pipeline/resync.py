@@ -74,6 +74,7 @@ def start_over(
         tables={table: TableProgress(birth.version - 1)},
         folders={**own, **dict(_of_others(table, incarnation, birth.version, assembly, progress, reader))},
         forget_ddls=tuple(ddl for ddl in map(ddl_id, incarnation.statements) if ddl in progress.ddls),
+        starts={table: 0} if progress.start_of(table) >= birth.version else {},
         rewind=True,
     )
     files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}

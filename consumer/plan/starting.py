@@ -156,6 +156,8 @@ class _Starting:
             return None
         if begun and not (left_out and asked >= place.applied_ts):
             known = self._progress.starts.get(name)
+            if known == 0:
+                return None  # it was loaded again from its CREATE TABLE on
             where = f"began at --start-ts {known}" if known else "began without a --start-ts of its own"
             end = f", and is complete up to {place.applied_ts}" if left_out else ""
             raise _refused(name, f"it {where}{end}, and {asked} is another moment", "to go on")

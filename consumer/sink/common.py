@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from consumer.errors import BadConfig, CannotBeExact, Code, DdlRefused, TableMissing
 from consumer.model.columns import Column
+from consumer.model.hints import RESYNC
 from consumer.model.load import LoadOutcome
 from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.progress import AuditRow
@@ -53,7 +54,7 @@ def nothing_beside(table: TableName) -> TableMissing:
     """The error where what was to take the place of `table` is gone, as somebody has dropped it."""
     return TableMissing(
         f"the table that was loaded beside {table} is gone from the target, before it could take its place",
-        hint="load it again with `resync`",
+        hint="load it again: " + RESYNC,
     )
 
 

@@ -36,6 +36,7 @@ from consumer.model.progress import (
     State,
     TableProgress,
     is_beside,
+    is_export,
 )
 from consumer.model.steps import Window
 from consumer.model.times import tso_to_text
@@ -176,20 +177,31 @@ def loaded(tables: ProgressTables, name: str) -> dict[TableName, tuple[int, int]
     return {TableName(database, table): (int(read), int(written)) for database, table, read, written in rows}
 
 
-def loaded_beside(
+def not_whole(
     tables: ProgressTables, name: str, there: Callable[[Collection[TableName]], Collection[TableName]]
 ) -> list[TableName]:
-    """The tables of consumer `name` that were to take the places of others, and may be dropped; the target has those
-    that `there` gives back. Raises BadConfig where these may be just about to take them."""
+    """The tables of consumer `name` that it was still loading, and that may be dropped: those that were to take the
+    places of others, and those of an export that it has made; the target has those that `there` gives back. Raises
+    BadConfig where these may be just about to take other places."""
     query = "SELECT database_name, table_name FROM storage_consumer.owned_table WHERE name = ?"
-    found = [table for table in (TableName(*row) for row in tables.run(query, name)) if is_beside(table)]
+    own = (TableName(*row) for row in tables.run(query, name))
+    made = _made(tables, name) if is_export(name) else ()
+    found = [table for table in own if is_beside(table) or table.folded in made]
     marked = "SELECT 1 FROM storage_consumer.table_progress WHERE state = ? LIMIT 1"
-    if there(found) and tables.run(marked, str(State.EXCHANGING)):
+    if there([*filter(is_beside, found)]) and tables.run(marked, str(State.EXCHANGING)):
         raise BadConfig(
             f"a table that was loaded under {name!r} is taking the place of another one, which is not at its end",
             hint="run `once` under the other name first: it ends that",
         )
     return found
+
+
+def _made(tables: ProgressTables, name: str) -> set[TableName]:
+    """The target's tables of which statements of consumer `name` were executed, in lower case."""
+    query = "SELECT database_name, table_name FROM storage_consumer.ddl WHERE name = ? AND state = ?"
+    executed = [TableName(*row) for row in tables.run(query, name, str(DdlState.DONE))]
+    routes = tables.run("SELECT routes FROM storage_consumer.consumer WHERE name = ?", name)
+    return {naming_from(row[0]).target(table).folded for row in routes for table in executed}
 
 
 _OF_TABLE = "database_name = ? AND table_name = ?"

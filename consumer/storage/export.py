@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from consumer.codec import protocol_of
-from consumer.errors import BadConfig, ConsumerError, CorruptFile, StorageUnavailable
+from consumer.errors import BadConfig, ConsumerError, CorruptFile, DdlRefused, StorageUnavailable
 from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
 from consumer.model.export import PACKINGS, DumplingFormat
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
@@ -35,6 +35,10 @@ class ExportReader:
     def __init__(self, settings: StorageSettings, form: DumplingFormat, wanted: Callable[[TableName], bool]) -> None:
         self.identity = settings.identity
         self._files, self._form, self._wanted = open_files(settings), form, wanted
+        self.refused: Mapping[TableName, CorruptFile | DdlRefused] = {}
+        """Why statements of tables and views in the last listing cannot be read: these are not in it."""
+        self.views: Mapping[TableName, str] = {}
+        """The statements of all views that it had, or would have."""
 
     def moment(self) -> str:
         """As `metadata` has it. Raises BadConfig, StorageUnavailable."""
@@ -81,7 +85,8 @@ class ExportReader:
         chosen = replace(self.files, statements=taken, views={n: f for n, f in self.files.views.items() if n in taken})
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="export") as pool:
             texts = dict(zip(taken, pool.map(self._text, taken.values()), strict=True))
-        schemas = schema_files(chosen, texts, self._form)
+        schemas, self.refused = schema_files(chosen, texts, self._form)
+        self.views = {name: texts[name] for name in chosen.views}
         return Listing(checkpoint, schemas, data_files(chosen, schemas), settled=True)
 
     def _text(self, file: StoredFile) -> str:

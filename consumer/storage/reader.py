@@ -44,6 +44,7 @@ _THREADS = 16
 _LEVELS_UP = 4
 """From a date folder to the changefeed's: the database, the table, its version, the date."""
 _BEGINS = "the changefeed writes it seconds after its start; `inspect` shows what is there; without it "
+_EMPTY = "there is nothing that TiCDC writes: check the bucket and the prefix of --upstream-uri"
 _GIVE_IT = "give --checkpoint-ts"
 _LEAVE_OUT = "leave this upstream out of the file"
 
@@ -91,7 +92,9 @@ class FsspecReader:
                 f"there is no file metadata in {self.identity}",
                 hint=f"there is one in {near}: did you mean that?"
                 if near
-                else _BEGINS + (_LEAVE_OUT if self._together else _GIVE_IT),
+                else _BEGINS + (_LEAVE_OUT if self._together else _GIVE_IT)
+                if self._files.folders()
+                else _EMPTY,
             )
         return parse_checkpoint(content)
 

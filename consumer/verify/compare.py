@@ -16,6 +16,7 @@ change tables have them, else as the target's rows were read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from consumer.changes.identity import key_codes, row_codes
 from consumer.codec.change_table import META, Flags, Ints, change_schema
 from consumer.errors import CannotBeExact
 from consumer.model.check import CheckTask, Counted, Difference
+from consumer.model.columns import Family
 from consumer.verify.era_rows import unknown_in
 
 _NONE = -1
@@ -49,6 +51,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     kept = np.array([one.kept for one in task.eras], np.bool_)
     count, known, has = len(newest), newest != _NONE, there != _NONE
     sure = known & kept[era[newest]] if len(era) else np.zeros(count, np.bool_)
+    given = known & np.array([one.given for one in task.eras], np.bool_)[era[newest]] if len(era) else known
     expected = known & put[newest] if len(era) else known
     missing = expected & ~has & sure
     gone = known & ~expected & has
@@ -73,6 +76,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         missing=int(missing.sum()),
         extra=int(extra.sum()) + int(again.sum()),
         differing=len(wrong),
+        given=int((given & (missing | extra)).sum() + given[both[wrong]].sum() + given[own[again]].sum()),
         unsure=int((expected & ~sure).sum()) + int((gone & ~extra).sum()),
         unknown_rows=0 if task.whole else int(strange.sum()),
         unknown=unknown,
@@ -83,6 +87,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     kinds = np.zeros(count, np.int8)
     kinds[missing], kinds[both[wrong]], kinds[extra] = INSERT, UPDATE, DELETE
     kinds[own[again]] = np.where(expected[own[again]], ANEW, kinds[own[again]])
+    kinds[given] = 0
     return counted, _rows_to_mend(task, kinds, stored, era, newest, held, there)
 
 
@@ -218,7 +223,7 @@ def _differing(
         assert held is not None
         ours, theirs = int(newest[pair]), int(there[pair])
         columns = tuple(
-            (task.target.names[n], _text(stored, n, ours), _text(held, n, theirs))
+            (task.target.names[n], _shown(task, stored, n, ours), _shown(task, held, n, theirs))
             for n, flags in values.items()
             if flags[pair]
         )
@@ -226,7 +231,16 @@ def _differing(
 
 
 def _named(task: CheckTask, positions: Sequence[int], rows: pa.Table, row: int) -> tuple[tuple[str, str | None], ...]:
-    return tuple((task.target.names[position], _text(rows, position, row)) for position in positions)
+    return tuple((task.target.names[position], _shown(task, rows, position, row)) for position in positions)
+
+
+def _shown(task: CheckTask, rows: pa.Table, position: int, row: int) -> str | None:
+    """As the type writes it: a DECIMAL with all digits of its fraction."""
+    text, column = _text(rows, position, row), task.target.columns[position]
+    if text is None or column.family is not Family.DECIMAL:
+        return text
+    digits = max(column.scale or 0, len(text.partition(".")[2]))
+    return f"{Decimal(text):.{digits}f}"
 
 
 def _text(rows: pa.Table, position: int, row: int) -> str | None:

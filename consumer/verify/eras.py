@@ -71,6 +71,8 @@ class TableHistory:
     """Whether a target has it, and only the rows that were written there; else all of the storage are meant."""
     together: bool = True
     """Whether rows of one era meet those of another; else each change is read by itself."""
+    passed_over: str = ""
+    """Why changes up to the moment as of which the target was given the table are not looked at, "" where they are."""
 
     @property
     def mode(self) -> TableMode | None:
@@ -90,7 +92,7 @@ class TableHistory:
         """Those that have the table's rows."""
         timeless = self.options.files.dialect.timeless
         by_progress = self.applied and (timeless or self.end == MAX_TSO)
-        return TableFiles(self.statements, self.assembly, self.reader, timeless, by_progress)
+        return TableFiles(self.statements, self.assembly, self.reader, timeless, by_progress, self.passed_over)
 
     @property
     def incomplete(self) -> str:
@@ -110,6 +112,25 @@ class TableHistory:
             return f"files are missing: {gap.message}"
         gone = self.files.gone
         return f"files that were read up to {gone} are gone, or were written again" if gone else ""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the target was given the table with what was changed in the storage before."""
+        return self.statements.given > max(self.statements.begins, self.files.gone)
+
+    @property
+    def proves_no_start(self) -> str:
+        """Why the last change of a key up to the moment as of which the target was given the table does not say what
+        its row was then, "" where it does if the storage has all changes."""
+        if self.options.files.dialect.timeless:
+            return "rows of this storage carry no time"
+        if self.mode is not None and self.mode.keeps_ended:
+            return f"a table in the mode {self.mode.kind} does not show what it was given"
+        if any(self.options.rules.shaping_of(name) is not None for name in self.table.names):
+            return "whether the filters and masks were followed in what the target was given is not known"
+        if any(file.version <= self.statements.given for file in self.statements.moves):
+            return "an EXCHANGE PARTITION before that brought rows that are not in its files"
+        return f"files are missing: {gap}" if (gap := self.files.missing) else ""
 
     @property
     def not_looked_at(self) -> int:
@@ -136,11 +157,11 @@ class TableHistory:
         """The eras in their order; `absent` are columns, by era, that its rows were found to lack. Raises CannotBeExact
         where the key of older rows is not known, or a statement parted rows from the rules of their table."""
         self._check_rules()
-        spans = list(self._spans(target))[::-1]
+        spans = [part for span in list(self._spans(target))[::-1] for part in _at_start(span, self.statements.given)]
         bounds = self.files.bounds(span.name for span in spans) if len(spans) > 1 or spans[0].after else {}
         numbers = count()
         return tuple(
-            self._era(span, target, bounds, next(numbers), absent.get(number, ()), number == len(spans) - 1)
+            self._era(span, target, bounds, next(numbers), absent.get(number, ()), span.opening is spans[-1].opening)
             for number, span in enumerate(spans)
         )
 
@@ -258,7 +279,9 @@ class TableHistory:
         version.check_rules(own)
         version.check_schemas()
         mode_load = None if self.mode is None else ModeLoad(own, places, version.versions)
-        return Era(version.task(number, own, mode_load), keys, places, known, span.known.added, span.kept, conversions)
+        given = span.end <= self.statements.given
+        task = version.task(number, own, mode_load)
+        return Era(task, keys, places, known, span.known.added, span.kept, conversions, given)
 
     def _keys(
         self,
@@ -298,6 +321,15 @@ class TableHistory:
             files = [file for file in files if file.folder.version >= span.after]
         unread = [Unread(file, 0, MAX_TSO) for file in files]
         return plan_load(span.name, Window(span.after, span.end), unread, bounds, boundaries, settings)
+
+
+def _at_start(span: _Span, start: int) -> Iterator[_Span]:
+    """The span in two where the target was given the table within it."""
+    if span.after < start < span.end:
+        yield replace(span, end=start)
+        yield replace(span, after=start)
+    else:
+        yield span
 
 
 def _is_in(name: str, names: set[str]) -> bool:

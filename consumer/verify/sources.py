@@ -18,8 +18,9 @@ from consumer.model.files import Bounds, DataFile, Folder, SchemaFile, StoredFil
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
+from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
-from consumer.plan.gaps import gone_upto, hole_below
+from consumer.plan.gaps import find_gaps, gone_upto, hole_below
 from consumer.plan.unread import Unread, rewritten_files, unread_files
 from consumer.ports import StorageReader
 
@@ -64,6 +65,8 @@ class TableStatements:
     @cached_property
     def given(self) -> int:
         """The moment as of which the target was given the table, 0 for none."""
+        if any(self.progress.starts.get(name) == 0 for name in self.table.names):
+            return 0
         return max(self.progress.start_ts, self.table.given_at(self.progress))
 
     @cached_property
@@ -163,18 +166,20 @@ class TableStatements:
 @dataclass(frozen=True)
 class TableFiles:
     """Those of the table that went through `statements`. `by_progress`: only the progress, by file, tells how far the
-    target is."""
+    target is. `passed_over` as of `TableHistory`."""
 
     statements: TableStatements
     assembly: Assembly
     reader: StorageReader
     timeless: bool
     by_progress: bool
+    passed_over: str = ""
 
     @cached_property
     def after(self) -> int:
-        """Changes up to there are not looked at: the table was empty, or was given as it was then, or they are gone."""
-        return max(self.statements.begins, self.statements.given, self.gone)
+        """Changes up to there are not looked at: the table was empty, or they are gone, or are no proof of what the
+        target was given."""
+        return max(self.statements.begins, self.gone, self.statements.given if self.passed_over else 0)
 
     @cached_property
     def gone(self) -> int:
@@ -210,6 +215,12 @@ class TableFiles:
         begins = self.statements.begins
         folders = {folder: place for folder, place in self._folders.items() if place.last_ts > begins}
         return hole_below([file for file in self._all if file.folder in folders], folders)
+
+    @property
+    def missing(self) -> str:
+        """What is said of the first file that is not there between others, "" for none."""
+        gaps = find_gaps(self.statements.name, self._all, {}, MAX_TSO)
+        return next((gap.message for gap in gaps), "")
 
     @property
     def another(self) -> str:
@@ -261,6 +272,8 @@ class TableFiles:
         """Whether it was read, and all rows that were read of its folder are up to `after`: it can have lines that are
         bad, which nobody counts any more."""
         place = self.statements.progress.folders.get(file.folder)
+        if self.after < self.statements.given:  # rows up to there are in no folder's `last_ts`: they were dropped
+            return False
         if place is None or place.last_ts > self.after or file.path in self._with_bad_rows:
             return False
         return file.index < place.done or (file.index == place.done and place.last.holds(file))

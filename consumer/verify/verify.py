@@ -52,6 +52,10 @@ _MARKED = {
     State.EMPTYING: "the target's table is to be dropped first",
     State.EXCHANGING: "another table of the target is to take its place first",
 }
+_NOT_PROVEN = (
+    "nothing proves that the storage has every change up to the moment as of which the target was given the table; load"
+    " it again from an export (`load-export --table`)"
+)
 _NOT_COMPARED = (State.DROPPED, State.EXCLUDED, *_MARKED)
 
 
@@ -66,6 +70,8 @@ class Verifier:
     show: int
     at_a_time: int
     mender: Mender | None = None
+    unproven_start: str = ""
+    """Why the target need not have been equal to upstream where it begins, "" where it must have been."""
 
     def tables(self, listing: Listing, recorded: Progress) -> tuple[list[TableCheck], int]:
         """One after the other, those of the progress that exist; and how many tables the table rules leave out. Raises
@@ -180,7 +186,13 @@ class Verifier:
             raise CannotBeExact(
                 f"it has no key, and the storage does not have all its rows: {incomplete}", table=str(history.name)
             )
-        return self._run(history, answer, incomplete)
+        passed_over = (self.unproven_start or history.proves_no_start) if history.is_given else ""
+        if history.is_given and not passed_over:
+            try:
+                return self._run(history, answer, incomplete)
+            except TableError as error:  # it can be of changes that were never applied
+                passed_over = error.message
+        return self._run(replace(history, passed_over=passed_over), answer, incomplete)
 
     def _targets(
         self, histories: Sequence[TableHistory], absent: tuple[str, ...] = ()
@@ -254,7 +266,7 @@ class Verifier:
                         *(f"accepted as lost: {loss.sentence()}" for loss in losses),
                         *_awaited(history.files.awaited),
                     )
-                    notes = (*_notes(task, counted, incomplete, history.not_looked_at), *lacks)
+                    notes = (*_notes(task, counted, incomplete, history), *lacks)
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
@@ -282,7 +294,8 @@ class Verifier:
         """`found`, or what is found once its rows were written."""
         if self.mender is None or not found.counted.differences:
             return found
-        if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
+        unknown = _NOT_PROVEN if found.counted.given else "the storage does not tell which rows to leave"
+        if reason := history.unmended or (unknown if rows.is_empty else ""):
             return _left(found, reason)
         try:
             version, quarantine = self._version(history), self._quarantined(history)
@@ -348,11 +361,20 @@ def _awaited(file: str) -> Iterator[str]:
         yield f"{file} is named by its index file, and is not there: it is lost, or TiCDC has not written it yet"
 
 
-def _notes(task: CheckTask, counted: Counted, incomplete: str, after: int) -> Iterator[str]:
-    """What was not compared; changes up to `after` were not looked at."""
+def _notes(task: CheckTask, counted: Counted, incomplete: str, history: TableHistory) -> Iterator[str]:
+    """What was not compared, and what does not prove which side is right."""
     if incomplete:
+        after = history.not_looked_at
         what = f"changes up to {time_text(after)} were" if after else "rows without a change in the storage were"
-        yield f"{what} not compared ({count_text(counted.unknown_rows, 'row is', 'rows are')} left): {incomplete}"
+        left = f"({count_text(counted.unknown_rows, 'row is', 'rows are')} left)"
+        yield f"{what} not compared {left}: {history.passed_over or incomplete}"
+    if counted.given:
+        start = time_text(history.statements.given)
+        yield (
+            f"{count_text(counted.given, 'row that differs was', 'rows that differ were')} changed last up to {start},"
+            " as of which the target was given the table: it was given an older state, or the storage lacks later"
+            " changes"
+        )
     if counted.unsure:
         yield f"whether {counted.unsure:,} rows must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():

@@ -11,7 +11,7 @@ import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing, TableMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -236,6 +236,26 @@ def test_a_table_whose_create_was_recorded_by_hand_stays(feed: Feed, replica: Me
     assert replica.tables == {"d.t": {1: "x", 2: "y"}}
 
 
+@pytest.mark.parametrize("start", ["20", ("d.t=20",)], ids=["of all tables", "of this one"])
+def test_a_table_that_was_given_is_whole_once_it_is_made_from_its_beginning(
+    feed: Feed, replica: MemoryReplica, start: object
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x"), 21: (2, "y")})
+    replica.holds("d.t", (1, "x"))
+    assert replica.once(30, start_ts=start).exit_code == 0
+
+    def verified() -> str:
+        (found,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader()).tables
+        return found.state
+
+    assert verified() == "equal in part"
+    assert resync(replica).exit_code == 0
+    assert (verified(), replica.tables) == ("equal", {"d.t": {1: "x", 2: "y"}})
+    assert replica.once(40, start_ts=start).exit_code == 0
+    assert verified() == "equal"
+
+
 def test_a_table_that_would_stop_at_a_policy_stays(feed: Feed, replica: MemoryReplica) -> None:
     fail = {"default": "evolve", "rules": [{"kinds": ["truncate-table"], "action": "fail"}]}
     feed.create("d.t", 10)
@@ -289,11 +309,17 @@ def test_what_was_loaded_beside_a_table_and_dropped_by_hand_takes_no_place(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies_at_the_exchange(feed, replica, monkeypatch, lambda sink: sink._store.tables.pop(sink.beside(T)))
-    with pytest.raises(TableMissing, match="is gone from the target"):
-        replica.once(30)
-    assert replica.tables == {"d.t": {1: "x"}}
+    feed.create("d.u", 21)
+    feed.puts("d.u", 21, {22: (1, "1")})
+    feed.puts("d.t", 10, {23: (2, "2")})
+    for checkpoint in (30, 40):
+        result = replica.once(checkpoint)
+        assert (result.exit_code, states(result)) == (3, {"d.t": "stopped", "d.u": "ok"})
+        assert "is gone from the target" in str(result.tables[T].error)
+        assert "resync --table d.t" in str(result.tables[T].hint)
+        assert (replica.tables, replica.place("d.t")) == ({"d.t": {1: "x"}, "d.u": {1: "1"}}, (20, "exchanging"))
     assert resync(replica).exit_code == 0
-    assert replica.tables == {"d.t": {1: "x"}}
+    assert replica.tables == {"d.t": {1: "x", 2: "2"}, "d.u": {1: "1"}}
 
 
 def test_a_resync_of_a_server_can_die_at_any_moment(

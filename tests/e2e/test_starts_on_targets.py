@@ -15,6 +15,7 @@ from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.e2e.test_row_filters import ROWS, chosen, once, settings, storage_of
+from tests.support.build import ID
 from tests.support.every_target import Duck
 from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -64,6 +65,55 @@ def test_the_rows_at_every_checkpoint(
     found = app.verify(later, Recorder(), loader=InlineLoader())
     table = next(table for table in found.tables if str(table.table) == "d.t")
     assert table.state == ("equal in part" if key else "not compared"), "what it began with is not in the storage"
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "csv with old values"])
+@pytest.mark.parametrize("given", [40, 25], ids=["of the start", "of before the start"])
+def test_verify_finds_what_a_start_too_late_has_lost(
+    feed: Feed, database: tuple[str, Ask], protocol: str, given: int
+) -> None:
+    """The target was given the table as it was at `given`, and it is said to be that of 40."""
+    (url, ask), start, end = database, 40, 45
+    changes = changes_of(7)
+    flags = storage_of(feed, changes, protocol, True)
+    restore(ask, rows_at(changes, given), key=True)
+    once(feed, end, settings(url, start_ts=str(start), **flags))
+    there, right = ({row[0]: row for row in rows} for rows in (ask("SELECT * FROM d.t"), rows_at(changes, end)))
+    lost = {key for key in there.keys() | right.keys() if there.get(key) != right.get(key)}
+    assert bool(lost) == (given < start)
+    for repairing in (Repairing(), Repairing(write=True)):
+        (found,) = app.verify(
+            settings(url, **flags), Recorder(), show=99, loader=InlineLoader(), repairing=repairing
+        ).tables
+        assert found.state == ("differs" if lost else "equal in part")
+        assert {int(row.key[0][1] or "") for row in found.counted.shown} == lost
+        assert found.counted.given == found.counted.differences == len(lost)
+    assert sorted(ask("SELECT * FROM d.t")) == sorted(there.values()), "a repair writes what nothing proves"
+
+
+def test_rows_of_before_the_start_are_right_behind_statements(feed: Feed, database: tuple[str, Ask]) -> None:
+    """Upstream has made what is there of older rows, under an older name and of another type."""
+    url, ask = database
+    wide, word = Column("v", "BIGINT", length=20), Column("w", "INT", length=11, default="7")
+    feed.create("d.s", 10)
+    feed.puts("d.s", 10, {11: (1, "1"), 12: (2, "2"), 13: (3, "3")})
+    feed.statement("d.s", 15, Action.MODIFY_COLUMN, "ALTER TABLE `s` MODIFY COLUMN `v` BIGINT", (ID, wide))
+    feed.statement("d.t", 20, Action.RENAME_TABLE, "RENAME TABLE `d`.`s` TO `d`.`t`", (ID, wide))
+    query = "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 7"
+    feed.statement("d.t", 30, Action.ADD_COLUMN, query, (ID, wide, word))
+    line = feed._line("d.t", 41, 2, "5").replace(b'"v": "5"', b'"v": "5", "w": "8"')
+    feed.file("d.t", 30, line.replace(b'"v": "int"', b'"v": "bigint", "w": "int"'))
+    ask("CREATE SCHEMA IF NOT EXISTS d")
+    ask("CREATE TABLE d.t (id INTEGER, v BIGINT, w INTEGER" + (")" if isinstance(ask, Duck) else ", PRIMARY KEY (id))"))
+    ask("INSERT INTO d.t VALUES (1, 1, 7), (2, 2, 7), (3, 3, 7)")
+    replica = Replica(feed, url)
+    assert replica.once(50, tz="UTC", start_ts="40").exit_code == 0
+    own = replica.settings(tz="UTC")
+    (check,) = app.verify(own, Recorder(), loader=InlineLoader()).tables
+    assert (check.counted.expected, check.counted.differences, check.counted.unknown_rows) == (3, 0, 0), check.notes
+    ask("UPDATE d.t SET w = 9 WHERE id = 1")
+    (check,) = app.verify(own, Recorder(), loader=InlineLoader()).tables
+    assert [(row.kind, row.values) for row in check.counted.shown] == [("differs", (("w", "7", "9"),))]
 
 
 def test_a_table_of_another_consumer_is_continued_from_where_that_left_it(

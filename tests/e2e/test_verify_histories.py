@@ -10,7 +10,7 @@ import pytest
 
 from consumer import app
 from consumer.model.actions import Action
-from consumer.model.check import TableCheck
+from consumer.model.check import Repairing, TableCheck
 from consumer.model.columns import Column
 from consumer.model.times import time_text
 from tests.support.build import ID, VALUE
@@ -18,7 +18,7 @@ from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
-WORD = Column("w", "VARCHAR", length=9, default="new")
+WORD = Column("w", "VARCHAR", length=9)
 
 
 def checked(replica: MemoryReplica) -> TableCheck:
@@ -38,7 +38,7 @@ def test_a_default_that_a_statement_gave_is_counted_and_not_compared(tmp_path: P
     made = feed(tmp_path)
     made.create("d.t", 10)
     made.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
-    query = "ALTER TABLE `t` ADD COLUMN `w` VARCHAR(9) DEFAULT 'new'"
+    query = "ALTER TABLE `t` ADD COLUMN `w` VARCHAR(9) DEFAULT (SUBSTR('newer', 1, 3))"
     made.statement("d.t", 20, Action.ADD_COLUMN, query, (ID, VALUE, WORD))
     line = made._line("d.t", 21, 2, "3").replace(b'"v": "3"', b'"v": "3", "w": "x"')
     made.file("d.t", 20, line.replace(b'"v": "int"', b'"v": "int", "w": "varchar"'))
@@ -79,19 +79,77 @@ def test_rows_above_the_watermark_are_not_counted(tmp_path: Path) -> None:
     assert (check.state, check.watermark, check.counted.expected) == ("equal", 30, 1)
 
 
-def test_changes_up_to_the_start_are_not_compared_and_are_named(tmp_path: Path) -> None:
-    """Those that the files tell of below it may not be the last ones: nothing proves that they are."""
-    start = 15 << 32
+START = 15 << 32
+
+
+def begun_at_the_start(tmp_path: Path, *held: tuple[int, str], **flags: object) -> MemoryReplica:
+    """Below START upstream wrote rows 1 and 2, changed 2, and deleted 5; behind it it wrote 4. The target
+    holds `held`."""
     made = feed(tmp_path)
     made.describe("d.t", 10)
-    made.puts("d.t", 10, {start - 1: (1, "1"), start + 1: (2, "2")})
+    made.puts("d.t", 10, {START - 5: (1, "1"), START - 4: (2, "1")})
+    made.puts("d.t", 10, {START - 3: (2, "2"), START - 2: (5, "5")})
+    made.file("d.t", 10, made._line("d.t", START - 1, 5, "5", "DELETE"))
+    made.puts("d.t", 10, {START + 1: (4, "4")})
     replica = MemoryReplica(made)
-    replica.holds("d.t", (1, "7"), (3, "3"))
-    assert replica.once(start + 9, start_ts=start).exit_code == 0
-    (check,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader(2)).tables
-    assert (check.state, check.counted.unknown_rows, check.counted.differences) == ("equal in part", 2, 0)
+    replica.holds("d.t", *held)
+    assert replica.once(START + 9, start_ts=START, **flags).exit_code == 0
+    return replica
+
+
+def test_rows_of_a_right_start_are_equal_with_their_last_changes_below_it(tmp_path: Path) -> None:
+    check = checked(begun_at_the_start(tmp_path, (1, "1"), (2, "2"), (3, "3")))
+    assert (check.state, check.counted.unknown_rows, check.counted.differences) == ("equal in part", 1, 0)
     (note,) = check.notes
-    assert note.startswith(f"changes up to {time_text(start)} were not compared (2 rows are left): ")
+    assert note.startswith("rows without a change in the storage were not compared (1 row is left): ")
+
+
+def test_rows_that_a_start_too_late_has_lost_are_found_and_left_by_a_repair(tmp_path: Path) -> None:
+    """Nothing proves that the storage has each change before the start: a changefeed may have been made again."""
+    replica = begun_at_the_start(tmp_path, (2, "1"), (3, "3"), (5, "5"))
+    (table,) = replica.sink._store.tables.values()
+    next(row for row in table.rows if row["id"] == "4")["v"] = "7"
+    check = checked(replica)
+    assert (check.state, check.counted.given) == ("differs", 3)
+    assert [(row.kind, row.key, row.values) for row in check.counted.shown] == [
+        ("differs", (("id", "2"),), (("v", "2", "1"),)),
+        ("differs", (("id", "4"),), (("v", "4", "7"),)),
+        ("extra", (("id", "5"),), ()),
+        ("missing", (("id", "1"),), ()),
+    ]
+    (mended,) = app.verify(
+        replica.settings(), Recorder(), loader=InlineLoader(2), repairing=Repairing(write=True)
+    ).tables
+    assert (mended.state, mended.counted.differences, mended.counted.given) == ("differs", 3, 3)
+    assert set(replica.tables["d.t"].items()) == {(2, "1"), (3, "3"), (4, "4"), (5, "5")}
+    (left,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader(2), repairing=Repairing(write=True)).tables
+    assert left.unmended.startswith("not made right: nothing proves that the storage has every change up to")
+
+
+def test_changes_below_the_start_that_prove_nothing_are_not_compared_and_are_named(tmp_path: Path) -> None:
+    """Upstream has deleted row 5, whatever the filter of this replica says of the changes behind the start."""
+    rules = [{"matcher": ["d.*"], "ignore-event": ["delete"]}]
+    replica = begun_at_the_start(tmp_path, (1, "7"), event_filters=rules)
+    (check,) = app.verify(replica.settings(event_filters=rules), Recorder(), loader=InlineLoader(2)).tables
+    assert (check.state, check.counted.differences) == ("equal in part", 0)
+    (note,) = check.notes
+    said = f"changes up to {time_text(START)} were not compared (1 row is left): whether the filters and masks"
+    assert note.startswith(said)
+
+
+def test_a_key_that_cannot_be_followed_below_the_start_leaves_what_is_behind_it_compared(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    other = (Column("id", "VARCHAR", length=9, nullable=False, is_pk=True), VALUE)
+    made.describe("d.t", 10, other)
+    made.file("d.t", 10, made._line("d.t", START - 9, 1, "1").replace(b'"id": "int"', b'"id": "varchar"'))
+    made.statement("d.t", START - 5, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `id` INT NOT NULL")
+    made.puts("d.t", START - 5, {START + 1: (4, "4")})
+    replica = MemoryReplica(made)
+    replica.holds("d.t", (1, "7"))
+    assert replica.once(START + 9, start_ts=START).exit_code == 0
+    check = checked(replica)
+    assert (check.state, check.counted.expected, check.counted.unknown_rows) == ("equal in part", 1, 1)
+    assert check.notes[0].startswith(f"changes up to {time_text(START)} were not compared (1 row is left): its key")
 
 
 def test_of_an_older_table_the_keys_that_occur_are_compared(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written = 
     except NameTaken as error:
         raise refused(step, str(error), "drop that column from the replica by hand and run again") from error
     except NotExact as error:
-        raise refused(step, f"the rows cannot be converted exactly: {error}") from error
+        raise refused(step, f"the rows cannot be converted exactly: {error}", values_hint(step.file)) from error
 
 
 def trashed(

@@ -109,7 +109,7 @@ class DuckDbSink(stored.ProgressPorts):
             ensure_schema(connection)
             tables = FileTables(connection)
             raise_epoch(tables)
-            for table in stored.loaded_beside(tables, self._name, lambda names: describe(connection, names)):
+            for table in stored.not_whole(tables, self._name, lambda names: describe(connection, names)):
                 drop_table(connection, table)
             stored.forget(tables, self._name)
 

@@ -115,7 +115,7 @@ class LakeSink(stored.ProgressPorts):
         with self._progress.transaction(None) as rows:
             take(rows)
             known = self._progress.lake_tables
-            gone = dict.fromkeys(stored.loaded_beside(rows, self._name, lambda names: known.keys() & names))
+            gone = dict.fromkeys(stored.not_whole(rows, self._name, lambda names: known.keys() & names))
             left = [known[name] for name in gone if name in known]
             self._progress.remember(rows, gone)
             stored.forget(rows, self._name)

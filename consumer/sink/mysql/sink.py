@@ -41,7 +41,7 @@ from consumer.sink.mysql.tables.describe import (
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_layout import SCHEMA
-from consumer.sink.progress_sql import ProgressPorts, forget, give_away, loaded_beside, owner_of, register
+from consumer.sink.progress_sql import ProgressPorts, forget, give_away, not_whole, owner_of, register
 from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
@@ -95,7 +95,7 @@ class MySqlSink(ProgressPorts):
         self._lock.take()
         with self._driver.cursor() as cursor:
             raise_epoch(cursor, self._name)  # waits for what a killed client has left behind
-            for table in loaded_beside(ServerTables(cursor), self._name, lambda names: describe(cursor, names)):
+            for table in not_whole(ServerTables(cursor), self._name, lambda names: describe(cursor, names)):
                 cursor.execute(f"DROP TABLE IF EXISTS {qualified(*table)}")
             forget(ServerTables(cursor), self._name)
             cursor.connection.commit()

@@ -15,12 +15,14 @@ from consumer.model.progress import (
     ENDED,
     DdlId,
     DdlRecord,
+    DdlState,
     OwnedTables,
     Progress,
     ProgressChange,
     State,
     beside_name,
     is_beside,
+    is_export,
 )
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
@@ -90,9 +92,13 @@ class MemorySink:
     def forget(self) -> None:
         if self._store.held:
             raise LeaseHeld("another consumer is running on this target")
-        for table in [table for table, owner in self._store.owners.items() if owner == self._name]:
+        own, progress = [table for table, owner in self._store.owners.items() if owner == self._name], self.progress()
+        executed = (ddl for ddl, record in progress.ddls.items() if record.state is DdlState.DONE)
+        made = {naming_from(progress.routes).target(TableName(ddl.database, ddl.table)).folded for ddl in executed}
+        for table in own:
             if is_beside(table):
                 self._check_waiting(table)
+            if is_beside(table) or (is_export(self._name) and table.folded in made):
                 self._store.tables.pop(table, None)
         self._forgotten(self._name)
 

@@ -39,7 +39,7 @@ def test_files_of_a_table_are_numbered_in_the_order_of_their_numbers() -> None:
     files = sorted_out(stored("metadata", "d-schema-create.sql", "d.t-schema.sql", "d.e-schema.sql", *names))
     texts = dict.fromkeys(files.statements, "CREATE DATABASE `d`;")
     texts |= {TableName("d", name): f"CREATE TABLE `{name}` (`id` int);" for name in "te"}
-    schemas = schema_files(files, texts, FORM)
+    schemas, _ = schema_files(files, texts, FORM)
     (found,) = data_files(files, schemas).values()
     assert [(file.index, file.path[-10:]) for file in found] == [
         (1, "000000.csv"), (2, "000001.csv"), (3, "020000.csv"), (4, "020001.csv"),
@@ -61,7 +61,7 @@ def test_views_come_behind_what_they_show() -> None:
         ): f"{drop.format(v)}CREATE ALGORITHM=UNDEFINED VIEW `{v}` (`id`) AS SELECT `id` FROM `d`.`{of}`;"
         for v, of in views.items()
     }
-    found = schema_files(files, texts, FORM)
+    found, _ = schema_files(files, texts, FORM)
     assert [file.table for file in found] == ["t", "c", "b", "a"]
     assert found[1].query == "CREATE ALGORITHM=UNDEFINED VIEW `c` (`id`) AS SELECT `id` FROM `d`.`t`"
 
@@ -69,7 +69,7 @@ def test_views_come_behind_what_they_show() -> None:
 def test_rows_that_tidb_would_delete_by_itself_stay() -> None:
     files = sorted_out(stored("d.t-schema.sql"))
     ttl = "/*T![ttl] TTL=`at` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE='ON' */"
-    (found,) = schema_files(files, {TableName("d", "t"): f"CREATE TABLE `t` (`at` datetime) {ttl};\n"}, FORM)
+    ((found,), _) = schema_files(files, {TableName("d", "t"): f"CREATE TABLE `t` (`at` datetime) {ttl};\n"}, FORM)
     assert found.query == f"CREATE TABLE `t` (`at` datetime) {ttl.replace('ON', 'OFF')}"
 
 
@@ -136,9 +136,20 @@ def test_rows_without_their_create_table_are_refused() -> None:
         sorted_out(stored("d.t.000000000.sql"))
 
 
-def test_a_statement_that_is_cut_off() -> None:
-    with pytest.raises(CorruptFile, match="no whole CREATE TABLE"):
-        schema_files(sorted_out(stored("d.t-schema.sql")), {TableName("d", "t"): "CREATE TABLE `t` (`id` int"}, FORM)
+def test_a_statement_that_is_cut_off_leaves_its_table_out_alone() -> None:
+    texts = {TableName("d", "t"): "CREATE TABLE `t` (`id` int", TableName("d", "u"): "CREATE TABLE `u` (`id` int);"}
+    found, refused = schema_files(sorted_out(stored("d.t-schema.sql", "d.u-schema.sql")), texts, FORM)
+    assert [file.table for file in found] == ["u"]
+    ((name, error),) = refused.items()
+    assert (name.table, type(error), "no whole CREATE TABLE" in error.message) == ("t", CorruptFile, True)
+
+
+def test_the_version_of_a_statement_is_the_same_whatever_else_the_export_has() -> None:
+    texts = {TableName("d", name): f"CREATE TABLE `{name}` (`id` int);" for name in "abc"}
+    names = [f"d.{name}-schema.sql" for name in "abc"]
+    every, _ = schema_files(sorted_out(stored(*names)), texts, FORM)
+    (last,), _ = schema_files(sorted_out(stored(names[-1])), texts, FORM)
+    assert last in every
 
 
 def test_the_moment_of_an_export() -> None:
