@@ -170,7 +170,16 @@ class _Tables:
         rules = followed(self.asked.mode, zone)
         known = (self.assembly, self.assembly, self.progress, self.options, self.reader, rules)
         together = self.asked.mode is Mode.STATE
-        history = TableHistory(name, table, self.end, *known, executed=self._executed, applied=False, together=together)
+        history = TableHistory(
+            name,
+            table,
+            self.end,
+            *known,
+            executed=self._executed,
+            applied=False,
+            together=together,
+            passed_over="changes behind from-ts are asked for",
+        )
         self._check_beginning(name, history)
         target = self._target(history)
         self._check_times(history)

@@ -114,7 +114,8 @@ class Following:
         """Whether the table has the name still, so that the query can be started with its checkpoint. Of a statement at
         the checkpoint of the storage the schema file may be still to be written."""
         original, end = self._world.original, self._world.changefeed.checkpoint
-        return all(original.lives_at(ts).get(self._truth.name) == self._truth.life for ts in (end - 1, end))
+        lives = original.lives_at(end).get(self._truth.name) == self._truth.life
+        return lives and all(statement.ts != end for statement in original.statements)
 
     def _until(self) -> int:
         """The last moment, up to the checkpoint, at which the table had the name."""
