@@ -34,6 +34,9 @@ _FOR_OLDEST = (
     "tests/e2e/test_compare_duckdb.py",
     "tests/e2e/test_spark_docs.py",
     "tests/e2e/test_spark_source.py",
+    # What they compare is as the locked pydantic writes it, and the locked rich draws it.
+    *("--deselect", "tests/unit/test_results.py::test_the_committed_schema_is_of_these_models"),
+    *("--deselect", "tests/unit/cli/test_terminal.py::test_no_word_is_broken_on_a_terminal"),
 )
 KEPT = (
     "e2e/test_check.py::test_a_storage_and_a_target_that_are_in_order",

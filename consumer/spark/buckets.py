@@ -93,8 +93,8 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
 
 
 def to_partitions(rows: DataFrame, count: int, number: str) -> DataFrame:
-    """By the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers there, and another
-    one none."""
+    """By the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers there, and
+    another one none."""
     by_number = hasattr(rows, "repartitionById")
     return rows.repartitionById(count, number) if by_number else rows.repartition(count, number)
 
