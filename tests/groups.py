@@ -8,6 +8,7 @@ that not everybody has (a MySQL, an emulator of a cloud) belongs to the group of
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +28,16 @@ _QUICK_PROPERTIES = (
     "paths",
 )
 """Those that `make test` tries too, with fewer examples."""
+_FOR_OLDEST = (
+    "tests/unit",
+    "tests/contract",
+    "tests/e2e/test_compare_duckdb.py",
+    "tests/e2e/test_spark_docs.py",
+    "tests/e2e/test_spark_source.py",
+    # What they compare is as the locked pydantic writes it, and the locked rich draws it.
+    *("--deselect", "tests/unit/test_results.py::test_the_committed_schema_is_of_these_models"),
+    *("--deselect", "tests/unit/cli/test_terminal.py::test_no_word_is_broken_on_a_terminal"),
+)
 KEPT = (
     "e2e/test_check.py::test_a_storage_and_a_target_that_are_in_order",
     "e2e/test_refused_statements.py::test_a_refused_statement_follows_the_policy_of_the_next_run",
@@ -49,6 +60,8 @@ class Group:
     """Folders, files and single tests (``file.py::test_name``) below ``tests``."""
     programs: tuple[tuple[str, ...], ...] = ()
     """Modules to run, with their flags, behind the tests. Flags of `make proof` come after these."""
+    python: str = sys.executable
+    """Which Python runs them."""
     tools: tuple[str, ...] = ()
     """What is installed first: ``mysql``, ``azurite``, ``chromium``."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -246,6 +259,14 @@ GROUPS = {
             "e2e/test_syncpoints.py",
         ),
         tools=("older DuckDB",),
+    ),
+    "oldest": Group(
+        "units, contracts, the corpus on DuckDB and the data source with the oldest releases that pyproject.toml"
+        " admits, PySpark 4.0 among them",
+        15,
+        programs=(("pytest", "-n", "2", "--dist", "loadfile", "-W", "ignore::DeprecationWarning", *_FOR_OLDEST),),
+        python="build/oldest/bin/python",
+        tools=("oldest releases",),
     ),
     "properties": Group(
         "random histories, files and statements: those that take long, and ten times the examples of the others",

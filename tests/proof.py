@@ -20,6 +20,14 @@ TOOLS = {
     "mysql": "bash scripts/mysql.sh",
     "older DuckDB": "for release in 1.2.2 1.4.4; do [ -d build/duckdb-$release ] || .venv/bin/python -m pip install -q"
     " --no-deps --target build/duckdb-$release duckdb==$release || true; done",
+    # What they lack, as pytest, is the project's.
+    "oldest releases": "[ -d build/oldest ] || { .venv/bin/python -m venv build/oldest"
+    ' && .venv/bin/python -c \'import re, tomllib; named = tomllib.load(open("pyproject.toml", "rb"))["project"];'
+    ' print(*(re.sub(">=([0-9.]+).*", r"==\\1", one) for one in named["dependencies"]), sep="\\n")\''
+    " >build/oldest/pins && build/oldest/bin/pip install -q -r build/oldest/pins"
+    " && .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
+    " >$(echo build/oldest/lib/python*/site-packages)/consumer.pth"
+    " && ln -s ../../../.venv/bin/weed build/oldest/bin/weed; } || rm -rf build/oldest",
     "chromium": "command -v chromium chromium-browser google-chrome >/dev/null || { as=; [ $(id -u) = 0 ] || as=sudo;"
     " $as apt-get install -y -q chromium >/dev/null; } || true",
     "azurite": "command -v npm >/dev/null && [ ! -d build/azurite ] && npm install --silent --no-fund --no-audit"
@@ -62,7 +70,7 @@ def _tests(name: str, jobs: int) -> bool:
 
 def _programs(group: Group, flags: list[str]) -> list[bool]:
     """Whether each of the group's programs found nothing wrong."""
-    commands = [[sys.executable, "-m", *program, *flags] for program in group.programs]
+    commands = [[group.python, "-m", *program, *flags] for program in group.programs]
     environment = os.environ | group.environment
     return [subprocess.run(command, env=environment, check=False).returncode == 0 for command in commands]
 

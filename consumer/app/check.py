@@ -28,6 +28,7 @@ from consumer.model.times import time_text, tso_to_ms
 from consumer.ports import Observer
 from consumer.results import CheckedLine, CheckResult, Detected, InspectResult, PlanResult, StatusResult
 from consumer.spark.archive import own_java
+from consumer.spark.release import check_release, release_in
 from consumer.spark.session import lacking_java
 
 _STANDS = 3600
@@ -281,6 +282,10 @@ def _java() -> Iterator[Readiness]:
 def _spark(settings: Settings) -> Iterator[Readiness]:
     import pyspark
 
+    from consumer.spark.internals import spark_home
+
+    home = spark_home()
+    check_release(release_in(home), home)
     if settings.spark.local:
         yield Readiness("spark", "ok", f"{pyspark.__version__}, on this machine ({settings.master})")
     else:

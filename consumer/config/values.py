@@ -29,8 +29,9 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _GO_DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|m|s|us|µs|ns)")
 _SIZE_UNITS = {"": 1, "B": 1} | {
-    f"{p}{u}": b**n for n, p in enumerate("KMGT", 1) for u, b in (("B", 1000), ("iB", 1024))
+    f"{p}{u}": b**n for n, p in enumerate("KMGT", 1) for u, b in (("B", 1000), ("iB", 1024), ("", 1024))
 }
+"""A letter alone is a power of 1024, as for Spark and the JVM."""
 _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
 
 

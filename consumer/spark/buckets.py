@@ -81,14 +81,22 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
     def second(batches: Batches) -> Batches:
         # A partition of one bucket is held whole anyway; Spark's sort, which can spill, is for more.
         rows = _parts_in(batches)
-        sorted_rows = rows if buckets > partitions else iter(sorted(rows, key=lambda row: row[0]))
+        sorted_rows = rows if several else iter(sorted(rows, key=lambda row: row[0]))
         yield from bodies(work.results(sorted_rows, buckets))
 
     parts = numbers(spark, work.sources).mapInArrow(first, "partition int, bucket int, body binary")
-    by_partition = parts.repartitionById(partitions, "partition")
-    if buckets > partitions:
+    several = buckets > partitions or not hasattr(parts, "repartitionById")
+    by_partition = to_partitions(parts, partitions, "partition")
+    if several:
         by_partition = by_partition.sortWithinPartitions("bucket")
     return results(by_partition, second, lazily)
+
+
+def to_partitions(rows: DataFrame, count: int, number: str) -> DataFrame:
+    """By the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers there, and
+    another one none."""
+    by_number = hasattr(rows, "repartitionById")
+    return rows.repartitionById(count, number) if by_number else rows.repartition(count, number)
 
 
 def in_two_jobs(spark: SparkSession, work: Halves, at_a_time: int, most: int) -> Iterator[bytes]:

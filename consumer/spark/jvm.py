@@ -170,12 +170,15 @@ def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
 def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
     """A JVM as Spark's own script starts it, with whatever it makes of the environment."""
     from consumer.spark.internals import spark_home
+    from consumer.spark.release import check_release, release_in
 
+    home = spark_home()
+    check_release(release_in(home), home)
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     folder, lock = own_room()
     try:
         words = ["--properties-file", _properties(conf, Path(folder)), "--load-spark-defaults"]
-        return _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise, folder, lock)
+        return _launched([f"{home}/bin/spark-submit", *words, *given], {}, noise, folder, lock)
     finally:
         os.close(lock)
         shutil.rmtree(folder, ignore_errors=True)

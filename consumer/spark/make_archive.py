@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError
 from consumer.spark.archive import keep, maker, start_of
+from consumer.spark.buckets import to_partitions
 from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings, standard_properties
 
@@ -53,7 +54,7 @@ def _use(spark: SparkSession) -> None:
 
     schema = "task int, body binary"
     spark.range(0, 1, 1, 1).mapInArrow(packed, schema).collect()
-    shuffled = spark.range(0, 2, 1, 2).mapInArrow(packed, schema).repartitionById(2, "task")
+    shuffled = to_partitions(spark.range(0, 2, 1, 2).mapInArrow(packed, schema), 2, "task")
     shuffled.sortWithinPartitions("task").mapInArrow(packed, schema).collect()
 
 

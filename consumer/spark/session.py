@@ -24,6 +24,7 @@ from consumer.spark.jvm import (
     start_jvm,
     telling_line,
 )
+from consumer.spark.release import check_release
 from consumer.spark.settings import SparkSettings, sockets_in, standard_properties
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def start_session(settings: SparkSettings) -> Session:
     _check(wanted)
     borrowed = _has_context()
     session = _borrowed(wanted) if borrowed else _own(settings, wanted)
+    check_release(session.version)
     context = session.sparkContext
     from consumer.spark.executors import wait_for_executors
     from consumer.spark.parts import PartsOfLoads

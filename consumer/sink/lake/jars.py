@@ -10,9 +10,11 @@ from pathlib import Path
 from consumer.errors import BadConfig
 from consumer.sink.lake.settings import LakeSettings
 
+SPARK = "4.1"
+"""The releases of Spark that they are for."""
 ARTIFACTS = {
-    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0",),
-    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    "delta": (f"io.delta:delta-spark_{SPARK}_2.13:4.4.0",),
+    "iceberg": (f"org.apache.iceberg:iceberg-spark-runtime-{SPARK}_2.13:1.12.0",),
     "s3": ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",),
 }
 """By format, what Spark's releases of `pyspark` need, and what Iceberg needs for S3; `fetch` brings them with what they
@@ -47,7 +49,17 @@ def jar_folder() -> Path:
 
 
 def properties(uri: str) -> Mapping[str, str]:
-    """What Spark is started with for that lake. Raises BadConfig where the jars are not there."""
+    """What Spark is started with for that lake. Raises BadConfig where the jars are not there, or are for another
+    release of Spark."""
+    import pyspark
+
+    if not pyspark.__version__.startswith(f"{SPARK}."):
+        raise BadConfig(
+            f"a lake as the target needs PySpark {SPARK}, whose jars of Delta and Iceberg are tested; this is"
+            f" {pyspark.__version__}",
+            hint=f"`pip install 'pyspark=={SPARK}.*'`, or read the storage by spark.read.format(\"ticdc\") and write"
+            " the table by Spark's own means; docs/platforms.md",
+        )
     settings = LakeSettings.from_uri(uri)
     wanted, folder = [*ARTIFACTS[settings.format], *(() if settings.is_folder else ARTIFACTS["s3"])], jar_folder()
     jars = sorted(folder.glob("*.jar"))

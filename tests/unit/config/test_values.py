@@ -33,7 +33,8 @@ def test_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [(1024, 1024), ("7", 7), ("256MiB", 268435456), ("4GiB", 4294967296), ("1 kb", 1000), ("5B", 5), ("2TB", 2e12)],
+    [(1024, 1024), ("7", 7), ("256MiB", 268435456), ("4GiB", 4294967296), ("1 kb", 1000), ("5B", 5), ("2TB", 2e12),
+     ("512m", 536870912), ("1g", 1073741824), ("8K", 8192)],
 )  # fmt: skip
 def test_sizes(text: object, size: int) -> None:
     assert values.size(text) == size

@@ -404,6 +404,7 @@ def test_the_hint_of_a_gap_is_a_flag_of_what_reads(tmp_path: Path) -> None:
         ({"table": "d.t", "from_ts": "15", "to_ts": "12"}, BadConfig, "is not after"),
         ({"table": "d.t", "mode": "state", "from_ts": "15"}, BadConfig, "mode changes"),
         ({"table": "d.t", "tz": "Mars"}, BadConfig, "not a time zone"),
+        ({"table": "d.t", "provider": "ticdc"}, BadConfig, "CREATE TEMPORARY VIEW"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(options: Any, kind: type[ConsumerError], said: str, tmp_path: Path) -> None:
