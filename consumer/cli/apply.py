@@ -34,6 +34,7 @@ Some = Annotated[
     (*APPLIES, "start", "waiting"),
     endless=True,
     of_all=beside,
+    applies=True,
 )
 def run(call: Invocation) -> int:
     """Keep the target equal to the upstream: look for new files every --flush-interval until a signal comes."""
@@ -47,6 +48,7 @@ def run(call: Invocation) -> int:
     "--downstream-uri duckdb:///replica.duckdb --json",
     (*APPLIES, "start"),
     of_all=in_turn,
+    applies=True,
 )
 def once(call: Invocation) -> int:
     """Apply everything up to the checkpoint that is in the storage now, then end. Made for schedules."""
@@ -60,6 +62,7 @@ def once(call: Invocation) -> int:
     "--downstream-uri mysql://root@127.0.0.1:3306/ --worker-count 8",
     (*APPLIES, "start"),
     of_all=in_turn,
+    applies=True,
 )
 def backfill(call: Invocation) -> int:
     """Fill an empty target from the start of the storage, then end. Refuses a target with progress or rows."""
@@ -72,6 +75,7 @@ def backfill(call: Invocation) -> int:
     "storage-consumer load-export s3://bucket/export --upstream-uri 's3://bucket/cdc?protocol=canal-json' "
     "--downstream-uri mysql://root@127.0.0.1:3306/",
     APPLIES,
+    applies=True,
 )
 def load_export(call: Invocation, export: Export, table: Some = None) -> int:
     """Load an export of Dumpling, and let its tables go on with the storage's changes. `once` and `run` follow. When it
@@ -86,6 +90,7 @@ def load_export(call: Invocation, export: Export, table: Some = None) -> int:
     "storage-consumer replay --upstream-uri 's3://bucket/cdc?protocol=canal-json&region=eu-central-1' "
     "--downstream-uri duckdb:///march.duckdb --from-ts 2026-03-01T00:00:00Z --to-ts 2026-04-01T00:00:00Z",
     APPLIES,
+    applies=True,
 )
 def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     """Apply exactly the changes between two moments, into any target. When it is killed, run it again: it goes on, for
@@ -99,6 +104,7 @@ def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     "storage-consumer resync --table shop.orders --upstream-uri 'file:///data/cdc?protocol=canal-json' "
     "--downstream-uri mysql://root@127.0.0.1:3306/",
     (*APPLIES, "start"),
+    applies=True,
 )
 def resync(call: Invocation, table: Table) -> int:
     """Load one table again from the storage, beside the one that the target has, which it replaces then. Brings a

@@ -11,7 +11,7 @@ import typer
 
 from consumer.cli.command import Table, command, parse_table
 from consumer.cli.session import Invocation
-from consumer.cli.text import exact, out
+from consumer.cli.text import exact, out, readers_may_leave
 from consumer.errors import BadConfig
 from consumer.model.texts import count_text
 from consumer.model.times import time_text
@@ -55,10 +55,11 @@ def changes(
     plan, found = told(settings, str(name), key or (), where, first, last)
     count, write = 0, _FORMS[format]
     call.observer.close_bar()
-    for rows in found:
-        for row in rows.to_pylist():
-            write(row, count == 0)
-            count += 1
+    with readers_may_leave():
+        for rows in found:
+            for row in rows.to_pylist():
+                write(row, count == 0)
+                count += 1
     result = ChangesResult(table=name, changes=count, to_ts=plan.end)
     return call.show(result, lambda: _total(result, format))
 

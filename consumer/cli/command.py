@@ -38,7 +38,8 @@ _FIRST = ("upstream_uri", "downstream_uri", "name", "tz", "tables", "start_ts", 
 class Command:
     """A command: its name, its help (the body's docstring), an example to run, and what the settings are about that it
     uses. It takes the flags of all settings, so that one set of flags fits all commands, and shows those it uses.
-    `of_all` is what takes the body's place for several consumers, with the body; None: the command is for one."""
+    `of_all` is what takes the body's place for several consumers, with the body; None: the command is for one.
+    `applies`: it writes rows of the storage, and leaves the metrics of that."""
 
     name: str
     body: Body
@@ -47,6 +48,7 @@ class Command:
     endless: bool = False
     settings: type[Settings] = Settings
     of_all: OfAll | None = None
+    applies: bool = False
 
     @property
     def help(self) -> str:
@@ -79,7 +81,16 @@ class Command:
             # Switches that are off and lists with nothing in them were not given; an empty text was, and is refused.
             flags = {field: value for field, value in given.items() if value or value == ""}
             body = partial(self.body, **extras)
-            raise typer.Exit(execute(body, flags, config, kind=self.settings, endless=self.endless, of_all=self.of_all))
+            code = execute(
+                body,
+                flags,
+                config,
+                kind=self.settings,
+                endless=self.endless,
+                of_all=self.of_all,
+                applies=self.applies,
+            )
+            raise typer.Exit(code)
 
         parameters = [*own, _config_flag(), *_setting_flags(self.uses), _help_all_flag(self.uses)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -94,9 +105,12 @@ def command(
     endless: bool = False,
     settings: type[Settings] = Settings,
     of_all: OfAll | None = None,
+    applies: bool = False,
 ) -> Callable[[Body], Command]:
     """Declares the function below it as the command of its name. `program.COMMANDS` lists all of them."""
-    return lambda body: Command(body.__name__.replace("_", "-"), body, example, uses, endless, settings, of_all)
+    return lambda body: Command(
+        body.__name__.replace("_", "-"), body, example, uses, endless, settings, of_all, applies
+    )
 
 
 def _config_flag() -> inspect.Parameter:

@@ -117,11 +117,13 @@ def execute(
     kind: type[Settings] = Settings,
     endless: bool = False,
     of_all: OfAll | None = None,
+    applies: bool = False,
 ) -> int:
     """Run one command and return its exit code. Nothing but KeyboardInterrupt and SystemExit leaves it.
 
     `kind` are the settings that the command needs. `endless`: a signal is how it is meant to end, so it is no error.
     `of_all` takes the place of `body` where the settings tell of several consumers; None: the command is for one.
+    `applies`: it leaves its metrics where the settings say.
     """
     began, stop = time.monotonic(), Stop()
     failure = _Failure(verbose=bool(flags.get("verbose")), json=bool(flags.get("json_output")))
@@ -142,7 +144,8 @@ def execute(
             _profiling(settings),
             _serving(settings, calls, endless),
         ):
-            failure = replace(failure, measured=partial(_measured, settings, calls))
+            if applies:
+                failure = replace(failure, measured=partial(_measured, settings, calls))
             try:
                 for note in loaded.notes:
                     calls[0].observer.tell(note)

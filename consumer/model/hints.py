@@ -195,6 +195,10 @@ GRANT = Instead("grant the target's user all privileges on storage_consumer and 
 """Begins a hint about rights."""
 ACCEPT_LOSS, RESYNC = Command(Verb.ONCE, accepts=True), Command(Verb.RESYNC)
 """In a hint of those who do not know the table."""
+REFUSED_ROW = (
+    "mend the value in its file, let the target's column take it, or quarantine such rows with --on-bad-row quarantine;"
+    " where the column is not upstream's, load the table again: " + RESYNC
+)
 
 
 def resync_command(table: TableName, accepts: bool = False) -> Command:

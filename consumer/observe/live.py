@@ -120,6 +120,8 @@ class View:
     ended: int | None
     plan: RoundStarted | None = None
     """What the last listing has found to do."""
+    knows_tables: bool = True
+    """Whether the progress was read."""
 
     def lag(self, table: TableStatus) -> float | None:
         """How far `table` is behind now, in seconds; None where it has nothing yet, or upstream has it no more."""
@@ -279,4 +281,5 @@ class Live:
                 self._round_finished,
                 self._ended,
                 self._plan,
+                self._progress is not None,
             )

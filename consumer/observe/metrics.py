@@ -52,6 +52,8 @@ def _by_table(view: View, value: Callable[[TableStatus], float | None]) -> Value
 
 
 def _states(view: View) -> Values:
+    if not view.knows_tables:
+        return []
     known = Counter({"ok": 0, "stopped": 0, "waits": 0})
     known.update(row.state for row in view.tables)
     return [((state,), count) for state, count in known.items()]
@@ -128,7 +130,7 @@ METRICS: Sequence[Metric] = (
         lambda v: _by_table(v, v.lag),
         _TABLE,
     ),
-    Metric("tables", "gauge", "Tables by state.", _states, ("state",)),
+    Metric("tables", "gauge", "Tables by state. Absent before the progress was read.", _states, ("state",)),
     Metric(
         "table_stopped",
         "gauge",

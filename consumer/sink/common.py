@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from consumer.errors import BadConfig, CannotBeExact, Code, DdlRefused, TableMissing
 from consumer.model.columns import Column
-from consumer.model.hints import RESYNC
+from consumer.model.hints import RESYNC, load_export_command
 from consumer.model.load import LoadOutcome
 from consumer.model.names import NAME_LIMIT, TableName
 from consumer.model.progress import AuditRow
@@ -63,7 +63,9 @@ def table_missing(request: LoadRequest, create: str) -> TableMissing:
     schema file allows, in the target's words."""
     return TableMissing(
         f"the target has no table {request.name}: it is older than the changefeed, or it was dropped there",
-        hint=f"load it from an export with `load-export`, or create it empty where it was empty upstream:\n{create};",
+        hint="load it from an export: "
+        + load_export_command(table=request.table)
+        + f"; or create it empty where it was empty upstream:\n{create};",
         table=str(request.table),
     )
 

@@ -226,7 +226,8 @@ def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | Co
 
 def _create_statement(request: LoadRequest) -> str:
     columns = ", ".join(f"{quote(column.name)} {duckdb_type(column)}" for column in visible(request.columns))
-    return f"CREATE TABLE {quote(request.name.database)}.{quote(request.name.table)} ({columns})"
+    made = f"CREATE SCHEMA IF NOT EXISTS {quote(request.name.database)};\n"
+    return f"{made}CREATE TABLE {quote(request.name.database)}.{quote(request.name.table)} ({columns})"
 
 
 def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:

@@ -263,7 +263,11 @@ class Delta:
                 context = kernel.Transaction.getWriteContext(engine, state, none)
                 written = f"file:{path}" if path.startswith("/") else path
                 told_of = [column for column in context.getStatisticsColumns() if _is_compared(rows, column)]
-                stats = java.java.util.Optional.of(self._statistics(kernel, written, len(content), rows, told_of))
+                # Readers take a text column without values for one that holds NULL, beside columns that have some.
+                found = (
+                    None if _has_long_texts(rows) else self._statistics(kernel, written, len(content), rows, told_of)
+                )
+                stats = java.java.util.Optional.ofNullable(found)
                 status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
                 one = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
                 actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
@@ -543,17 +547,22 @@ def _shown_by(said: Mapping[str, Any], version: int) -> int | None:
 
 
 def _is_compared(rows: ArrowTable, column: Any) -> bool:
-    """Whether the log can tell of that column by `rows`: it would have texts in full, and has no bytes."""
+    """Whether the log can tell of that column by `rows`: it has no bytes."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     name = ".".join(column.getNames())
     if name not in rows.column_names:  # of somebody else, who has added it
         return False
-    values = rows[name]
-    if pa.types.is_string(values.type):
-        return (pc.max(pc.binary_length(values)).as_py() or 0) <= _LONGEST_TEXT
-    return not pa.types.is_binary(values.type)
+    return not pa.types.is_binary(rows[name].type)
+
+
+def _has_long_texts(rows: ArrowTable) -> bool:
+    """Whether the log would have texts in full that are too long for it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = (column for column in rows.columns if pa.types.is_string(column.type))
+    return any((pc.max(pc.binary_length(column)).as_py() or 0) > _LONGEST_TEXT for column in texts)
 
 
 def _sequence(java: Any, values: Iterable[Any]) -> Any:

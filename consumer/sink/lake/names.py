@@ -27,6 +27,8 @@ Properties = tuple[tuple[str, str], ...]
 _AT_ONCE = 200
 """So many names are tried together: the jobs of a MERGE cost more than its columns."""
 _KEY = "n"
+_PLAIN = "plain"
+"""A name that no format keeps."""
 
 
 _KNOWN: dict[tuple[type[TableFormat], Properties, str], bool] = {}
@@ -72,7 +74,9 @@ class Names:
         if self._works(spark, names, layout):
             return
         if len(names) == 1:
-            yield from names
+            # Properties that name another column of the table fit no trial. Then it tells nothing of a name.
+            if self._works(spark, [_PLAIN], layout):
+                yield from names
             return
         middle = len(names) // 2
         yield from self._lost(spark, names[:middle], layout)

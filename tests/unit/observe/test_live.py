@@ -140,7 +140,7 @@ def test_metrics_of_a_round(live: Live) -> None:
 def test_before_the_first_round_nothing_is_said_of_lag(live: Live) -> None:
     found = metrics(live)
     assert "lag_seconds" not in found
-    assert found["tables ok"] == 0
+    assert "tables ok" not in found
 
 
 @pytest.mark.parametrize("example", ["alerts.yml", "grafana.json"])

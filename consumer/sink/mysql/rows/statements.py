@@ -22,7 +22,7 @@ import pymysql
 from consumer.changes.identity import identities
 from consumer.errors import RowRefused
 from consumer.model.columns import Family
-from consumer.model.hints import RESYNC
+from consumer.model.hints import REFUSED_ROW
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.values import as_signed, bytes_of, error_values, key_literals, literals, odd_rows, sql
@@ -121,7 +121,7 @@ class _Put:
         return RowRefused(
             f"the target refuses the row {_shown_key(self._target, rows)}: {reason}",
             table=str(self._target.table),
-            hint="let the target's column take the value, or empty and reload the table: " + RESYNC,
+            hint=REFUSED_ROW,
             row=int(identities(rows, self._target.key)[0]),
         )
 

@@ -101,7 +101,8 @@ def _table_of(request: LoadRequest, found: Mapping[TableName, TargetTable]) -> T
     if is_kept_from(request.table, request.name):
         raise own_database(request, request.name.database)
     if request.name not in found:
-        raise table_missing(request, create_statement(request))
+        made = f"CREATE DATABASE IF NOT EXISTS {quote(request.name.database)};\n"
+        raise table_missing(request, made + create_statement(request))
     return found[request.name]
 
 
