@@ -15,6 +15,7 @@ import pytest
 
 from consumer import app
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink.lake.formats import Commit
 from consumer.spark.load import SparkLoader
@@ -115,6 +116,23 @@ def test_a_small_file_tells_which_values_it_has(lake: str, lake_spark: SparkLoad
     feed.checkpoint(20)
     assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
     assert VALUES[lake](f"{tmp_path}/lake/d/n") == {"id": (-3, 7, 0), "v": (5, 9, 1)}
+
+
+@pytest.mark.parametrize("longest", [20, 300])
+def test_a_reader_of_delta_finds_rows_by_a_text(longest: int, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    delta = pytest.importorskip("deltalake")
+    feed, uri = Feed(tmp_path / "storage"), f"delta://{tmp_path}/lake"
+    columns = (ID, Column("note", "VARCHAR", length=400))
+    feed.database("d", 1)
+    feed.statement("d.k", 10, Action.CREATE_TABLE, "CREATE TABLE `k` (`id` INT,`note` VARCHAR(400))", columns)
+    texts = ["y" * longest, "short"]
+    lines = (typed_line(columns, 11 + at, {"id": str(at), "note": text}, table="k") for at, text in enumerate(texts))
+    feed.file("d.k", 10, b"".join(lines))
+    feed.checkpoint(20)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    table = delta.DeltaTable(f"{tmp_path}/lake/d/k")
+    for text in texts:
+        assert table.to_pyarrow_table(filters=[("note", "=", text)]).column("note").to_pylist() == [text]
 
 
 @dataclass
