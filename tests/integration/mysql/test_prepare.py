@@ -213,8 +213,8 @@ def test_a_missing_table_comes_with_its_create(fresh_mariadb: MariaDb) -> None:
     )
     answer = prepared(fresh_mariadb, *columns)
     assert isinstance(answer, TableMissing)
-    statement = answer.hint.partition("\n")[2].partition(";\n")[0]
-    fresh_mariadb.execute("CREATE DATABASE d", statement)
+    database, statement = answer.hint.partition("\n")[2].split(";\n")[:2]
+    fresh_mariadb.execute(database, statement)
     shown = fresh_mariadb.execute(
         "SELECT column_name, REGEXP_REPLACE(column_type, 'int[(][0-9]+[)]', 'int'), is_nullable, column_key "
         "FROM information_schema.columns "
