@@ -171,9 +171,8 @@ class _Work:
             own = self._beside(assembly, progress, begun, ports.sink)
             # As if they were left out: they are nobody's, and no rows of them are read.
             left = [name for name in self._tables if name not in own and not _has(begun, name)]
-            places = dict.fromkeys(left, TableProgress(self._tso, State.EXCLUDED))
-            if places:
-                manager.ledger.record(ProgressChange(tables=dict(places), rewind=True))
+            if left:
+                manager.ledger.record(self._left_out(left))
         return own
 
     def _beside(
@@ -329,10 +328,8 @@ class _Work:
             name = TableName(ddl.database, ddl.table)
             if ddl in listed or name not in tables or places(name).state is State.EXCLUDED:
                 continue
-            place, own = (
-                TableProgress(ddl.version - 1),
-                (f for f in ledger.progress.folders if f.root == root_of(*name)),
-            )
+            place = TableProgress(ddl.version - 1)
+            own = (folder for folder in ledger.progress.folders if folder.root == root_of(*name))
             change = ProgressChange(tables={name: place}, folders=dict.fromkeys(own), forget_ddls=(ddl,), rewind=True)
             if record.state is DdlState.DONE:
                 ledger.empty(name, change)

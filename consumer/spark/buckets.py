@@ -85,7 +85,7 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
         yield from bodies(work.results(sorted_rows, buckets))
 
     parts = numbers(spark, work.sources).mapInArrow(first, "partition int, bucket int, body binary")
-    several = buckets > partitions or not hasattr(parts, "repartitionById")
+    several = buckets > partitions or not _has_numbers(parts)
     by_partition = to_partitions(parts, partitions, "partition")
     if several:
         by_partition = by_partition.sortWithinPartitions("bucket")
@@ -95,8 +95,12 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
 def to_partitions(rows: DataFrame, count: int, number: str) -> DataFrame:
     """By the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers there, and
     another one none."""
-    by_number = hasattr(rows, "repartitionById")
-    return rows.repartitionById(count, number) if by_number else rows.repartition(count, number)
+    return rows.repartitionById(count, number) if _has_numbers(rows) else rows.repartition(count, number)
+
+
+def _has_numbers(rows: DataFrame) -> bool:
+    """Whether this PySpark partitions by numbers: 4.1 does."""
+    return hasattr(rows, "repartitionById")
 
 
 def in_two_jobs(spark: SparkSession, work: Halves, at_a_time: int, most: int) -> Iterator[bytes]:

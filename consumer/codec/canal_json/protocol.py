@@ -43,7 +43,7 @@ class CanalJson(RowProtocol):
         return dialect.terminator.endswith(b"\n")
 
     def joinable(self, dialect: Dialect) -> bool:
-        return dialect.terminator.endswith(b"\n")
+        return self.splittable(dialect)
 
     def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
         return read_bounds(reader, file, dialect)

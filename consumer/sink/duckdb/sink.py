@@ -123,7 +123,7 @@ class DuckDbSink(stored.ProgressPorts):
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         with self._database.reader() as connection:
-            return prepare(requests, self._describe(connection, {request.name for request in requests}))
+            return prepare(requests, self._tables.describe(connection, {request.name for request in requests}))
 
     def writer(self) -> Writer:
         from consumer.sink.columnar.writer import ParquetWriter  # brings pyarrow, which an idle round does not need
@@ -305,7 +305,7 @@ class DuckDbSink(stored.ProgressPorts):
 
     def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
         with self._database.reader() as connection:
-            found = self._describe(connection, tables)
+            found = self._tables.describe(connection, tables)
             return {name: count_rows(connection, table.name) for name, table in found.items()}
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
@@ -409,13 +409,6 @@ class DuckDbSink(stored.ProgressPorts):
     ) -> None:
         self._made_empty = False
         stored.store(FileTables(connection), self._name, epoch, change, touched)
-
-    def _describe(
-        self, connection: duckdb.DuckDBPyConnection | None, names: Collection[TableName]
-    ) -> dict[TableName, ReplicaTable]:
-        if connection is None:
-            return {}
-        return self._tables.describe(connection, names) if self._database.is_open else describe(connection, names)
 
     def _look(self, at: Callable[[FileTables], _Found]) -> _Found:
         with self._database.reader() as connection:

@@ -54,9 +54,13 @@ class OpenTables:
         self._tables: dict[TableName, ReplicaTable | None] = {}
 
     def describe(
-        self, connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
+        self, connection: duckdb.DuckDBPyConnection | None, names: Collection[TableName]
     ) -> dict[TableName, ReplicaTable]:
-        """As `describe`. The connection is the one for writing, and its transaction has changed no table."""
+        """As `describe`, none where there is no file. A transaction for writing has changed no table yet."""
+        if connection is None:
+            return {}
+        if not self._database.is_open:
+            return describe(connection, names)
         if self._read_at != self._database.forgotten:
             self._read_at, self._times, self._tables = self._database.forgotten, 0, {}
         new = {name for name in names if name.folded not in self._tables}

@@ -28,6 +28,7 @@ from consumer.sink.lake.formats import (
     delta_commits,
     has_delta,
     has_iceberg,
+    java_list,
     laid_out,
     moved,
     of_parquet,
@@ -262,12 +263,12 @@ class Delta:
                 state = transaction.getTransactionState(engine)
                 context = kernel.Transaction.getWriteContext(engine, state, none)
                 written = f"file:{path}" if path.startswith("/") else path
-                told_of = [column for column in context.getStatisticsColumns() if _is_compared(rows, column)]
+                stats = java.java.util.Optional.empty()
                 # Readers take a text column without values for one that holds NULL, beside columns that have some.
-                found = (
-                    None if _has_long_texts(rows) else self._statistics(kernel, written, len(content), rows, told_of)
-                )
-                stats = java.java.util.Optional.ofNullable(found)
+                if not _has_long_texts(rows):
+                    told_of = [column for column in context.getStatisticsColumns() if _is_compared(rows, column)]
+                    counted = self._statistics(kernel, written, len(content), rows, told_of)
+                    stats = java.java.util.Optional.of(counted)
                 status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
                 one = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
                 actions = kernel.Transaction.generateAppendActions(engine, state, one, context)
@@ -285,13 +286,10 @@ class Delta:
     def _statistics(self, kernel: Any, path: str, size: int, rows: ArrowTable, columns: Sequence[Any]) -> Any:
         """The least and greatest values and numbers of NULL that the file of `rows` says."""
         java, configuration = self._files.java()
-        listed = java.java.util.ArrayList()
-        for column in columns:
-            listed.add(column)
         defaults = kernel.defaults
         file = defaults.engine.hadoopio.HadoopFileIO(configuration).newInputFile(path, size)
         read = defaults.internal.parquet.ParquetStatsReader.readDataFileStatistics
-        return read(file, self._schema(kernel, columns_of(rows)), listed)
+        return read(file, self._schema(kernel, columns_of(rows)), java_list(java, columns))
 
     def _new(
         self,
@@ -567,10 +565,7 @@ def _has_long_texts(rows: ArrowTable) -> bool:
 
 def _sequence(java: Any, values: Iterable[Any]) -> Any:
     """One of Scala's."""
-    found = java.java.util.ArrayList()
-    for value in values:
-        found.add(value)
-    return java.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
+    return java.scala.jdk.javaapi.CollectionConverters.asScala(java_list(java, values)).toSeq()
 
 
 def _closeable(kernel: Any, items: Any) -> Any:

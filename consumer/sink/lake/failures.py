@@ -20,7 +20,7 @@ from consumer.errors import (
     TargetBusy,
     TargetUnavailable,
 )
-from consumer.model.hints import REFUSED_ROW, resync_command
+from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import cut
 
@@ -156,7 +156,8 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
         return StagedRowsGone(f"its staged rows are gone: {text}", hint=hint, table=str(table))
     found = _CONDITION.search(whole)
     if found is not None and any(word in found[1] for word in _VALUES):
-        return RowRefused(f"the table refuses rows: {text}", hint=REFUSED_ROW, table=str(table), of_data=False)
+        hint = about_table(REFUSED_ROW, table)
+        return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
     if is_refusal(error) or any(word in whole for word in _CHANGED):
         return SchemaDrift(f"the table is not as this program left it: {text}", hint=_by_hand(table), table=str(table))
     if passes(error):

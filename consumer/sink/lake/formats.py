@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from consumer.errors import BadConfig, ConsumerError, ProgressMoved, SchemaDrift, TargetBusy
 from consumer.model.layout import TRANSFORMS, Layout, Part
@@ -342,6 +342,14 @@ def check_newest(place: str, newest: Commit | None, generation: int) -> None:
         raise moved(place)
     if found < generation - 1:
         raise SchemaDrift(f"{place} lacks this program's newest commit, as where an older copy of it was put back")
+
+
+def java_list(java: Any, values: Iterable[Any]) -> Any:
+    """One of Java's, by its packages as py4j shows them."""
+    made = java.java.util.ArrayList()
+    for value in values:
+        made.add(value)
+    return made
 
 
 def undone(place: str, how: str) -> SchemaDrift:

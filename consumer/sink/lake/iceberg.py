@@ -30,6 +30,7 @@ from consumer.sink.lake.formats import (
     check_newest,
     has_delta,
     has_iceberg,
+    java_list,
     of_parquet,
     outrun,
     resolved_properties,
@@ -141,10 +142,9 @@ class Iceberg:
         self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
     ) -> None:
         schema = self.schema(", ".join(columns))
-        numbers = self._java().java.util.HashSet()
-        for name in identifying(schema, key):
-            numbers.add(schema.findField(name).fieldId())
-        schema = self._java().org.apache.iceberg.Schema(schema.columns(), numbers)
+        java, named = self._java(), identifying(schema, key)
+        numbers = java.java.util.HashSet(java_list(java, (schema.findField(name).fieldId() for name in named)))
+        schema = java.org.apache.iceberg.Schema(schema.columns(), numbers)
         own = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
         self._create(place, schema, own, *self._laid_out(schema, layout))
 
@@ -324,13 +324,6 @@ class Iceberg:
         builder = catalog.buildTable(identifier, schema).withPartitionSpec(spec).withSortOrder(order)
         return builder.withProperties(self._map(properties)).create()
 
-    def strings(self, values: Collection[str]) -> Any:
-        """A list of Java's."""
-        made = self._java().java.util.ArrayList()
-        for value in values:
-            made.add(value)
-        return made
-
     def _load(self, place: str) -> Any:
         return self._catalog().loadTable(self._identifier(place))
 
@@ -506,10 +499,10 @@ class _Change:
             update.renameColumn(old, new)
         for name in alteration.loosened:
             update.makeColumnOptional(name)
-        update.setIdentifierFields(self.tables.strings(()))
+        update.setIdentifierFields(java_list(self.writing.java, ()))
         update.commit()
         if found := identifying(transaction.currentMetadata().schema(), alteration.key):
-            transaction.updateSchema().setIdentifierFields(self.tables.strings(found)).commit()
+            transaction.updateSchema().setIdentifierFields(java_list(self.writing.java, found)).commit()
         self.writing.transacted(transaction, transaction.newFastAppend())
 
 

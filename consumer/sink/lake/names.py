@@ -75,7 +75,10 @@ class Names:
             return
         if len(names) == 1:
             # Properties that name another column of the table fit no trial. Then it tells nothing of a name.
-            if self._works(spark, [_PLAIN], layout):
+            plain = self._key("", layout)  # no column is called so
+            if plain not in _KNOWN:
+                _KNOWN[plain] = self._works(spark, [_PLAIN], layout)
+            if _KNOWN[plain]:
                 yield from names
             return
         middle = len(names) // 2

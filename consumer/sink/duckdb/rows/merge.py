@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, StagedRowsGone
-from consumer.model.hints import REFUSED_ROW, resync_command
+from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.load import Ending, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.times import LOGICAL_BITS
@@ -69,7 +69,7 @@ def publish(
         first = found[0] if found and target.load.quarantine is None else (None, True, "")
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
-            hint=REFUSED_ROW,
+            hint=about_table(REFUSED_ROW, target.table),
             table=str(target.table),
             row=first[0],
             put=first[1],
