@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.syntax import tree_of
+
 ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"errors"},
@@ -51,7 +53,7 @@ def package_of(path: Path) -> str:
 
 @cache
 def nodes_of(source: str) -> Sequence[ast.AST]:
-    return list(ast.walk(ast.parse(source)))
+    return list(ast.walk(tree_of(source)))
 
 
 def imported(source: str) -> Iterator[str]:

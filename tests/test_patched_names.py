@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.support.syntax import tree_of
+
 _TESTS = Path(__file__).parent
 _DOTTED = re.compile(r"consumer(\.\w+)+(:\w+(\.\w+)*)?")
 
@@ -34,7 +36,7 @@ def test_what_tests_name_in_strings_exists() -> None:
         {
             (str(path.relative_to(_TESTS)), name)
             for path in _TESTS.rglob("*.py")
-            for name in _named(list(ast.walk(ast.parse(path.read_text()))))
+            for name in _named(list(ast.walk(tree_of(path.read_text(encoding="utf-8")))))
         }
     )
     assert len(named) > 100

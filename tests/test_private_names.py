@@ -16,6 +16,7 @@ from consumer.cli.program import UsageError
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.wire import Connection
 from consumer.spark.jvm import TELLS_PORT
+from tests.support.syntax import tree_of
 
 ROOT = Path(__file__).parent.parent
 GUARDED = {"consumer/sink/mysql/server/wire.py", "consumer/spark/internals.py"}
@@ -90,7 +91,7 @@ def test_nobody_else_uses_what_is_private_to_others() -> None:
 
 def private_names(path: Path) -> set[str]:
     """The private names of others that a module uses."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    nodes = list(ast.walk(tree_of(path.read_text(encoding="utf-8"))))
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
     own = {node.attr for node in attributes if is_own(node.value)}
     used = {node.attr for node in attributes if not is_own(node.value)} - own

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.syntax import tree_of
+
 PACKAGE = Path(__file__).parents[1] / "consumer"
 _SENTENCES = frozenset({"reason", "message", "hint", "sentence"})
 """What values and errors call them, and what variables of them are called."""
@@ -78,7 +80,7 @@ def test_nothing_is_decided_by_a_sentence() -> None:
     found, used = [], set()
     for file in sorted(PACKAGE.rglob("*.py")):
         place = file.relative_to(PACKAGE).as_posix()
-        for line, function, code in _reads(ast.parse(file.read_text(encoding="utf-8"))):
+        for line, function, code in _reads(tree_of(file.read_text(encoding="utf-8"))):
             used.add((place, function))
             if (place, function) not in _OF_OTHERS:
                 found.append(f"consumer/{place}:{line}: {code}")
@@ -103,7 +105,7 @@ def test_nothing_is_decided_by_a_sentence() -> None:
     ],
 )
 def test_what_reads_a_sentence_is_found(code: str) -> None:
-    assert list(_reads(ast.parse(code)))
+    assert list(_reads(tree_of(code)))
 
 
 @pytest.mark.parametrize(
@@ -117,4 +119,4 @@ def test_what_reads_a_sentence_is_found(code: str) -> None:
     ],
 )
 def test_what_only_prints_one_or_asks_a_value_is_not(code: str) -> None:
-    assert not list(_reads(ast.parse(code)))
+    assert not list(_reads(tree_of(code)))

@@ -21,6 +21,7 @@ from consumer.sink.mysql.settings import MySqlSettings
 from consumer.source.options import OPTIONS
 from consumer.storage.settings import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
 from tests.support.flags import flags_of_settings, own_flags
+from tests.support.syntax import tree_of
 
 PACKAGE = Path(__file__).parents[2] / "consumer"
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -54,7 +55,7 @@ def hints() -> list[tuple[str, str]]:
 def _hints() -> Iterator[tuple[str, str]]:
     """Where a hint is written, and its text without what is put into it."""
     yield from ((protocol.name, protocol.commit_ts) for protocol in PROTOCOLS.values())
-    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(PACKAGE.rglob("*.py"))}
+    trees = {file: tree_of(file.read_text(encoding="utf-8")) for file in sorted(PACKAGE.rglob("*.py"))}
     nodes = {file: list(ast.walk(tree)) for file, tree in trees.items()}
     used = _used(node for walked in nodes.values() for node in walked)
     for file, tree in trees.items():
@@ -105,7 +106,7 @@ def test_no_hint_has_a_command_as_a_text_alone() -> None:
     parts = {"AS_FILES_SHOW", "GRANT", "ACCEPT_LOSS"}
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file.read_text(encoding="utf-8"))):
             value = node.value if isinstance(node, ast.FormattedValue) else None
             name = value.func if isinstance(value, ast.Call) else value
             if isinstance(name, ast.Name) and (name.id in parts or name.id.endswith(("_command", "_hint"))):
