@@ -84,13 +84,14 @@ NOT_READ = -1
 class OpenFile:
     """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none. One
     of size NOT_READ was not: it is read from its beginning. `checksum` is that of its content, 0 where it is not known
-    (see `FileStat`)."""
+    (see `FileStat`), `first_ts` the least commit-ts of its rows, 0 where that is not known."""
 
     index: int
     next_ts: int
     size: int
     stamp: str
     checksum: int = 0
+    first_ts: int = 0
 
     def holds(self, file: DataFile) -> bool:
         """Whether `file` is still the one that was read, as far as is known."""
@@ -103,8 +104,8 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderProgress:
-    """Files 1..`done` are applied wholly and not read again; `size`, `stamp` and `checksum` are those of file `done`,
-    0 and "" where that was not seen.
+    """Files 1..`done` are applied wholly and not read again; `size`, `stamp`, `checksum` and `file_first_ts` are those
+    of file `done`, 0 and "" where that was not seen.
 
     `open` are files above `done` that were read: waiting for their rest, done out of order, or such that TiCDC may
     write again. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
@@ -122,6 +123,7 @@ class FolderProgress:
     last_ts: int = 0
     gone_ts: int = 0
     checksum: int = 0
+    file_first_ts: int = 0
 
     @property
     def waits(self) -> bool:
@@ -132,7 +134,7 @@ class FolderProgress:
     @property
     def last(self) -> OpenFile:
         """The record of file `done`."""
-        return OpenFile(self.done, 0, self.size, self.stamp, self.checksum)
+        return OpenFile(self.done, 0, self.size, self.stamp, self.checksum, self.file_first_ts)
 
     def copied(self, file: DataFile) -> FolderProgress:
         """The folder where `file` holds what was read, and only its stamp is another one."""
@@ -143,8 +145,9 @@ class FolderProgress:
 
     def done_to(self, last: OpenFile, left: Iterable[OpenFile]) -> FolderProgress:
         """The folder with `last` as the record of the last done file, and those in `left` above it."""
-        done, size, stamp, checksum = last.index, last.size, last.stamp, last.checksum
-        return replace(self, done=done, size=size, stamp=stamp, checksum=checksum, open=tuple(left))
+        done, size, stamp, checksum, first_ts = last.index, last.size, last.stamp, last.checksum, last.first_ts
+        kept = replace(self, done=done, size=size, stamp=stamp, checksum=checksum, file_first_ts=first_ts)
+        return replace(kept, open=tuple(left))
 
     def with_rows(self, times: Collection[int], position: int) -> FolderProgress:
         """The folder once rows with these commit-ts were read, where the table was at `position` before."""

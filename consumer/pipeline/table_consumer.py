@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -16,7 +16,7 @@ from consumer.model.steps import LoadRows, Window
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import TableState, folder_after, folder_with_due, lose_records, unread_files, were_others
+from consumer.plan.unread import TableState, folder_after, folder_with_due, gone_with_heads, lose_records, unread_files
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult
 
@@ -94,13 +94,14 @@ class TableConsumer:
         folders: Mapping[Folder, FolderProgress],
         stats: Sequence[FileStat] = (),
         position: int = 0,
-        above: Collection[str] = (),
+        first: Mapping[str, int] | None = None,
     ) -> dict[Folder, FolderProgress]:
-        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `above` are
-        paths of files of which all rows are."""
-        # Without a checkpoint the table is no further than before, whatever was read.
-        timed = () if self._timeless or self._ungated else stats
-        above = {*above, *(stat.path for stat in timed if stat.rows)}.difference(s.path for s in timed if s.dropped)
+        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `first` has
+        the least commit-ts of the rows of files of which `stats` do not tell, by path."""
+        first = dict(first or {})
+        for stat in stats:
+            first_ts = filter(None, (first.get(stat.path, 0), stat.first_ts or stat.next_ts))
+            first[stat.path] = min(first_ts, default=0)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
         for stat in stats:
@@ -114,11 +115,13 @@ class TableConsumer:
                 files, end = list(group), self._goes_on.get(folder)
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
-                after = folder_after(place, files, read, unread, end, checksums).with_rows(times[folder], position)
+                after = folder_after(place, files, read, unread, end, checksums, first)
                 put_off = [file for file in files if file.path in unread and file.path not in read]
-                anew = lose_records(put_off, place) or were_others((f for f in files if f.path in above), place)
-                gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
-                found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
+                # Without a checkpoint the table is no further than before, whatever was read.
+                heads = 0 if self._ungated else gone_with_heads(files, first, place, position)
+                gone_ts = max(place.gone_ts, heads, position if lose_records(put_off, place) else 0)
+                after = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
+                found[folder] = after.with_rows(times[folder], position)
         return found
 
     def _stamp(self, folder: Folder) -> str:
@@ -127,7 +130,7 @@ class TableConsumer:
 
     def noted(self, above: Mapping[str, int], progress: Progress) -> dict[Folder, FolderProgress]:
         """The folders once it is known of files, by path, from which commit-ts on they have rows."""
-        return self._folders(above, progress.folders, position=self.state.position, above=above)
+        return self._folders(above, progress.folders, position=self.state.position, first=above)
 
     def lost(self, files: Sequence[DataFile], progress: Progress) -> dict[Folder, FolderProgress]:
         """The folders that the table is done with once it never reads `files`."""

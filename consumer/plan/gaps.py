@@ -14,7 +14,7 @@ from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.hints import Hint, Instead, accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
-from consumer.plan.unread import rewritten_files
+from consumer.plan.unread import gone_with_heads, rewritten_files
 
 _NEVER_READ = FolderProgress()
 _NONE: Mapping[Folder, int] = {}
@@ -147,10 +147,9 @@ def gone_upto(
             found = max(found, min(last_row(folder, place), position))
     changed = [file for file, _ in rewritten_files(files, folders)]
     ends = bounds(changed) if changed else {}
-    for file in changed:
-        end = ends.get(file.path)
-        if isinstance(end, Bounds) and end.first > position:
-            found = max(found, min(folders[file.folder].last_ts, position))
+    first = {path: end.first for path, end in ends.items() if isinstance(end, Bounds)}
+    for folder, group in groupby(changed, key=lambda file: file.folder):
+        found = max(found, min(gone_with_heads(group, first, folders[folder], position), folders[folder].last_ts))
     return found
 
 

@@ -95,12 +95,32 @@ def rewritten_files(
             yield file, known
 
 
-def were_others(files: Iterable[DataFile], folder: FolderProgress) -> bool:
-    """Whether one of `files`, which have no row up to where the table is, counted as read, or was another one when it
-    was looked at: rows that it had may be gone. `folder` is their folder's progress until now."""
+def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
+    """The commit-ts up to which rows that were read of `files` may be gone, 0 if none is: a file that was written again
+    begins later than the one that was read. A changefeed that was set back writes files again from where it begins.
+
+    `first` has the least commit-ts of the rows of today's files, by path; files that it does not name are passed over.
+    `folder` is their folder's progress until now, the table is at `position`.
+    """
+    if not folder.last_ts:
+        return 0
     opened = {entry.index: entry for entry in folder.open}
-    looked_at = ((file, _known(file.index, folder, opened)) for file in files)
-    return any(f.index < folder.done if known is None else _is_another(known, f) for f, known in looked_at)
+    gone = 0
+    for file in files:
+        known = _known(file.index, folder, opened)
+        if not (first_ts := first.get(file.path, 0)) or not _is_written_again(file, known, folder):
+            continue
+        before = known.first_ts if known else 0
+        if not before and file.index == 1:
+            before = folder.first_ts
+        if before < first_ts if before else first_ts > position:
+            gone = max(gone, min(first_ts - 1, position))
+    return gone
+
+
+def _is_written_again(file: DataFile, known: OpenFile | None, folder: FolderProgress) -> bool:
+    """Whether `file`, which is to be read, counted as read, or was another one when it was looked at."""
+    return file.index < folder.done if known is None else _is_another(known, file)
 
 
 def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:
@@ -117,9 +137,10 @@ def folder_after(
     unread: Collection[str] = (),
     end: int | None = None,
     checksums: Mapping[str, int] | None = None,
+    first: Mapping[str, int] | None = None,
 ) -> FolderProgress:
     """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none,
-    `checksums` to that of its content, where it is known.
+    `checksums` to that of its content, `first` to the least commit-ts of its rows, where they are known.
 
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
@@ -127,7 +148,7 @@ def folder_after(
     files may be written again, or to the end of a hole behind it, which was accepted, and back to there.
     """
     listed = list(files)
-    last, sums = folder.last, checksums or {}
+    last, sums, first = folder.last, checksums or {}, first or {}
     later = {file.index for file in listed if file.path in unread and file.path not in read}
     entries = {entry.index: entry for entry in folder.open if entry.next_ts or entry.index not in later}
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
@@ -143,7 +164,8 @@ def folder_after(
     for file in listed:
         if file.path not in read or file.index < last.index:
             continue
-        found = OpenFile(file.index, read[file.path], file.size, file.stamp, sums.get(file.path, 0))
+        seen = (sums.get(file.path, 0), first.get(file.path, 0))
+        found = OpenFile(file.index, read[file.path], file.size, file.stamp, *seen)
         if file.index == last.index:
             last = found
         else:

@@ -60,6 +60,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "last_ts": "tso",
         "gone_ts": "tso",
         "checksum": "number",
+        "file_first_ts": "tso",
     },
     "ddl": {
         **_TABLE,

@@ -14,7 +14,9 @@ from typing import Any
 from unittest.mock import patch
 
 import consumer.history.target_tables
+import consumer.pipeline.table_consumer
 import consumer.plan.assembly
+import consumer.plan.gaps
 import consumer.plan.rewrites
 import consumer.plan.timeline
 import consumer.verify.eras
@@ -237,6 +239,15 @@ MUTANTS = {
         "an UPDATE of a key in one line is a DELETE and an INSERT",
         ((ChangeBuilder, "_old_keys", _halves_apart),),
         theme="moved rows",
+        readers=True,
+    ),
+    "heads": Mutant(
+        "rows are gone that a file had before it was written again from a later moment on",
+        (
+            (consumer.pipeline.table_consumer, "gone_with_heads", lambda *_: 0),
+            (consumer.plan.gaps, "gone_with_heads", lambda *_: 0),
+        ),
+        theme="files written again",
         readers=True,
     ),
     "floor": Mutant(

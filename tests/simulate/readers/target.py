@@ -13,6 +13,7 @@ from consumer import app
 from consumer.model.check import Counted, Repairing, TableCheck
 from consumer.model.names import TableName
 from consumer.spark.in_process import InProcessLoader
+from tests.simulate.checks import is_between_moments
 from tests.simulate.machine import Failure
 from tests.simulate.readers.asking import READ, REFUSED, may_refuse
 from tests.simulate.rows import image
@@ -49,8 +50,10 @@ class Damage:
 
 def check_target(world: World, random: Random) -> None:
     """Raises Failure unless `verify` finds nothing in a right target, or exactly what was damaged, and makes that
-    right."""
+    right. Not where a table is stopped within a load: it is not what it was at its place, and `verify` says so."""
     tables = world.server.store.tables
+    if any(is_between_moments(world, name) for name in tables):
+        return
     right = copied(tables)
     damage = (
         _damage(random, tables, world.original.left_over)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from consumer.errors import ConsumerError, CorruptFile, GapFound
-from consumer.model.files import Listing
+from consumer.model.files import DataFile, Listing
 from consumer.model.load import Dialect, FileStat, LoadOutcome, LoadTarget, LoadTask, Purpose, TableLoad
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile, Progress
@@ -24,8 +27,9 @@ FOLDER = FILES[0].folder
 OPTIONS = RoundOptions(FilesKnown(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
 
 
-def consumer_of(progress: Progress) -> TableConsumer:
-    assembly = Assembly.of(Listing(100, [schema_file("d.t", 10)], {"d/t": FILES}), progress, lambda name: True)
+def consumer_of(progress: Progress, files: Sequence[DataFile] = FILES) -> TableConsumer:
+    listing = Listing(100, [schema_file("d.t", 10)], {"d/t": list(files)})
+    assembly = Assembly.of(listing, progress, lambda name: True)
     return TableConsumer(T, assembly, progress, OPTIONS, TableResult())
 
 
@@ -68,12 +72,19 @@ def test_rows_and_bad_lines_of_the_checkpoints_own_millisecond_are_read_again(na
     assert consumer.read(LoadRows(T, window, ()), outcome(window, *stats))["in"] == 0
 
 
-@pytest.mark.parametrize(("dropped", "gone"), [(0, 50), (1, 0)])
-def test_a_file_that_counted_as_read_and_begins_behind_the_table_has_lost_rows(dropped: int, gone: int) -> None:
-    progress = Progress("u", 50, folders={FOLDER: FolderProgress(3, 100, "a", first_ts=10, last_ts=40)})
-    window = Window(50, 90)
-    stat = FileStat(FILES[0].path, 2, dropped, 0, first_ts=60 if not dropped else 40, last_ts=70)
-    change = consumer_of(progress).change(LoadRows(T, window, ()), outcome(window, stat), progress, {})
+@pytest.mark.parametrize(
+    ("number", "first_ts", "gone"),
+    [(1, 60, 50), (1, 40, 39), (1, 10, 0), (3, 60, 50), (3, 36, 35), (3, 35, 0), (2, 60, 50), (2, 40, 0)],
+)
+def test_a_file_that_counted_as_read_and_begins_later_has_lost_rows(number: int, first_ts: int, gone: int) -> None:
+    """The first file began where the folder did, the last one at 35; of the second nothing is recorded."""
+    before = FolderProgress(3, 100, "a", first_ts=10, last_ts=40, file_first_ts=35)
+    progress = Progress("u", 50, folders={FOLDER: before})
+    window, file = Window(50, 90), FILES[number - 1]
+    stat = FileStat(file.path, 2, int(first_ts <= 50), 0, first_ts=first_ts, last_ts=70)
+    files = [replace(other, stamp="b") if other == file else other for other in FILES]
+    change = consumer_of(progress, files).change(LoadRows(T, window, ()), outcome(window, stat), progress, {})
     place = change.folders[FOLDER]
     assert place is not None
-    assert (place.done, place.last_ts, place.gone_ts) == (3, 70, gone)
+    assert (place.last_ts, place.gone_ts) == (70, gone)
+    assert place.file_first_ts == (first_ts if number == 3 else 35)
