@@ -206,6 +206,7 @@ def look_at_ended(context: RoundContext) -> None:
         if context.consumers[name].state.error is None
     }
     looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint, progress)
+    first = {path: known.first for path, known in (looked or {}).items() if isinstance(known, Bounds)}
     were_read = partial(rows_were_read, context.ports.reader, context.assembly, context.options)
     for name, of in context.assembly.of_nobody(found, looked, progress, were_read).items():
         consumer, there = context.consumers[name], progress.table(name)
@@ -218,7 +219,8 @@ def look_at_ended(context: RoundContext) -> None:
         gone = {name: TableProgress(there.applied_ts, State.DROPPED)} if there.state is State.STOPPED else {}
         done = [*of.over, *(file for file in of.due if file not in of.left)]
         if done or gone:
-            context.ledger.record(ProgressChange(tables=gone, folders=consumer.lost(done, progress)))
+            folders = consumer.lost(done, progress, found[name].since, first)
+            context.ledger.record(ProgressChange(tables=gone, folders=folders))
             consumer.state.give_up(done)
         if above := {**of.above, **{file.path: context.assembly.checkpoint + 1 for file in of.left}}:
             context.ledger.record(ProgressChange(folders=consumer.noted(above, context.progress)))

@@ -132,9 +132,13 @@ class TableConsumer:
         """The folders once it is known of files, by path, from which commit-ts on they have rows."""
         return self._folders(above, progress.folders, position=self.state.position, first=above)
 
-    def lost(self, files: Sequence[DataFile], progress: Progress) -> dict[Folder, FolderProgress]:
-        """The folders that the table is done with once it never reads `files`."""
-        return self._folders({file.path: 0 for file in files}, progress.folders)
+    def lost(
+        self, files: Sequence[DataFile], progress: Progress, end: int = 0, first: Mapping[str, int] | None = None
+    ) -> dict[Folder, FolderProgress]:
+        """The folders that the table is done with once it never reads `files`. It had its rows up to `end`; `first` as
+        of `_folders`."""
+        read = {file.path: 0 for file in files}
+        return self._folders(read, progress.folders, position=end, first=first)
 
     def drop(self, version: int) -> None:
         """The table is gone upstream."""
