@@ -25,6 +25,7 @@ from consumer.config.settings import InspectSettings, Settings
 from consumer.errors import BadConfig, ConsumerError
 from consumer.model.check import Repairing
 from consumer.model.names import TableName
+from consumer.model.texts import did_you_mean
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.results import CheckResult, InspectResult, Result, RunResult, StatusResult, VerifyReport
@@ -148,7 +149,8 @@ def _called(
     config: str | None, given: dict[str, Any], kind: type[Settings] = Settings
 ) -> Iterator[tuple[Settings, CommandObserver]]:
     if unknown := next((name for name in given if name not in kind.model_fields), None):
-        raise BadConfig(f"{unknown} is not a setting", hint="docs/settings.md lists the settings, with - for _")
+        meant = did_you_mean(unknown, kind.model_fields)
+        raise BadConfig(f"{unknown} is not a setting{meant}", hint="docs/settings.md lists the settings, with - for _")
     loaded = load(given, os.environ, config, kind)
     if len(loaded.several) > 1:
         raise BadConfig(f"there are several consumers: {', '.join(loaded.several)}", hint="choose one by only=")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError, WrapValidator
 from pydantic_core import ErrorDetails
 
-from consumer.model.texts import nearest
+from consumer.model.texts import did_you_mean
 
 
 class OfKey(ValueError):
@@ -31,9 +31,7 @@ def check_keys(given: Iterable[object], known: Sequence[str]) -> None:
     """Raises ValueError for a key that is none of `known`."""
     for key in given:
         if key not in known:
-            close = nearest(str(key), known)
-            meant = f"; did you mean {close}?" if close else ""
-            raise ValueError(f"{key} is not a key; known are {', '.join(known)}{meant}")
+            raise ValueError(f"{key} is not a key; known are {', '.join(known)}{did_you_mean(str(key), known)}")
 
 
 def one_of(text: str, allowed: Iterable[str]) -> str:

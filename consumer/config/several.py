@@ -16,7 +16,7 @@ from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
 from consumer.model.combinations import Feature, refused
 from consumer.model.names import NAME_LIMIT
-from consumer.model.texts import nearest
+from consumer.model.texts import did_you_mean
 from consumer.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -187,9 +187,8 @@ def _chosen(pairs: Sequence[OneOfSeveral], only: object) -> list[OneOfSeveral]:
     found = [pair for pair in pairs if only is None or only in pair.selects]
     if not found:
         names = sorted({name for pair in pairs for name in pair.selects})
-        close = nearest(str(only), names)
         raise BadConfig(
-            f"{flag_of('only')} {only} is none of {', '.join(names)}" + (f"; did you mean {close}?" if close else ""),
+            f"{flag_of('only')} {only} is none of {', '.join(names)}{did_you_mean(str(only), names)}",
             hint=f"the names are those of the entries; it can also be set by {env_of('only')}",
         )
     return found

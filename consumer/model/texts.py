@@ -52,6 +52,12 @@ def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str:
     return found[0] if found else ""
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence that names the nearest of the `known` words, "" where none is like `word`."""
+    close = nearest(word, known)
+    return f"; did you mean {close}?" if close else ""
+
+
 def count_text(count: int, one: str, many: str = "") -> str:
     """A number of things: `one` is the word for one of them, `many` that for more, if not with an `s`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

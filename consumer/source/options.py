@@ -14,7 +14,7 @@ from consumer.config.rules import TableModeRule
 from consumer.config.sentences import one_of
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
-from consumer.model.texts import nearest
+from consumer.model.texts import did_you_mean
 from consumer.source.columns import BEFORE, META_COLUMNS, PLACE_COLUMNS
 
 _CHANGEFEED = {
@@ -138,9 +138,8 @@ def _key(name: str) -> str:
 def _check_names(options: Mapping[str, str]) -> None:
     for name in options:
         if name not in OPTIONS:
-            close = nearest(name, OPTIONS)
             raise BadConfig(
-                f"{name} is no option of the format ticdc" + (f"; did you mean {close}?" if close else ""),
+                f"{name} is no option of the format ticdc{did_you_mean(name, OPTIONS)}",
                 hint="docs/spark.md lists them",
             )
     if not options.get("path"):

@@ -25,7 +25,7 @@ from consumer.model.hints import FROM_A_NEW_PREFIX, read_anyway_hint
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import Progress, ProgressChange
-from consumer.model.texts import nearest
+from consumer.model.texts import did_you_mean
 from consumer.model.times import zone_of
 from consumer.pipeline.loads import ambiguous_column, ambiguous_key
 from consumer.pipeline.opening import assembly_of
@@ -158,9 +158,9 @@ class _Tables:
                 hint=f"its table is called {renamed} now" if renamed else "its changes come with a to-ts before it",
                 table=text,
             )
-        close = nearest(text, (str(name) for name in history.alive if name.table))
+        names = (str(name) for name in history.alive if name.table)
         return TableMissing(
-            "the storage has no such table up to this moment" + (f"; did you mean {close}?" if close else ""),
+            f"the storage has no such table up to this moment{did_you_mean(text, names)}",
             hint="`storage-consumer inspect` lists the tables of a storage",
             table=text,
         )

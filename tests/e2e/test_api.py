@@ -34,8 +34,8 @@ def test_the_examples_of_the_docs(consumer: CommandLine) -> None:
 
 
 def test_a_keyword_that_is_no_setting_is_refused() -> None:
-    with pytest.raises(BadConfig, match="upstream is not a setting"):
-        api.once(upstream="file:///x")
+    with pytest.raises(BadConfig, match=r"^upstream_url is not a setting; did you mean upstream_uri\?$"):
+        api.once(upstream_url="file:///x")
 
 
 def test_a_stopped_table_is_in_the_result(consumer: CommandLine) -> None:
