@@ -53,84 +53,275 @@ class Code(enum.StrEnum):
     """What an error is about, or why a table is where it is: what programs decide by, and what stays as it is when a
     sentence is worded otherwise. A class has one; where it stands for several causes, an error has one of its own."""
 
-    ERROR = "error"
-    """Any other."""
-    BUG = "bug"
+    cause: str
+    """What happened, in one sentence or two."""
+    way_back: str
+    """What a person does then."""
 
-    STORAGE_UNAVAILABLE = "storage-unavailable"
-    STORAGE_CHANGED = "storage-changed"
-    CHECKPOINT_MISSING = "checkpoint-missing"
-    CHECKPOINT_BEHIND = "checkpoint-behind"
-    TARGET_UNAVAILABLE = "target-unavailable"
-    STAGED_ROWS_GONE = "staged-rows-gone"
-    TARGET_BUSY = "target-busy"
-    LEASE_HELD = "lease-held"
-    JOB_BROKEN = "job-broken"
-    NO_EXECUTORS = "no-executors"
-    PROGRESS_MOVED = "progress-moved"
-    STARVED = "starved"
-    INTERRUPTED = "interrupted"
+    def __new__(cls, value: str, cause: str, way_back: str) -> Code:
+        """A member is its text."""
+        code = str.__new__(cls, value)
+        code._value_, code.cause, code.way_back = value, cause, way_back
+        return code
 
-    BAD_CONFIG = "bad-config"
-    STAGING_UNSEEN = "staging-unseen"
+    ERROR = "error", "Any other error, or one that a later release has recorded.", "Do what its sentence says."
+    BUG = (
+        "bug",
+        "The program met a state that it should never meet.",
+        "Run it again with `-v`, and report what it prints. Nothing that was recorded is lost.",
+    )
 
-    CORRUPT_FILE = "corrupt-file"
-    FILE_UNREADABLE = "file-unreadable"
-    CHECKSUM_MISMATCH = "checksum-mismatch"
-    CAME_LATE = "came-late"
-    SCHEMA_MISSING = "schema-missing"
-    SCHEMA_DRIFT = "schema-drift"
-    ROWS_VARY = "rows-vary"
-    TABLE_MISSING = "table-missing"
-    ROW_REFUSED = "row-refused"
-    TOO_MANY_BAD_ROWS = "too-many-bad-rows"
-    ROWS_QUARANTINED = "rows-quarantined"
-    LOAD_FAILED = "load-failed"
-    CANNOT_BE_EXACT = "cannot-be-exact"
-    NO_KEY = "no-key"
-    """The files of a table with no key do not tell a row that was written again from an equal one."""
-    NO_COMMIT_TS = "no-commit-ts"
-    """Rows without commit-ts: nothing says which change of a key, or which file, came first."""
-    AMBIGUOUS_TIME = "ambiguous-time"
-    """A TIMESTAMP in a key or a generated column, which depends on a time zone."""
-    RULES_CONFLICT = "rules-conflict"
-    """Routes, table modes, filters, masks or chosen columns do not go together, or not with a statement."""
-    TARGET_KEY = "target-key"
-    """The target's table has no key that tells upstream's rows apart, or one that does not."""
-    TARGET_TABLE = "target-table"
-    """It is a view, has triggers, its engine has no transactions, or every write to it fails."""
-    NOT_RELOADABLE = "not-reloadable"
-    """The storage cannot make the table again."""
-    ROWS_COLLIDE = "rows-collide"
+    STORAGE_UNAVAILABLE = (
+        "storage-unavailable",
+        "The storage does not answer, or does not let itself be read.",
+        "Look at the address, the login and the network; then run the same command again.",
+    )
+    STORAGE_CHANGED = (
+        "storage-changed",
+        "A file is not the one that was listed: it was written again meanwhile.",
+        "Run again: the storage is listed anew.",
+    )
+    CHECKPOINT_MISSING = (
+        "checkpoint-missing",
+        "The storage has no `metadata` file yet.",
+        "Look whether the URI names the changefeed's folder. TiCDC writes the file within seconds of its start.",
+    )
+    CHECKPOINT_BEHIND = (
+        "checkpoint-behind",
+        "The changefeed's checkpoint is below the moment that the command needs.",
+        "Wait until the changefeed has come to that moment, and run again.",
+    )
+    TARGET_UNAVAILABLE = (
+        "target-unavailable",
+        "The target does not answer, or the connection broke.",
+        "Look at the target; then run again. The next run goes on from what is recorded.",
+    )
+    STAGED_ROWS_GONE = (
+        "staged-rows-gone",
+        "Rows that were staged for the target are gone or damaged.",
+        "Run again: they are loaded again.",
+    )
+    TARGET_BUSY = (
+        "target-busy",
+        "Somebody else held a lock, or wrote the same rows.",
+        "Run again. Where it lasts, end the transaction that holds the lock.",
+    )
+    LEASE_HELD = (
+        "lease-held",
+        "Another consumer of this name is at work, or was a moment ago.",
+        "Wait for it, or end it. The lease of one that has died runs out by itself.",
+    )
+    JOB_BROKEN = ("job-broken", "Spark's job ended before its tasks did.", "Look at Spark's log; then run again.")
+    NO_EXECUTORS = (
+        "no-executors",
+        "Spark's cluster gives no executor.",
+        "Look at the cluster's free cores and memory; then run again.",
+    )
+    PROGRESS_MOVED = (
+        "progress-moved",
+        "The progress in the target is another one than this run has read.",
+        "Run again: it is read anew.",
+    )
+    STARVED = (
+        "starved",
+        "This machine has no memory, threads, open files or disk left.",
+        "Make room; docs/running.md names what bounds the program's need.",
+    )
+    INTERRUPTED = (
+        "interrupted",
+        "A signal ended the command early.",
+        "Run it again: it goes on from what is recorded.",
+    )
 
-    DDL_REFUSED = "ddl-refused"
-    STATEMENT_TEXT = "statement-text"
-    """It is not what its schema file says."""
-    NAME_UNTOLD = "name-untold"
-    """It does not tell which table or database it means."""
-    TABLE_EXISTS = "table-exists"
-    """The target has one of the name of a new one."""
-    POLICY_FAILS = "policy-fails"
-    """[consumer.ddl] lets it stop its tables."""
-    OF_ANOTHER_CONSUMER = "of-another-consumer"
-    """The table belongs to another consumer of the target."""
-    KEPT_BY_POLICY = "kept-by-policy"
-    """It no longer exists upstream, and a policy keeps it in the target."""
-    FILES_MISSING = "files-missing"
-    DATES_DELETED = "dates-deleted"
-    """TiCDC's clean-up may have deleted them."""
-    WRONG_UPSTREAM = "wrong-upstream"
-    TARGET_DIFFERS = "target-differs"
+    BAD_CONFIG = (
+        "bad-config",
+        "A flag, a setting, a URI or a login is wrong.",
+        "Correct what the sentence names. Nothing was changed.",
+    )
+    STAGING_UNSEEN = (
+        "staging-unseen",
+        "A Spark worker does not see the folder for staged rows.",
+        "Give a folder that the driver and all workers share.",
+    )
 
-    WAITS_FOR_STATEMENT = "waits-for-statement"
-    """A table: for one that cannot run yet, as another table is stopped."""
-    MOVED_BY_WRITER = "moved-by-writer"
-    """A table: a writer has brought it there, and the files that its rows came from are not recorded as read yet."""
+    CORRUPT_FILE = (
+        "corrupt-file",
+        "A data file or schema file is not what TiCDC writes.",
+        "Restore the file. `[[consumer.bad-rows]]` can quarantine single rows instead.",
+    )
+    FILE_UNREADABLE = (
+        "file-unreadable",
+        "The storage answers, and does not give this one file.",
+        "Look at the rights and the storage class of the file; then run again.",
+    )
+    CHECKSUM_MISMATCH = (
+        "checksum-mismatch",
+        "A schema file's content does not have the checksum in its name.",
+        "Restore the file as TiCDC wrote it.",
+    )
+    CAME_LATE = (
+        "came-late",
+        "Rows or a statement turned up below the moment up to which the table was complete.",
+        "Find out who wrote the file. `resync` loads the table again with it.",
+    )
+    SCHEMA_MISSING = (
+        "schema-missing",
+        "There are rows of a version that has no schema file.",
+        "Restore the schema file.",
+    )
+    SCHEMA_DRIFT = (
+        "schema-drift",
+        "The rows and the target's table do not have the same columns.",
+        "Change the target's table as the sentence says, or `resync` the table.",
+    )
+    ROWS_VARY = (
+        "rows-vary",
+        "Rows of one table have other columns than those before them, and no statement tells why.",
+        "Find out whether a schema file is missing.",
+    )
+    TABLE_MISSING = (
+        "table-missing",
+        "There are rows of a table that the target does not have.",
+        "Make the table as upstream has it, or `resync` it where the storage has its CREATE TABLE.",
+    )
+    ROW_REFUSED = (
+        "row-refused",
+        "The target refuses a row's value.",
+        "Correct the target's column, or quarantine the row by `[[consumer.bad-rows]]`.",
+    )
+    TOO_MANY_BAD_ROWS = (
+        "too-many-bad-rows",
+        "More rows would be quarantined than the settings allow.",
+        "Look at them before you raise the limit: often one column is wrong in all of them.",
+    )
+    ROWS_QUARANTINED = (
+        "rows-quarantined",
+        "Rows must be recorded as quarantined before the others are written.",
+        "Run again.",
+    )
+    LOAD_FAILED = (
+        "load-failed",
+        "The table's load breaks a task or Spark's worker, or is too much for the target, also alone.",
+        "Look at Spark's log; give workers more memory, or make loads smaller.",
+    )
+    CANNOT_BE_EXACT = (
+        "cannot-be-exact",
+        "The files do not say enough to make the table exactly as it is upstream.",
+        "Do what the sentence says; docs/limits.md lists the cases.",
+    )
+    NO_KEY = (
+        "no-key",
+        "The files of a table without a key do not tell a row that was written again from an equal one.",
+        "Give the table a key upstream, or load it from an export.",
+    )
+    NO_COMMIT_TS = (
+        "no-commit-ts",
+        "Rows have no commit-ts, and nothing else says which change of a key, or which file, came first.",
+        "Let the changefeed write commit-ts (`include-commit-ts` for CSV), and load the table anew.",
+    )
+    AMBIGUOUS_TIME = (
+        "ambiguous-time",
+        "A TIMESTAMP in a key or a generated column depends on a time zone, which no file tells.",
+        "Name the changefeed's zone by `--tz`, or leave the table out.",
+    )
+    RULES_CONFLICT = (
+        "rules-conflict",
+        "Routes, table modes, filters, masks or chosen columns do not go together, or not with a statement.",
+        "Change the rules; docs/shaping.md has the table of what goes together.",
+    )
+    TARGET_KEY = (
+        "target-key",
+        "The target's table has no key that tells upstream's rows apart, or a key that tells too few apart.",
+        "Give the target's table upstream's key.",
+    )
+    TARGET_TABLE = (
+        "target-table",
+        "The target's table is a view, has triggers, has no transactions, or every write to it fails.",
+        "Change the table in the target as the sentence says; then run again.",
+    )
+    NOT_RELOADABLE = (
+        "not-reloadable",
+        "The storage cannot make the table again.",
+        "Load it from an export: `load-export --table`.",
+    )
+    ROWS_COLLIDE = (
+        "rows-collide",
+        "Rows of one load meet at a unique key of the target.",
+        "Run again; where it stays, compare the target's unique keys with upstream's.",
+    )
+
+    DDL_REFUSED = (
+        "ddl-refused",
+        "The target refuses a statement.",
+        "Do by hand what it means, and record that by `skip-ddl`; or correct what its error names and run again.",
+    )
+    STATEMENT_TEXT = (
+        "statement-text",
+        "The text of a statement is not what its schema file says.",
+        "Look at the schema file; do by hand what the statement means, and record that by `skip-ddl`.",
+    )
+    NAME_UNTOLD = (
+        "name-untold",
+        "A statement does not tell which table or database it means.",
+        "Do by hand what it means, and record that by `skip-ddl`.",
+    )
+    TABLE_EXISTS = (
+        "table-exists",
+        "The target has a table of the name of a new one.",
+        "Move or drop the table that is there, if nobody needs it; then run again.",
+    )
+    POLICY_FAILS = (
+        "policy-fails",
+        "`[consumer.ddl]` lets a statement of this kind stop its tables.",
+        "Decide: execute it by hand and record that by `skip-ddl`, or change the policy.",
+    )
+    OF_ANOTHER_CONSUMER = (
+        "of-another-consumer",
+        "The table belongs to another consumer of the target.",
+        "Give this consumer's tables other names by `[[consumer.routes]]`, or `forget` the other consumer.",
+    )
+    KEPT_BY_POLICY = (
+        "kept-by-policy",
+        "Upstream has dropped the table, and the policy for DROP keeps it in the target.",
+        "Nothing, or set `evolve` for that kind in `[consumer.ddl]`: then the next run drops it.",
+    )
+    FILES_MISSING = (
+        "files-missing",
+        "Files are missing between what was read and what is there.",
+        "Restore them, or go on without their rows by `--accept-gap-in`.",
+    )
+    DATES_DELETED = (
+        "dates-deleted",
+        "TiCDC's clean-up may have deleted files that were not read.",
+        "Say by the changefeed's `file-expiration-days` what can be deleted. Where files are gone, load the table from"
+        " an export, or go on without their rows by `--accept-gap-in`.",
+    )
+    WRONG_UPSTREAM = (
+        "wrong-upstream",
+        "The progress under this name is that of another storage.",
+        "Give the storage that it belongs to, or another `--name` for the new one.",
+    )
+    TARGET_DIFFERS = (
+        "target-differs",
+        "`verify` found rows that are not what the storage says.",
+        "Find out who changed them. `verify --repair` makes them right, `resync` loads the table again.",
+    )
+
+    WAITS_FOR_STATEMENT = (
+        "waits-for-statement",
+        "No error: the table waits for a statement that cannot run yet, as another table of it is stopped.",
+        "Bring the other table back.",
+    )
+    MOVED_BY_WRITER = (
+        "moved-by-writer",
+        "No error: the table's rows are written, and the files that they came from are not recorded as read yet.",
+        "Nothing: the next run records it.",
+    )
 
     @classmethod
-    def _missing_(cls, value: object) -> Code | None:
-        """Of a text that a later release has recorded."""
-        return cls.ERROR if isinstance(value, str) else None
+    def of(cls, text: str) -> Code:
+        """ERROR for a text that a later release has recorded."""
+        return next((code for code in cls if code.value == text), cls.ERROR)
 
 
 def located(text: str, *places: str) -> str:
@@ -399,14 +590,15 @@ class TargetDiffers(Fatal):
     exit_code = 6
 
 
-def _tree(root: type[ConsumerError]) -> dict[str, type[ConsumerError]]:
+def error_classes(root: type[ConsumerError] = ConsumerError) -> dict[str, type[ConsumerError]]:
+    """`root` and all classes below it, by name."""
     found = {root.__name__: root}
     for child in root.__subclasses__():
-        found |= _tree(child)
+        found |= error_classes(child)
     return found
 
 
 def from_dict(body: dict[str, Any]) -> ConsumerError:
     """The error that `as_dict` described (unknown kinds come back as ConsumerError)."""
     rest = {name: value for name, value in body.items() if name not in ("kind", "message")}
-    return _tree(ConsumerError).get(body["kind"], ConsumerError)(body["message"], **rest)
+    return error_classes().get(body["kind"], ConsumerError)(body["message"], **rest)

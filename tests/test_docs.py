@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from consumer.cli.program import COMMANDS
-from consumer.config.doc import COMBINED, settings_table, with_table
+from consumer.config.doc import CODES, COMBINED, settings_table, with_table
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of
@@ -31,6 +31,11 @@ def test_the_settings_table_is_the_generated_one() -> None:
 def test_the_table_of_what_does_not_go_together_is_the_generated_one() -> None:
     shaping = PAGES["docs/shaping.md"]
     assert with_table(shaping, COMBINED) == shaping, "run: python -m consumer.config.doc docs/shaping.md"
+
+
+def test_the_table_of_codes_is_the_generated_one() -> None:
+    errors = PAGES["docs/errors.md"]
+    assert with_table(errors, CODES) == errors, "run: python -m consumer.config.doc docs/errors.md"
 
 
 def test_every_command_is_described_and_no_other() -> None:

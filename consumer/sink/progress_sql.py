@@ -518,7 +518,7 @@ def _progress_of(select: Select) -> Progress:
 
 
 def _place(applied_ts: int, state: str, reason: str, hint: str, code: str) -> TableProgress:
-    return TableProgress(applied_ts, State(state), reason, Hint.loaded(hint), None if code == "" else Code(code))
+    return TableProgress(applied_ts, State(state), reason, Hint.loaded(hint), None if code == "" else Code.of(code))
 
 
 _NONE_OPEN = "[]"
