@@ -20,7 +20,7 @@ from tests.support.syntax import tree_of
 
 ROOT = Path(__file__).parent.parent
 GUARDED = {"consumer/sink/mysql/server/wire.py", "consumer/spark/internals.py"}
-PUBLIC = {"_current_frames", "_exit", "_replace"}
+PUBLIC = {"_current_frames", "_exit", "_replace", "_value_"}
 """Python's own, and documented."""
 
 
