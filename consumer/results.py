@@ -59,12 +59,19 @@ TsoOrNull = Annotated[int, PlainSerializer(lambda tso: tso or None, return_type=
 class Health(StrEnum):
     """The state of a replica in a word, the worst first."""
 
+    UNKNOWN = "Unknown"
+    """The storage is another upstream's than the target."""
+
     DOWN = "Down"
     """It does not go on: the target or the storage does not answer, or an error ended it."""
     DEGRADED = "Degraded"
     """Tables need somebody, lack rows or wait; or the checkpoint went back."""
     BEHIND = "Behind"
     HEALTHY = "Healthy"
+
+
+BUG = 1
+"""The exit code of an error that is none of the program's own."""
 
 
 class Model(BaseModel):
@@ -94,8 +101,10 @@ class Result(Model):
     hint: str | None = None
     """What to do about it."""
 
-    def ended_by(self, error: ConsumerError) -> Self:
+    def ended_by(self, error: Exception) -> Self:
         """It, with the error that ended the command, or that decides its exit code."""
+        if not isinstance(error, ConsumerError):
+            return self.model_copy(update={"code": Code.BUG, "error": str(error), "hint": None, "exit_code": BUG})
         told = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
         return self.model_copy(update={**told, "exit_code": error.exit_code})
 
@@ -329,7 +338,9 @@ class StatusResult(Result):
 
     def health(self, ready_lag: float) -> Health:
         """`ready_lag`: how many seconds the slowest table may be behind now."""
-        if self.checkpoint_ts is None:
+        if self.code is Code.WRONG_UPSTREAM:
+            return Health.UNKNOWN
+        if self.checkpoint_ts is None or self.error:
             return Health.DOWN
         if self.unwell or self.went_back:
             return Health.DEGRADED

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from consumer.app.parts import open_ports, other_upstream, sink_of
+from consumer.app.parts import open_ports, refusal, sink_of
 from consumer.config.settings import Settings
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, WrongUpstream
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
 from consumer.model.names import TableName
@@ -29,32 +29,35 @@ from consumer.results import StatusResult, TableStatus, UnfinishedExport, Unread
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
-    """What the target has, compared with the storage. Works without the storage: then `notes` say why."""
+    """What the target has, compared with the storage. Works without the storage: then `notes` say why. The storage
+    of another upstream is not looked at: the error of every run with it is in the result."""
     options = settings.round_options
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = ports.sink.progress()
         consumers = ports.sink.consumers()
-        other = other_upstream(settings, ports.reader, progress)
+        refused = refusal(settings, ports.reader, progress)
+        zone = () if refused is None or isinstance(refused, WrongUpstream) else (refused.sentence(),)
         lacking = [name for name in progress.lacking | progress.accepted if progress.table(name).state is State.OK]
         found = StatusResult(
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
             checkpoint_ts=None,
             tables=tuple(table_statuses(progress, set())),
-            notes=(*other, *_other_names(settings.name, list(consumers)), *_not_at_their_end(consumers)),
+            notes=(*zone, *_other_names(settings.name, list(consumers)), *_not_at_their_end(consumers)),
             exports=tuple(_unfinished(settings, consumers, progress)),
             tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
             time_zone=progress.time_zone,
         )
+        if isinstance(refused, WrongUpstream):
+            return found.ended_by(refused)
         try:
             observer.tell(NowDoing("looks for new files"))
             checkpoint = ports.reader.checkpoint()
             notes = (*found.notes, *ports.reader.holds)
             found = found.model_copy(update={"checkpoint_ts": checkpoint, "notes": notes})
-            ours = progress.upstream == ports.reader.identity
-            return _beside_storage(found, ports, options, progress) if ours and not progress.is_empty else found
+            return found if progress.is_empty else _beside_storage(found, ports, options, progress)
         except ConsumerError as error:
             return found.model_copy(update={"notes": (*found.notes, error.sentence())})
 
@@ -69,7 +72,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
     anew = offered(ports.sink, again, assembly, progress, options)
     gone = all_gone(ports.sink, assembly, progress, options)
     rows = [row for row in table_statuses(progress, anew) if row.table not in gone]
-    tables = [row.model_copy(update={"hint": assembly.advised(row.hint, row.table)}) for row in rows]
+    tables = [row.model_copy(update={"hint": assembly.advised(row.hint, row.table, options.replay)}) for row in rows]
     tables += [
         TableStatus(
             table=name,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from consumer.cli.command import READS, command
-from consumer.cli.session import Invocation
+from consumer.cli.session import Invocation, tell
 from consumer.cli.several import in_turn
 from consumer.cli.text import (
     lacking_lines,
@@ -59,14 +59,17 @@ def status(
     if allow_accepted and not check:
         raise BadConfig("--allow-accepted is for --check", hint="add --check, or leave --allow-accepted out")
     result = app.status(call.settings, call.observer)
-    code, why = verdict(result, longest, allow_accepted) if check else (0, "")
+    code, why = verdict(result, longest, allow_accepted) if check else (result.exit_code, "")
 
     def print_it() -> None:
         print_status(result, _options(call, result), call.settings.ready_lag)
         if why:
             print(f"check: exit {code}, {why}")
 
-    return call.show(result.model_copy(update={"check": why or None}), print_it, code)
+    call.show(result.model_copy(update={"check": why or None}), print_it, code)
+    if result.error is not None:
+        tell(result.error, completed(result.hint or "", call.options), call.settings.scrub)
+    return code
 
 
 def _options(call: Invocation, result: StatusResult) -> str:
@@ -77,7 +80,9 @@ def _options(call: Invocation, result: StatusResult) -> str:
 
 def verdict(result: StatusResult, longest: float | None, allow_accepted: bool = False) -> tuple[int, str]:
     """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
-    not to be judged."""
+    not to be judged; that of the error with which a run would end."""
+    if result.error is not None:
+        return result.exit_code, result.error
     unwell = [row for row in result.unwell if row.is_held_up or not allow_accepted]
     if unwell:
         states = Counter(map(_trouble, unwell))

@@ -48,6 +48,7 @@ from consumer.model.layout import Layouts
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route
+from consumer.model.progress import is_replay
 from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.texts import receiver_text
@@ -565,7 +566,8 @@ class Settings(_OfProtocols):
         )
         batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
         late_after = self.ready_lag if self.notify else None
-        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints)
+        replay = is_replay(self.name)
+        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints, replay)
 
     @property
     def target_options(self) -> TargetOptions:

@@ -21,7 +21,7 @@ from consumer.errors import (
 from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
-from consumer.model.hints import resync_command
+from consumer.model.hints import RESYNC, in_a_replay, resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import Naming
@@ -242,6 +242,11 @@ def _made_anew(
 ) -> tuple[Incarnation, SchemaFile]:
     """The table and the statement that makes it; `there` are the target's tables. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
+    if options.replay:
+        raise BadConfig(
+            "this --name is that of a replay: its tables cannot be loaded again from their beginning",
+            hint=in_a_replay(RESYNC),
+        )
     check_name(table, assembly)
     _check_own_table(table, options.rules.naming)
     _check_moment(table, assembly, progress)

@@ -39,3 +39,5 @@ class RoundOptions:
     """How many seconds the slowest table may be behind before somebody is notified; None: nobody is."""
     syncpoints: int = 0
     """How many moments are kept at which all tables were complete, 0 for none."""
+    replay: bool = False
+    """The consumer applies one range: none of its tables can be loaded from its CREATE TABLE on."""
