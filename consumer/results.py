@@ -185,6 +185,19 @@ class TableResult(_TableState):
             self.error = why.reason
 
 
+class LoadedExport(Model):
+    """What became of the tables of an export. Those that are loaded go on with the storage's changes from its moment,
+    which is the result's `checkpoint_ts`."""
+
+    loaded: Count
+    loaded_before: Count
+    """By an earlier run of load-export."""
+    not_loaded: tuple[Table, ...]
+    """Those that stopped, or that belong together with one that did. They stay as they were in the target."""
+    left_out: Count
+    """Those that --table or --tables does not select."""
+
+
 class RunResult(Result):
     """once, run, backfill, load-export, replay, resync"""
 
@@ -195,6 +208,8 @@ class RunResult(Result):
     """Of these, starting Spark; 0 where no session was started."""
     rounds: Count = 0
     notes: tuple[str, ...] = ()
+    export: LoadedExport | None = None
+    """load-export: what became of the export's tables; null for the other commands, and before it is known."""
     ended: int = Field(default=0, exclude=True)
     """When, in milliseconds since 1970."""
     unfinished: bool = Field(default=False, exclude=True)
@@ -306,6 +321,14 @@ class UnfinishedExport(Model):
     """Those of a replica that goes on with others; empty where the export is to fill it."""
 
 
+class UnfinishedResync(Model):
+    """What `resync` has begun and not ended: it is at work, or was broken off. The target has the table as it was."""
+
+    table: Table
+    consumer: str
+    """The name under which it is loaded: `forget` gives it up."""
+
+
 class StatusResult(Result):
     """status"""
 
@@ -320,6 +343,7 @@ class StatusResult(Result):
     tables: Annotated[tuple[TableStatus, ...], PlainSerializer(_by_table, return_type=dict[str, TableStatus])]
     notes: tuple[str, ...] = ()
     exports: tuple[UnfinishedExport, ...] = ()
+    resyncs: tuple[UnfinishedResync, ...] = ()
     unread: Unread | None = None
     tables_ok: Count = 0
     """Tables that are simply there."""

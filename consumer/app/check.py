@@ -210,7 +210,7 @@ def _retention(settings: Settings, storage: InspectResult, found: StatusResult) 
     unread = found.unread
     fix = "run before that, or set file-expiration-days higher in the changefeed"
     if unread is not None and unread.days_left is not None:
-        text = f"{unread.days_left} days until TiCDC deletes unread files of {unread.oldest_date}"
+        text = f"{count_text(unread.days_left, 'day')} until TiCDC deletes unread files of {unread.oldest_date}"
         if unread.days_left <= 0:
             yield Readiness("retention", "fail", f"TiCDC may have deleted unread files of {unread.oldest_date}", fix)
         else:

@@ -94,7 +94,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         if full:
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"
-                + (f" (and {len(full) - 1} more tables)" if len(full) > 1 else ""),
+                + (f" (and {count_text(len(full) - 1, 'more table')})" if len(full) > 1 else ""),
                 hint="empty the target; where it has an export that was loaded by hand, give the export's moment with"
                 " --start-ts; `load-export` loads one and records its moment",
             )

@@ -24,9 +24,9 @@ from consumer.cli.text import (
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
-from consumer.model.hints import completed, load_export_command
+from consumer.model.hints import completed, forget_command, load_export_command, resync_command
 from consumer.model.names import behind_name
-from consumer.model.texts import duration_text, size_text, some_of
+from consumer.model.texts import count_text, duration_text, size_text, some_of
 from consumer.model.times import time_text
 from consumer.results import StatusResult, TableStatus, Unread
 
@@ -165,6 +165,11 @@ def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
         yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
         only = one.tables[0] if len(one.tables) == 1 else None
         yield f"  {completed(load_export_command(one.export, only), options)}"
+    for loading in result.resyncs:
+        yield f"the resync of {loading.table} is not at its end, and the target has the table as it was; if that is not"
+        yield "at work, run it again, which goes on, or give it up:"
+        yield f"  {completed(resync_command(loading.table), options)}"
+        yield f"  {completed(forget_command(loading.consumer), options)}"
 
 
 def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
@@ -214,12 +219,14 @@ def _unread_text(unread: Unread) -> str:
     """What is still to be read, and until when it is there."""
     if not unread.files:
         return "nothing"
-    text = f"{unread.files:,} files, {size_text(unread.bytes)}"
+    text = f"{count_text(unread.files, 'file')}, {size_text(unread.bytes)}"
     if unread.oldest_date:
         text += f", the oldest in the folders of {unread.oldest_date}"
     if unread.days_left is not None:
         deleted = (
-            "which TiCDC may have deleted" if unread.days_left <= 0 else f"{unread.days_left} days before TiCDC deletes"
+            "which TiCDC may have deleted"
+            if unread.days_left <= 0
+            else f"{count_text(unread.days_left, 'day')} before TiCDC deletes"
         )
         text += f", {deleted} (file-expiration-days = {unread.expiration_days})"
     return text

@@ -48,7 +48,6 @@ from consumer.model.layout import Layouts
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route
-from consumer.model.progress import is_replay
 from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.texts import receiver_text
@@ -566,8 +565,7 @@ class Settings(_OfProtocols):
         )
         batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
         late_after = self.ready_lag if self.notify else None
-        replay = is_replay(self.name)
-        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints, replay)
+        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints, self.name)
 
     @property
     def target_options(self) -> TargetOptions:

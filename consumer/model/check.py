@@ -240,8 +240,9 @@ class VerifyResult:
             return failed[0].error
         partly = [table for table in self.tables if table.state == "equal in part"] if strict else []
         if partly:
+            which = count_text(len(partly), "table was", "tables were")
             return CannotBeExact(
-                f"{len(partly):,} tables were compared in part only, and --strict asks for all: {partly[0].notes[0]}",
+                f"{which} compared in part only, and --strict asks for all: {partly[0].notes[0]}",
                 table=str(partly[0].table),
             )
         if self.excluded and not self.tables:

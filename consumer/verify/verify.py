@@ -385,9 +385,10 @@ def _notes(task: CheckTask, counted: Counted, incomplete: str, history: TableHis
             " changes"
         )
     if counted.unsure:
-        yield f"whether {counted.unsure:,} rows must be there is not known: statements took or exchanged partitions"
+        rows = count_text(counted.unsure, "row")
+        yield f"whether {rows} must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():
-        yield f"column {name} was not compared in {count:,} rows: a statement set its values there"
+        yield f"column {name} was not compared in {count_text(count, 'row')}: a statement set the values there"
     if task.target.own:
         yield f"columns that only the target has were not compared: {', '.join(task.target.own)}"
 

@@ -161,6 +161,22 @@ def test_alerts_show_labels_that_all_their_metrics_have() -> None:
         assert shown <= set.intersection(*of_metrics), rule["alert"]
 
 
+def test_the_dashboard_shows_labels_and_asks_for_variables_that_there_are() -> None:
+    known = {PREFIX + metric.name: {"consumer", *metric.labels} for metric in METRICS}
+    board = json.loads((DOCS.parent / "examples" / "grafana.json").read_text(encoding="utf-8"))
+    variables, places = {one["name"] for one in board["templating"]["list"]}, list[tuple[int, int]]()
+    for panel in board["panels"]:
+        assert panel["datasource"]["uid"].strip("${}") in variables
+        at = panel["gridPos"]
+        places += [(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])]
+        for target in panel["targets"]:
+            (metric,) = re.findall(rf"{PREFIX}\w+", target["expr"])
+            labels = known[metric.removesuffix("_total")]
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
+            assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
+    assert len(places) == len(set(places)), "panels do not lie over one another"
+
+
 def test_every_metric_is_in_the_docs() -> None:
     assert table() in (DOCS / "monitoring.md").read_text(encoding="utf-8")
     assert len({metric.name for metric in METRICS}) == len(METRICS)
