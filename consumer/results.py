@@ -59,12 +59,19 @@ TsoOrNull = Annotated[int, PlainSerializer(lambda tso: tso or None, return_type=
 class Health(StrEnum):
     """The state of a replica in a word, the worst first."""
 
+    UNKNOWN = "Unknown"
+    """The storage is another upstream's than the target."""
+
     DOWN = "Down"
     """It does not go on: the target or the storage does not answer, or an error ended it."""
     DEGRADED = "Degraded"
     """Tables need somebody, lack rows or wait; or the checkpoint went back."""
     BEHIND = "Behind"
     HEALTHY = "Healthy"
+
+
+BUG = 1
+"""The exit code of an error that is none of the program's own."""
 
 
 class Model(BaseModel):
@@ -94,8 +101,10 @@ class Result(Model):
     hint: str | None = None
     """What to do about it."""
 
-    def ended_by(self, error: ConsumerError) -> Self:
+    def ended_by(self, error: Exception) -> Self:
         """It, with the error that ended the command, or that decides its exit code."""
+        if not isinstance(error, ConsumerError):
+            return self.model_copy(update={"code": Code.BUG, "error": str(error), "hint": None, "exit_code": BUG})
         told = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
         return self.model_copy(update={**told, "exit_code": error.exit_code})
 
@@ -176,6 +185,19 @@ class TableResult(_TableState):
             self.error = why.reason
 
 
+class LoadedExport(Model):
+    """What became of the tables of an export. Those that are loaded go on with the storage's changes from its moment,
+    which is the result's `checkpoint_ts`."""
+
+    loaded: Count
+    loaded_before: Count
+    """By an earlier run of load-export."""
+    not_loaded: tuple[Table, ...]
+    """Those that stopped, or that belong together with one that did. They stay as they were in the target."""
+    left_out: Count
+    """Those that --table or --tables does not select."""
+
+
 class RunResult(Result):
     """once, run, backfill, load-export, replay, resync"""
 
@@ -186,6 +208,8 @@ class RunResult(Result):
     """Of these, starting Spark; 0 where no session was started."""
     rounds: Count = 0
     notes: tuple[str, ...] = ()
+    export: LoadedExport | None = None
+    """load-export: what became of the export's tables; null for the other commands, and before it is known."""
     ended: int = Field(default=0, exclude=True)
     """When, in milliseconds since 1970."""
     unfinished: bool = Field(default=False, exclude=True)
@@ -297,6 +321,14 @@ class UnfinishedExport(Model):
     """Those of a replica that goes on with others; empty where the export is to fill it."""
 
 
+class UnfinishedResync(Model):
+    """What `resync` has begun and not ended: it is at work, or was broken off. The target has the table as it was."""
+
+    table: Table
+    consumer: str
+    """The name under which it is loaded: `forget` gives it up."""
+
+
 class StatusResult(Result):
     """status"""
 
@@ -311,6 +343,7 @@ class StatusResult(Result):
     tables: Annotated[tuple[TableStatus, ...], PlainSerializer(_by_table, return_type=dict[str, TableStatus])]
     notes: tuple[str, ...] = ()
     exports: tuple[UnfinishedExport, ...] = ()
+    resyncs: tuple[UnfinishedResync, ...] = ()
     unread: Unread | None = None
     tables_ok: Count = 0
     """Tables that are simply there."""
@@ -329,7 +362,9 @@ class StatusResult(Result):
 
     def health(self, ready_lag: float) -> Health:
         """`ready_lag`: how many seconds the slowest table may be behind now."""
-        if self.checkpoint_ts is None:
+        if self.code is Code.WRONG_UPSTREAM:
+            return Health.UNKNOWN
+        if self.checkpoint_ts is None or self.error:
             return Health.DOWN
         if self.unwell or self.went_back:
             return Health.DEGRADED

@@ -160,10 +160,11 @@ class ProgressPort(Protocol):
         """By table, how many row changes the loads of this consumer have read, and how many rows they have put into
         the target, as far as audit rows are kept. Needs no `acquire`."""
 
-    def forget(self) -> None:
-        """Remove everything that is recorded under this consumer's name, and the tables that it was loading: `beside`
-        others, and those that it has made of an export. Its other tables stay. Called instead of `acquire`. Raises
-        LeaseHeld while a consumer of that name is running."""
+    def forget(self, name: str = "") -> None:
+        """Remove everything that is recorded under the consumer `name`, and the tables that it was loading: `beside`
+        others, and those that it has made of an export. Its other tables stay. "" is this consumer's own name: then it
+        is called instead of `acquire`. Raises LeaseHeld while a consumer of that name is running, BadConfig while a
+        table that it has loaded is taking the place of another one."""
 
     def fence(self) -> Progress:
         """Lock out all earlier writers and read the progress that the target has. Called after a round has broken

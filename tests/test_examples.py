@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 import yaml
@@ -25,6 +31,8 @@ from consumer.model.check import VerifyResult
 from consumer.model.names import TableName
 from consumer.observe.page import site
 from consumer.results import RunResult, TableResult, VerifyReport
+from tests.e2e.test_http import fetch, free_port
+from tests.support.command_line import DEMO_TABLES, CommandLine, command_line, duckdb_tables
 from tests.support.flags import flags_of_settings, own_flags
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -50,6 +58,68 @@ def test_commands_and_their_flags_exist() -> None:
     assert len(commands()) == 3
     for name, *words in commands():
         assert {word for word in words if word.startswith("--")} <= known[name]
+
+
+def test_the_scheduled_commands_run(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand, with the URIs in the environment, as the Secret and the EnvironmentFile put them there; metrics go
+    to a file of the test."""
+    scheduled = [words for words in commands() if words[0] == "once"]
+    assert len(scheduled) == 2
+    monkeypatch.setenv("STORAGE_CONSUMER_UPSTREAM_URI", f"file://{cli.storage}?protocol=canal-json")
+    monkeypatch.setenv("STORAGE_CONSUMER_TZ", "UTC")
+    for number, words in enumerate(scheduled):
+        metrics = tmp_path / f"{number}.prom"
+        monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", f"duckdb:///{tmp_path}/{number}.duckdb")
+        words[words.index("--metrics-file") + 1] = str(metrics)
+        assert cli.raw(*words).code == 0
+        assert "storage_consumer_exit_code" in metrics.read_text(encoding="utf-8")
+        assert duckdb_tables(f"duckdb:///{tmp_path}/{number}.duckdb") == DEMO_TABLES
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+def test_the_deployments_command_serves_what_its_probes_ask(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (words,) = [words for words in commands() if words[0] == "run"]
+    (deployment,) = [one for one in containers() if "livenessProbe" in one]
+    (port,) = [port["containerPort"] for port in deployment["ports"]]
+    at = words.index("--http") + 1
+    assert words[at].endswith(f":{port}")
+    words[at] = f"0.0.0.0:{free_port()}"
+    monkeypatch.setenv("STORAGE_CONSUMER_UPSTREAM_URI", f"file://{cli.storage}?protocol=canal-json")
+    monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", f"duckdb:///{tmp_path}/replica.duckdb")
+    monkeypatch.setenv("STORAGE_CONSUMER_TZ", "UTC")
+    refused = cli.raw(*words)
+    assert (refused.code, "http-token" in refused.err) == (2, True), "another machine reaches it"
+    monkeypatch.setenv("STORAGE_CONSUMER_HTTP_TOKEN", "a token of the Secret")
+    url = f"http://127.0.0.1:{words[at].partition(':')[2]}"
+
+    def look() -> list[str]:
+        return [fetch(url + deployment[probe]["httpGet"]["path"]) for probe in ("startupProbe", "livenessProbe")]
+
+    found: list[list[str]] = []
+    ends = threading.Thread(target=lambda: found.append(_once_served(url, look)))
+    ends.start()
+    assert cli.raw(*words).code == 0
+    ends.join()
+    assert found == [["ok\n", "ok\n"]]
+
+
+def _once_served(url: str, look: Callable[[], list[str]]) -> list[str]:
+    """What `look` returns as soon as the port answers; `run` is ended then."""
+    try:
+        for _ in range(600):
+            with suppress(URLError, ConnectionError):
+                if fetch(f"{url}/healthz"):
+                    return look()
+            time.sleep(0.1)
+        return []
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_variables_are_settings() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,45 @@ def test_what_reads_a_sentence_is_found(code: str) -> None:
 )
 def test_what_only_prints_one_or_asks_a_value_is_not(code: str) -> None:
     assert not list(_reads(tree_of(code)))
+
+
+_COUNTED = frozenset("files tables rows statements days copies columns changes paths warnings steps".split())
+
+
+def _counts_by_itself(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts in which a number that is printed with separators, or a length, stands before the plural of a noun."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        for value, behind in pairwise(node.values):
+            if not isinstance(value, ast.FormattedValue) or not isinstance(behind, ast.Constant):
+                continue
+            is_length = isinstance(value.value, ast.Call) and ast.unparse(value.value.func) == "len"
+            is_number = is_length or (value.format_spec is not None and ast.unparse(value.format_spec) == "f','")
+            word = str(behind.value).removeprefix(" more").lstrip().partition(" ")[0].rstrip(",;:.)")
+            if is_number and word in _COUNTED:
+                yield node.lineno, ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ('f"{len(x)} files"', 1),
+        ('f"{a} and {b:,} rows, all"', 1),
+        ('f"{len(x) - 1:,} more tables"', 1),
+        ("f\"{count_text(a, 'row')} more\"", 0),
+        ('f"{name} rows"', 0),
+    ],
+)
+def test_what_counts_by_itself(code: str, count: int) -> None:
+    assert len(list(_counts_by_itself(ast.parse(code)))) == count
+
+
+def test_one_function_counts_nouns() -> None:
+    """`1 files` is what others would print."""
+    found = {
+        f"{path.relative_to(PACKAGE)}:{line}: {code}"
+        for path in PACKAGE.rglob("*.py")
+        for line, code in _counts_by_itself(tree_of(path.read_text(encoding="utf-8")))
+    }
+    assert not found

@@ -67,7 +67,8 @@ def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
         begins = bool(asked) and asked[0].target_upstream is None and settings.start_ts == StartRules()
         yield from _tried("tables", lambda: _older(settings, storage, begins))
         known = {*storage.findings, *(line.text for line in before)}
-        yield from _tried("plan", lambda: _plan(plan(settings, observer, look_again=True), known, begins))
+        if all(line.verdict != "fail" for line in before):
+            yield from _tried("plan", lambda: _plan(plan(settings, observer, look_again=True), known, begins))
     yield from _tried("java", _java)
     yield from _tried("spark", lambda: _spark(settings))
     yield room(tempfile.gettempdir(), size)
@@ -178,15 +179,10 @@ def _progress(
         yield Readiness("progress", "ok", f"nothing is applied yet under the name {settings.name!r}")
     elif found.target_upstream == storage.upstream:
         yield Readiness("progress", "ok", f"applied up to {time_text(found.applied_ts)}")
-    refused = found.target_upstream not in (None, storage.upstream) or found.time_zone not in (
-        "",
-        resolved_zone(settings.tz),
-    )
-    for number, note in enumerate(found.notes):
-        if refused and number == 0:
-            yield Readiness("progress", "fail", note, "give the --name, --tz and --upstream-uri that filled the target")
-        else:
-            yield Readiness("progress", "warn", note)
+    if found.error:
+        yield Readiness("progress", "fail", found.error, found.hint or "")
+    for note in found.notes:
+        yield Readiness("progress", "warn", note)
     yield from _retention(settings, storage, found)
 
 
@@ -214,7 +210,7 @@ def _retention(settings: Settings, storage: InspectResult, found: StatusResult) 
     unread = found.unread
     fix = "run before that, or set file-expiration-days higher in the changefeed"
     if unread is not None and unread.days_left is not None:
-        text = f"{unread.days_left} days until TiCDC deletes unread files of {unread.oldest_date}"
+        text = f"{count_text(unread.days_left, 'day')} until TiCDC deletes unread files of {unread.oldest_date}"
         if unread.days_left <= 0:
             yield Readiness("retention", "fail", f"TiCDC may have deleted unread files of {unread.oldest_date}", fix)
         else:

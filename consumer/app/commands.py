@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from consumer.app.parts import (
@@ -19,8 +19,8 @@ from consumer.app.parts import (
     manager_of,
     one_round,
     open_ports,
-    other_upstream,
     reader_of,
+    refusal,
     result_of,
     sink_of,
     start_of,
@@ -28,7 +28,7 @@ from consumer.app.parts import (
 )
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, Retryable
-from consumer.model.events import CheckpointRead, Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
+from consumer.model.events import CheckpointRead, Event, Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.hints import forget_command
 from consumer.model.names import TableName
 from consumer.model.progress import DdlKind, DdlRecord, Progress, ProgressChange, State, is_export, is_resync
@@ -94,7 +94,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         if full:
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"
-                + (f" (and {len(full) - 1} more tables)" if len(full) > 1 else ""),
+                + (f" (and {count_text(len(full) - 1, 'more table')})" if len(full) > 1 else ""),
                 hint="empty the target; where it has an export that was loaded by hand, give the export's moment with"
                 " --start-ts; `load-export` loads one and records its moment",
             )
@@ -110,7 +110,7 @@ def run(
 ) -> RunResult:
     """Round after round until `stop` is set. Retryable errors are waited for. `turns`: others take the same target, one
     of them at a time; it is given back after each round."""
-    started = now()
+    started, observer = now(), _Endless(observer)
     small = settings.model_copy(update={"round_bytes": min(settings.round_bytes, LIVE_BYTES)})
     options = small.round_options
     with open_ports(settings, observer, loader) as ports, CheckpointWatch(settings, observer) as watch:
@@ -155,6 +155,16 @@ def run(
         with _turn(turns, ports.sink):
             result = result_of(manager, checkpoint, rounds, started)
             return _in_trouble(result.model_copy(update={"unfinished": not whole}), trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class _Endless:
+    """Observes a `run`: a round may end before what fails goes through, and the next round tries again."""
+
+    observer: Observer
+
+    def tell(self, event: Event) -> None:
+        self.observer.tell(replace(event, seconds=None) if isinstance(event, Retrying) else event)
 
 
 def _in_trouble(result: RunResult, trouble: Retryable | None) -> RunResult:
@@ -223,11 +233,12 @@ def plan(settings: Settings, observer: Observer, look_again: bool = False) -> Pl
         progress = ports.sink.progress()
         if (change := start_of(settings, ports.reader, progress)) is not None:
             progress = progress.after(change)
+        if (error := refusal(settings, ports.reader, progress)) is not None:
+            raise error
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, ports.reader, progress)
         found = preview(ports.reader, ports.sink, listing, progress, options, look_again)
-        known = (*other_upstream(settings, ports.reader, progress), *ports.reader.holds)
-        return found.model_copy(update={"notes": (*known, *found.notes)})
+        return found.model_copy(update={"notes": (*ports.reader.holds, *found.notes)})
 
 
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> SkipDdlResult:

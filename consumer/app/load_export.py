@@ -7,7 +7,7 @@ other name's, which is forgotten once it has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -63,7 +63,7 @@ from consumer.plan.options import FilesKnown, RoundOptions
 from consumer.plan.routing import written
 from consumer.plan.starting import given
 from consumer.ports import Loader, Observer
-from consumer.results import RunResult, TableResult
+from consumer.results import LoadedExport, RunResult, TableResult
 from consumer.storage.export import ExportReader
 from consumer.target import Sink
 
@@ -106,6 +106,9 @@ class _Work:
         self._ended: frozenset[TableName] = frozenset()
         """The tables that go on with the storage's changes already."""
         self._tables = [name for name in self._export.files.tables if self._wanted(name)]
+        self._left_out_by_rules = len(self._export.files.tables) - len(self._tables)
+        self._loaded: Sequence[TableName] = ()
+        """The tables that this run has loaded, and that go on with the storage's changes now."""
         if not self._tables:
             which = "--table" if some is not None else "--tables"
             raise BadConfig(f"the export has no table that {which} selects", hint="names are case-sensitive")
@@ -123,8 +126,9 @@ class _Work:
         result = RunResult(checkpoint_ts=self._tso, seconds=now() - self._started)
         if self._tables:
             result = self._load(loading, spark, own)
-            if result.exit_code or result.error:
-                return result
+        result = result.model_copy(update={"export": self._summary()})
+        if result.exit_code or result.error:
+            return result
         with closing(sink_of(loading)) as sink:
             is_known = loading.name in sink.consumers()
         if is_known:
@@ -132,6 +136,15 @@ class _Work:
             with closing(sink_of(loading)) as sink:
                 sink.forget()
         return result
+
+    def _summary(self) -> LoadedExport:
+        not_loaded = tuple(name for name in self._tables if name not in self._loaded)
+        return LoadedExport(
+            loaded=len(self._loaded),
+            loaded_before=len(self._ended),
+            not_loaded=not_loaded,
+            left_out=self._left_out_by_rules,
+        )
 
     @property
     def _loading(self) -> Settings:
@@ -295,6 +308,7 @@ class _Work:
             return result
         with open_ports(self._settings, self._observer, spark) as ports:
             self._let_go_on(ports, whole, loaded, {name: place for name, place in own.items() if name in whole})
+        self._loaded = whole
         self._release(loading, spark, whole)
         return result
 
@@ -361,7 +375,7 @@ class _Work:
                 yield (
                     name,
                     CannotBeExact(
-                        f"the export has {read:,} rows of {name}, of which {given_:,} were written, and the target has"
+                        f"the export has {count_text(read, 'row')} of {name}; written: {given_:,}; in the target:"
                         f" {there.get(target, 0):,}",
                         hint="see that no file is there twice, and that nobody else writes to the table; then load it"
                         " with --table behind: " + forget_command(self._loading.name),

@@ -11,7 +11,15 @@ from functools import partial
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
+from consumer.errors import (
+    BadConfig,
+    CheckpointMissing,
+    ConsumerError,
+    Interrupted,
+    NeedsPerson,
+    ProgressMoved,
+    WrongUpstream,
+)
 from consumer.model.bad_rows import first_of
 from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
@@ -28,6 +36,7 @@ from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
 from consumer.results import AcceptedLoss, RunResult, TableResult
 from consumer.sink import sink_for, spark_properties
+from consumer.sink.progress_sql import check_time_zone, check_upstream
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.spark.shared import SharedSpark
@@ -278,14 +287,14 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
     return found if person is None else found.ended_by(person)
 
 
-def other_upstream(settings: Settings, reader: StorageReader, progress: Progress) -> list[str]:
-    """Notes if the target's progress belongs to another upstream or time zone: a run would refuse it."""
-    zone = resolved_zone(settings.tz)
-    if progress.time_zone not in ("", zone) and not progress.is_empty:
-        return [f"the replica is filled under --tz {progress.time_zone}, not {zone}: a run is refused"]
-    if progress.upstream in (None, reader.identity):
-        return []
-    return [
-        f"the progress of consumer {settings.name!r} belongs to the upstream {progress.upstream}, not to"
-        f" {reader.identity}: a run is refused; give each upstream a --name of its own"
-    ]
+def refusal(settings: Settings, reader: StorageReader, progress: Progress) -> ConsumerError | None:
+    """The error of every run where the target's progress belongs to another upstream or time zone."""
+    if progress.upstream is None:
+        return None
+    try:
+        check_upstream(settings.name, progress.upstream, reader.identity)
+        if not progress.is_empty:
+            check_time_zone(settings.name, progress.time_zone, resolved_zone(settings.tz))
+    except (WrongUpstream, BadConfig) as error:
+        return error
+    return None

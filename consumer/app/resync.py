@@ -17,7 +17,7 @@ from consumer.model.files import Listing
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, beside
-from consumer.model.progress import Progress, ProgressChange, State, is_replay, is_resync_of, resync_name
+from consumer.model.progress import Progress, ProgressChange, State, is_resync_of, resync_name
 from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency
 from consumer.model.times import now
 from consumer.pipeline.context import Ports, loss_notes
@@ -45,11 +45,6 @@ _DAMAGED = (Code.CORRUPT_FILE, Code.FILES_MISSING)
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
     """Load one table again from its CREATE TABLE on; the others go on as in `once`. Run again, it goes on where it
     was."""
-    if is_replay(settings.name):
-        raise BadConfig(
-            f"{settings.name} is the name of a replay: its tables cannot be loaded again from their beginning",
-            hint="replay the range again, into an empty target under another --name",
-        )
     with loader_for(settings, loader) as spark:
         return _Resync(settings, observer, table, spark).done()
 

@@ -16,7 +16,7 @@ from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.hints import Hint
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
-from consumer.model.texts import some_of
+from consumer.model.texts import count_text, some_of
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
 from consumer.plan.options import RoundOptions
@@ -129,7 +129,7 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
 def _doubt(check: TableCheck, refused: int) -> str:
     """Why the table may not be as the storage says."""
     if check.counted.differences > refused:
-        return check.unmended or f"{check.counted.differences} rows still differ"
+        return check.unmended or f"{count_text(check.counted.differences, 'row still differs', 'rows still differ')}"
     if check.counted.unsure or check.counted.unknown:
         return "statements changed columns or partitions in a way that the storage does not show"
     return ""

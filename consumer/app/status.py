@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from consumer.app.parts import open_ports, other_upstream, sink_of
+from consumer.app.parts import open_ports, refusal, sink_of
 from consumer.config.settings import Settings
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, WrongUpstream
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
 from consumer.model.names import TableName
-from consumer.model.progress import Progress, State, is_export, is_resync
+from consumer.model.progress import Progress, State, is_export, is_resync_of
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.opening import copied_files
@@ -25,36 +25,40 @@ from consumer.plan.routing import check_begun
 from consumer.plan.statuses import table_statuses
 from consumer.plan.unread import unread_files
 from consumer.ports import Observer
-from consumer.results import StatusResult, TableStatus, UnfinishedExport, Unread
+from consumer.results import StatusResult, TableStatus, UnfinishedExport, UnfinishedResync, Unread
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
-    """What the target has, compared with the storage. Works without the storage: then `notes` say why."""
+    """What the target has, compared with the storage. Works without the storage: then `notes` say why. The storage
+    of another upstream is not looked at: the error of every run with it is in the result."""
     options = settings.round_options
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = ports.sink.progress()
         consumers = ports.sink.consumers()
-        other = other_upstream(settings, ports.reader, progress)
+        refused = refusal(settings, ports.reader, progress)
+        zone = () if refused is None or isinstance(refused, WrongUpstream) else (refused.sentence(),)
         lacking = [name for name in progress.lacking | progress.accepted if progress.table(name).state is State.OK]
         found = StatusResult(
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
             checkpoint_ts=None,
             tables=tuple(table_statuses(progress, set())),
-            notes=(*other, *_other_names(settings.name, list(consumers)), *_not_at_their_end(consumers)),
+            notes=(*zone, *_other_names(settings.name, list(consumers))),
             exports=tuple(_unfinished(settings, consumers, progress)),
+            resyncs=tuple(_resyncs(settings, consumers)),
             tables_ok=max(0, consumers.get(settings.name, 0) - len(lacking)),
             asked=int(time.time() * 1000),
             time_zone=progress.time_zone,
         )
+        if isinstance(refused, WrongUpstream):
+            return found.ended_by(refused)
         try:
             observer.tell(NowDoing("looks for new files"))
             checkpoint = ports.reader.checkpoint()
             notes = (*found.notes, *ports.reader.holds)
             found = found.model_copy(update={"checkpoint_ts": checkpoint, "notes": notes})
-            ours = progress.upstream == ports.reader.identity
-            return _beside_storage(found, ports, options, progress) if ours and not progress.is_empty else found
+            return found if progress.is_empty else _beside_storage(found, ports, options, progress)
         except ConsumerError as error:
             return found.model_copy(update={"notes": (*found.notes, error.sentence())})
 
@@ -69,7 +73,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
     anew = offered(ports.sink, again, assembly, progress, options)
     gone = all_gone(ports.sink, assembly, progress, options)
     rows = [row for row in table_statuses(progress, anew) if row.table not in gone]
-    tables = [row.model_copy(update={"hint": assembly.advised(row.hint, row.table)}) for row in rows]
+    tables = [row.model_copy(update={"hint": assembly.advised(row.hint, row.table, options.replay)}) for row in rows]
     tables += [
         TableStatus(
             table=name,
@@ -93,7 +97,7 @@ def _beside_storage(found: StatusResult, ports: Ports, options: RoundOptions, pr
 
 def _other_names(name: str, names: list[str]) -> list[str]:
     """A note if there is no progress under `name`: the names that exist, because --name may be wrong."""
-    others = [other for other in names if not is_export(other, name)]
+    others = [other for other in names if not is_export(other, name) and not is_resync_of(other, name)]
     if name in names or not others:
         return []
     return [f"the target has no progress under the name {name!r}; it has some under {', '.join(others)} (--name)"]
@@ -102,15 +106,22 @@ def _other_names(name: str, names: list[str]) -> list[str]:
 def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) -> Iterator[UnfinishedExport]:
     for name in names:
         if is_export(name, settings.name):
-            with closing(sink_of(settings.model_copy(update={"name": name}))) as sink:
-                loading = sink.progress()
+            loading = _progress_of(settings, name)
             tables = sorted({TableName(ddl.database, ddl.table) for ddl in loading.ddls if ddl.table})
             yield UnfinishedExport(export=loading.upstream or "", tables=() if progress.is_empty else tuple(tables))
 
 
-def _not_at_their_end(names: Iterable[str]) -> Iterator[str]:
-    for name in filter(is_resync, names):
-        yield f"a resync is not at its end (under {name}): run it again, and it goes on, or `forget` it"
+def _resyncs(settings: Settings, names: Iterable[str]) -> Iterator[UnfinishedResync]:
+    for name in names:
+        if is_resync_of(name, settings.name):
+            tables = _progress_of(settings, name).tables
+            own = (table for table in tables if is_resync_of(name, settings.name, table))
+            yield from (UnfinishedResync(table=table, consumer=name) for table in own)
+
+
+def _progress_of(settings: Settings, name: str) -> Progress:
+    with closing(sink_of(settings.model_copy(update={"name": name}))) as sink:
+        return sink.progress()
 
 
 def _unread(options: RoundOptions, assembly: Assembly, progress: Progress) -> Unread:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, other_upstream
+from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, refusal
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
@@ -68,15 +68,15 @@ def verify(
 
 
 def _check_name(settings: Settings, ports: Ports) -> None:
-    """Raises BadConfig where there is nothing to compare, or another upstream's."""
+    """Raises BadConfig where there is nothing to compare, WrongUpstream where it is another upstream's."""
     progress = ports.sink.progress()
     if progress.is_empty:
         raise BadConfig(
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to compare",
             hint="run `once` first, or give the --name that was used",
         )
-    for note in other_upstream(settings, ports.reader, progress):
-        raise BadConfig(note, hint="give the --name, --tz and --upstream-uri of the run that filled the target")
+    if (error := refusal(settings, ports.reader, progress)) is not None:
+        raise error
 
 
 @contextmanager

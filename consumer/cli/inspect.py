@@ -89,10 +89,11 @@ def _options(detected: Detected) -> Iterator[tuple[str, str]]:
         times = "with commit-ts" if detected.with_commit_ts else without
         yield (
             "rows",
-            f"{dialect.protocol}, {times}; lines end with {_shown(dialect.terminator)} ({detected.sampled} files read)",
+            f"{dialect.protocol}, {times}; lines end with {_shown(dialect.terminator)}"
+            f" ({count_text(detected.sampled, 'file')} read)",
         )
     levels = [f"date-separator {detected.date_separator}"] if detected.date_separator else []
-    levels += [f"numbers of {detected.file_index_digit} digits"] if detected.file_index_digit else []
+    levels += [f"numbers of {count_text(detected.file_index_digit, 'digit')}"] if detected.file_index_digit else []
     levels += {True: ["a partition level"], False: ["no partition level"], None: []}[detected.partition_separator]
     levels += ["dispatcher ids (enable-table-across-nodes)"] if detected.across_nodes else []
     levels += ["table ids (use-table-id-as-path)"] if detected.table_ids else []

@@ -35,7 +35,7 @@ def print_plan(result: PlanResult, options: str) -> None:
         table = table_text(step.table, step.target_table) + (f", {step.mode}" if step.mode else "") + mark
         out(*(_load_lines(step, table) if step.kind == "load" else _statement_lines(step, table)))
     if len(result.steps) > MOST_ROWS:
-        out(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
+        out(f"... and {count_text(len(result.steps) - MOST_ROWS, 'more step')} (all of them with --json)")
     lines: list[str] = []
     for row in result.stopped:
         lines += f"{row.table} is stopped: {behind_name(row.table, row.error)}", *way_back(row.table, row, options)

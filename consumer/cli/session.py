@@ -31,9 +31,8 @@ from consumer.observe.notify import Notifier
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
 from consumer.ports import Loader
-from consumer.results import Failure, Result, RunResult, printed
+from consumer.results import BUG, Failure, Result, RunResult, printed
 
-BUG = 1
 DONE = 0
 _URIS_ONLY = scrubber()
 

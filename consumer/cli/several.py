@@ -8,11 +8,11 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from consumer.cli.session import BUG, Invocation, print_json
+from consumer.cli.session import Invocation, print_json
 from consumer.cli.text import readers_may_leave
 from consumer.errors import BadConfig, Interrupted, NeedsPerson, Retryable, TableError, TargetDiffers
 from consumer.model.events import Failed
-from consumer.results import Result, RunResult, SeveralResult
+from consumer.results import BUG, Result, RunResult, SeveralResult
 
 _WORST_FIRST = (BUG, *(kind.exit_code for kind in (BadConfig, NeedsPerson, TargetDiffers, TableError, Retryable)), 0)
 """What needs a person comes before what may pass by itself."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from consumer.cli.command import READS, command
-from consumer.cli.session import Invocation
+from consumer.cli.session import Invocation, tell
 from consumer.cli.several import in_turn
 from consumer.cli.text import (
     lacking_lines,
@@ -24,9 +24,9 @@ from consumer.cli.text import (
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
-from consumer.model.hints import completed, load_export_command
+from consumer.model.hints import completed, forget_command, load_export_command, resync_command
 from consumer.model.names import behind_name
-from consumer.model.texts import duration_text, size_text, some_of
+from consumer.model.texts import count_text, duration_text, size_text, some_of
 from consumer.model.times import time_text
 from consumer.results import StatusResult, TableStatus, Unread
 
@@ -59,14 +59,17 @@ def status(
     if allow_accepted and not check:
         raise BadConfig("--allow-accepted is for --check", hint="add --check, or leave --allow-accepted out")
     result = app.status(call.settings, call.observer)
-    code, why = verdict(result, longest, allow_accepted) if check else (0, "")
+    code, why = verdict(result, longest, allow_accepted) if check else (result.exit_code, "")
 
     def print_it() -> None:
         print_status(result, _options(call, result), call.settings.ready_lag)
         if why:
             print(f"check: exit {code}, {why}")
 
-    return call.show(result.model_copy(update={"check": why or None}), print_it, code)
+    call.show(result.model_copy(update={"check": why or None}), print_it, code)
+    if result.error is not None:
+        tell(result.error, completed(result.hint or "", call.options), call.settings.scrub)
+    return code
 
 
 def _options(call: Invocation, result: StatusResult) -> str:
@@ -77,7 +80,9 @@ def _options(call: Invocation, result: StatusResult) -> str:
 
 def verdict(result: StatusResult, longest: float | None, allow_accepted: bool = False) -> tuple[int, str]:
     """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
-    not to be judged."""
+    not to be judged; that of the error with which a run would end."""
+    if result.error is not None:
+        return result.exit_code, result.error
     unwell = [row for row in result.unwell if row.is_held_up or not allow_accepted]
     if unwell:
         states = Counter(map(_trouble, unwell))
@@ -160,6 +165,11 @@ def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
         yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
         only = one.tables[0] if len(one.tables) == 1 else None
         yield f"  {completed(load_export_command(one.export, only), options)}"
+    for loading in result.resyncs:
+        yield f"the resync of {loading.table} is not at its end, and the target has the table as it was; if that is not"
+        yield "at work, run it again, which goes on, or give it up:"
+        yield f"  {completed(resync_command(loading.table), options)}"
+        yield f"  {completed(forget_command(loading.consumer), options)}"
 
 
 def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
@@ -209,12 +219,14 @@ def _unread_text(unread: Unread) -> str:
     """What is still to be read, and until when it is there."""
     if not unread.files:
         return "nothing"
-    text = f"{unread.files:,} files, {size_text(unread.bytes)}"
+    text = f"{count_text(unread.files, 'file')}, {size_text(unread.bytes)}"
     if unread.oldest_date:
         text += f", the oldest in the folders of {unread.oldest_date}"
     if unread.days_left is not None:
         deleted = (
-            "which TiCDC may have deleted" if unread.days_left <= 0 else f"{unread.days_left} days before TiCDC deletes"
+            "which TiCDC may have deleted"
+            if unread.days_left <= 0
+            else f"{count_text(unread.days_left, 'day')} before TiCDC deletes"
         )
         text += f", {deleted} (file-expiration-days = {unread.expiration_days})"
     return text

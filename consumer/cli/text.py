@@ -18,9 +18,9 @@ from consumer.errors import BadConfig, Code
 from consumer.model.hints import completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.progress import is_replay
-from consumer.model.texts import count_text, duration_text, visible
+from consumer.model.texts import count_text, duration_text, some_of, visible
 from consumer.model.times import time_text
-from consumer.results import Result, RunResult, TableResult, TableStatus
+from consumer.results import LoadedExport, Result, RunResult, TableResult, TableStatus
 
 MOST_ROWS = 500
 _BETWEEN = "   "
@@ -136,7 +136,7 @@ def print_notes(notes: Sequence[str]) -> None:
 
 def print_run(result: RunResult) -> None:
     """A summary table, then what a person has to do."""
-    if not any(_has_news(table) for table in result.tables.values()):
+    if result.export is None and not any(_has_news(table) for table in result.tables.values()):
         complete = result.checkpoint_ts and result.error is None and not result.unfinished
         early = "nothing was applied before the end"
         if result.rounds and not result.checkpoint_ts:
@@ -153,17 +153,36 @@ def print_run(result: RunResult) -> None:
         for name, table in sorted(result.tables.items())
         if _has_news(table)
     ]
-    print_table(_HEADINGS, rows, numbers=range(1, 7))
+    if rows:
+        print_table(_HEADINGS, rows, numbers=range(1, 7))
     quiet = len(result.tables) - len(rows)
     spark = f" (Spark start {duration_text(result.spark_seconds)})" if result.spark_seconds else ""
     waited = f", the target took {duration_text(result.target_seconds)}" if result.target_seconds >= _SHOWN else ""
+    took = f"{duration_text(result.seconds)}{spark}{waited}"
+    if result.export is not None:
+        out(*_export_lines(result.export, time_text(result.checkpoint_ts), took))
+        return
     idle = f", {count_text(quiet, 'table')} without changes" if quiet else ""
-    out(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{waited}{idle}")
+    out(f"checkpoint {time_text(result.checkpoint_ts)}, {took}{idle}")
+
+
+def _export_lines(export: LoadedExport, moment: str, took: str) -> Iterator[str]:
+    """What became of its tables, and what comes next."""
+    yield f"{count_text(export.loaded, 'table')} loaded from the export, as of {moment}; {took}"
+    if export.loaded_before:
+        yield f"{count_text(export.loaded_before, 'table')} loaded by an earlier run"
+    if export.not_loaded:
+        yield f"{count_text(len(export.not_loaded), 'table')} not loaded: {some_of(export.not_loaded)}"
+    if export.left_out:
+        yield f"{count_text(export.left_out, 'table')} of the export left out by --table or --tables"
+    if export.loaded or export.loaded_before:
+        yield f"next: `once` or `run` with these settings applies the changes after {moment} to these tables"
 
 
 def _place(table: TableResult, result: RunResult) -> str:
     """Short where it can be: the rows of most tables fit into a terminal of 80 columns then."""
-    return "checkpoint" if table.watermark == result.checkpoint_ts else time_text(table.watermark)
+    whole = "checkpoint" if result.export is None else "export"
+    return whole if table.watermark == result.checkpoint_ts else time_text(table.watermark)
 
 
 def _has_news(table: TableResult) -> bool:

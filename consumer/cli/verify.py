@@ -14,7 +14,7 @@ from consumer.errors import BadConfig
 from consumer.model.check import Counted, Difference, Repairing, TableCheck, VerifyResult
 from consumer.model.hints import completed
 from consumer.model.names import behind_name
-from consumer.model.texts import cut, duration_text
+from consumer.model.texts import count_text, cut, duration_text
 from consumer.model.times import time_text
 from consumer.results import VerifyReport
 
@@ -82,12 +82,14 @@ def print_verify(result: VerifyResult) -> None:
         for line in _lines(check):
             out(line)
     if result.excluded:
-        out(f"note: the table rules leave out {result.excluded:,} tables, which were not compared")
+        left_out = count_text(result.excluded, "table, which was", "tables, which were")
+        out(f"note: the table rules leave out {left_out} not compared")
     if not result.tables:
         out("no table was compared")
         return
     equal = sum(check.state == "equal" for check in result.tables)
-    out(f"{equal:,} of {len(result.tables):,} tables are equal, compared whole, in {duration_text(result.seconds)}")
+    every = count_text(len(result.tables), "table is", "tables are")
+    out(f"{equal:,} of {every} equal, compared whole, in {duration_text(result.seconds)}")
 
 
 def _row(check: TableCheck) -> tuple[str, ...]:
@@ -101,7 +103,8 @@ def _lines(check: TableCheck) -> Iterator[str]:
     if check.repaired is not None:
         yield from _differences(f"{check.table}, before the repair,", check.repaired)
         right = max(check.repaired.differences - check.counted.differences, 0)
-        yield f"{check.table}: {right:,} of {check.repaired.differences:,} rows that differed are right now"
+        every = count_text(check.repaired.differences, "row that differed is", "rows that differed are")
+        yield f"{check.table}: {right:,} of {every} right now"
     yield from _differences(str(check.table), check.counted)
     for note in check.notes:
         yield f"note: {check.table}: {note}"
@@ -119,7 +122,7 @@ def _differences(head: str, counted: Counted) -> Iterator[str]:
 
 def _difference(row: Difference) -> str:
     key = ", ".join(f"{name}={_value(value)}" for name, value in row.key)
-    copies = f" ({row.copies:,} copies)" if row.copies > 1 else ""
+    copies = f" ({count_text(row.copies, 'copy', 'copies')})" if row.copies > 1 else ""
     if not row.values:
         return f"{row.kind}: {key}{copies}"
     changed = "; ".join(f"{name} must be {_value(ours)}, is {_value(theirs)}" for name, ours, theirs in row.values)

@@ -17,6 +17,7 @@ from consumer.errors import CameLate, CorruptFile, TableError
 from consumer.model.columns import Column
 from consumer.model.hints import accept_command, resync_command
 from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask
+from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO
 
 LineAt = Callable[[int], int]
@@ -138,7 +139,7 @@ def refuse_late(stats: Sequence[FileStat], task: LoadTask) -> None:
     """Raises CameLate if a file holds a row that, by the table's progress, should have been there before."""
     late = [stat for stat in stats if stat.unseen_ts]
     if late:
-        others = f" (so have {len(late) - 1} files more)" if len(late) > 1 else ""
+        others = f" (so have {count_text(len(late) - 1, 'more file')})" if len(late) > 1 else ""
         raise CameLate(
             f"it has a row of commit-ts {late[0].unseen_ts}{others}, and the table was complete up to"
             f" {task.window.after} without it: the file was not there then",

@@ -565,7 +565,7 @@ class Settings(_OfProtocols):
         )
         batches = Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
         late_after = self.ready_lag if self.notify else None
-        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints)
+        return RoundOptions(files, self.rules, batches, self.max_wait, late_after, self.syncpoints, self.name)
 
     @property
     def target_options(self) -> TargetOptions:

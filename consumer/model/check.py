@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
 from consumer.model.bad_rows import BadRow
-from consumer.model.hints import Hint
+from consumer.model.hints import Command, Hint, Verb
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind
+from consumer.model.texts import count_text
 from consumer.model.types.conversions import Conversion, Value
 
 
@@ -160,7 +161,8 @@ class TableCheck:
     table. `notes` say what was not compared, `unmended` why rows that differ were not made right. `repaired` is what
     was found before they were. `refused_rows` are those that the target did not take then, `files` the data files that
     were read, `gone` the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not
-    compared. `target_table` is its name in the target, "" where that is upstream's."""
+    compared. `target_table` is its name in the target, "" where that is upstream's. `quarantined` is how many rows of
+    it the progress has as quarantined, which the target lacks."""
 
     table: TableName
     watermark: int
@@ -175,6 +177,7 @@ class TableCheck:
     gone: int = 0
     target_table: str = ""
     unmended: str = ""
+    quarantined: int = 0
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
         """Without secrets in what the target or the storage has said."""
@@ -226,12 +229,10 @@ class VerifyResult:
         differing = [table for table in self.tables if table.counted.differences]
         rows = sum(table.counted.differences for table in differing)
         if differing:
-            which = str(differing[0].table) if len(differing) == 1 else f"{len(differing):,} tables"
-            ended = "where a run was ended in the middle of a load, run `once` and verify again; "
-            given = "rows that were wrong from the start on come right with `load-export --table`, from another export"
+            which = str(differing[0].table) if len(differing) == 1 else count_text(len(differing), "table")
             return TargetDiffers(
-                f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from the storage in {which}",
-                hint=given if rows == sum(table.counted.given for table in differing) else f"{ended}{self._ways_out}",
+                f"{count_text(rows, 'row differs', 'rows differ')} from the storage in {which}",
+                hint=self._ways_out(differing),
             )
         failed = [table for table in self.tables if table.error is not None]
         failed.sort(key=lambda table: (table.is_unproven, isinstance(table.error, Retryable)))
@@ -239,8 +240,9 @@ class VerifyResult:
             return failed[0].error
         partly = [table for table in self.tables if table.state == "equal in part"] if strict else []
         if partly:
+            which = count_text(len(partly), "table was", "tables were")
             return CannotBeExact(
-                f"{len(partly):,} tables were compared in part only, and --strict asks for all: {partly[0].notes[0]}",
+                f"{which} compared in part only, and --strict asks for all: {partly[0].notes[0]}",
                 table=str(partly[0].table),
             )
         if self.excluded and not self.tables:
@@ -252,7 +254,20 @@ class VerifyResult:
             return CannotBeExact("there is no table to compare, and --strict asks for all")
         return None
 
-    @property
-    def _ways_out(self) -> str:
-        tried = any(table.repaired is not None for table in self.tables)
-        return ("" if tried else "--repair makes the rows right, ") + "`resync` loads a table again"
+    def _ways_out(self, differing: Sequence[TableCheck]) -> str:
+        lacking = [table for table in differing if table.quarantined]
+        others = [table for table in differing if table.quarantined < table.counted.differences]
+        ways: list[str] = []
+        if others and all(table.counted.differences == table.counted.given for table in others):
+            ways.append(
+                "rows that were wrong from the start on come right with `load-export --table`, from another export"
+            )
+        elif others:
+            ways.append("where a run was ended in the middle of a load, run `once` and verify again")
+            tried = any(table.repaired is not None for table in self.tables)
+            ways.append(("" if tried else "--repair makes the rows right, ") + "`resync` loads a table again")
+        if not lacking:
+            return "; ".join(ways)
+        rows = count_text(sum(table.quarantined for table in lacking), "row is quarantined", "rows are quarantined")
+        only = lacking[0].table if len(lacking) == 1 else None
+        return "; ".join([*ways, f"{rows}; once that is mended: "]) + Command(Verb.RETRY, only)

@@ -159,7 +159,8 @@ class TableResumed:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """`what` failed and is retried for `seconds` from now on (None: without end). One event for each failed try."""
+    """`what` failed and is retried for `seconds` from now on (None: without end; 0: not in this round). One event for
+    each failed try."""
 
     what: str
     error: ConsumerError

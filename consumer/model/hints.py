@@ -86,7 +86,7 @@ class Command(_Part):
     @property
     def option(self) -> str:
         """What lets a command go on without them, with the table rule that fits the table alone."""
-        return _ACCEPT_GAP_IN if self.table is None else f"{_ACCEPT_GAP_IN} {_quoted(self.table, _PLAIN_IN_A_RULE)}"
+        return _ACCEPT_GAP_IN if self.table is None else f"{_ACCEPT_GAP_IN} {table_rule(self.table)}"
 
     def _needed(self, options: str) -> str:
         words = shlex.split(options)
@@ -248,9 +248,9 @@ def read_anyway_hint(hint: str) -> Hint:
     )
 
 
-def in_a_replay(hint: str) -> Hint:
+def in_a_replay(hint: str | Command) -> Hint:
     """`hint` in a replay, which applies only a part of the history: its tables cannot be reloaded from their
-    beginning."""
+    beginning. The same target has the range already, or a part of it."""
 
     def again(one: Command) -> str | Command:
         accepting = f" with {one.option}" if one.accepts else ""
@@ -258,10 +258,13 @@ def in_a_replay(hint: str) -> Hint:
             case Verb.ONCE:
                 return f"replay the range again{accepting}"
             case Verb.RESYNC:
-                return f"replay the range again{accepting}, into an empty target under another --name"
+                return (
+                    f"replay the range again{accepting}, under another --name, into a target that is as upstream was"
+                    " when the range begins"
+                )
         return one
 
-    return Hint.of(hint).with_commands(again)
+    return (Hint(hint) if isinstance(hint, Command) else Hint.of(hint)).with_commands(again)
 
 
 def completed(hint: str | Command, options: str) -> str:
@@ -333,6 +336,11 @@ def table_argument(table: TableName) -> str:
     """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell. What a
     terminal would obey is quoted as an escape."""
     return _quoted(table, _PLAIN)
+
+
+def table_rule(table: TableName) -> str:
+    """The table rule that fits `table` alone, as a shell takes it."""
+    return _quoted(table, _PLAIN_IN_A_RULE)
 
 
 def _quoted(table: TableName, plain: re.Pattern[str]) -> str:

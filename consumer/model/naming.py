@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from consumer.model.names import NAME_LIMIT, TableName, qualified, same_name
-from consumer.model.progress import DdlState, ProgressChange
+from consumer.model.progress import DdlState, ProgressChange, is_beside
 from consumer.model.table_modes import SOURCE, ModeKind, TableMode
 
 
@@ -32,6 +32,9 @@ class Naming:
         [target.database] if same_name(table) == same_name(target.table) else []
     )
 
+    final: Naming | None = None
+    """Where tables are loaded beside others: the names that they have once they are whole."""
+
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)
 
@@ -53,8 +56,9 @@ class Naming:
         return mode is not None and mode.merges
 
     def other(self, name: TableName) -> str:
-        """The target's name where it is another than upstream's, else ""."""
-        target = self.target(name)
+        """The target's name where it is another than upstream's, else "". It is for people: a table that is loaded
+        beside another one has the name that it gets."""
+        target = (self.final or self).target(name)
         return "" if target == name else str(target)
 
     def shown(self, name: TableName) -> str:
@@ -240,7 +244,10 @@ class _Compiled:
 
 def naming_from(recorded: str) -> Naming:
     """That of the routes as a `Naming` has them as text."""
-    return naming_of([Route(text) for text in json.loads(recorded)]) if recorded else SAME
+    routes = [Route(text) for text in json.loads(recorded or "[]")]
+    final = [route for route in routes if not is_beside(TableName(*map("*".join, route.sides[1])))]
+    naming = naming_of(routes)
+    return naming if len(final) == len(routes) else replace(naming, final=naming_of(final))
 
 
 def beside(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
@@ -251,6 +258,7 @@ def beside(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
     return replace(
         naming,
         rename=lambda name: moved.get(name.folded) or naming.target(name),
+        final=naming.final or naming,
         routes=json.dumps([*routes, *json.loads(naming.routes or "[]")]),
         databases=lambda table, target: [former[target]] if target in former else naming.databases(table, target),
     )

@@ -565,7 +565,7 @@ _RESYNC_NAME = re.compile(rf".+{re.escape(_RESYNC)}[0-9a-f]{{8}}-[0-9]+")
 
 def resync_name(name: str, table: TableName, birth: int) -> str:
     """Under which the consumer `name` loads a table again that a statement of version `birth` made."""
-    return f"{_resync_stem(name, table)}{birth}"
+    return f"{_resync_stem(name)}{_digits(str(table.folded), 8)}-{birth}"
 
 
 def is_resync(name: str) -> bool:
@@ -573,17 +573,18 @@ def is_resync(name: str) -> bool:
     return _RESYNC_NAME.fullmatch(name) is not None
 
 
-def is_resync_of(other: str, name: str, table: TableName) -> bool:
-    """Whether the consumer `name` loads this table again under `other`, or did so when it was an earlier one."""
-    return other.startswith(_resync_stem(name, table))
+def is_resync_of(other: str, name: str, table: TableName | None = None) -> bool:
+    """Whether the consumer `name` loads this table again under `other`, or did so when it was an earlier one; None: any
+    table."""
+    which = "" if table is None else f"{_digits(str(table.folded), 8)}-"
+    return is_resync(other) and other.startswith(_resync_stem(name) + which)
 
 
-def _resync_stem(name: str, table: TableName) -> str:
-    which = f"{_RESYNC}{_digits(str(table.folded), 8)}-"
-    longest = NAME_LIMIT - len(which) - len(str(MAX_TSO))
+def _resync_stem(name: str) -> str:
+    longest = NAME_LIMIT - len(f"{_RESYNC}{'0' * 8}-{MAX_TSO}")
     if len(name) > longest:
         name = name[: longest - 9] + "_" + _digits(name, 8)
-    return name + which
+    return name + _RESYNC
 
 
 _BESIDE = "__storage_consumer_beside_"

@@ -143,7 +143,8 @@ class Live:
         self._checkpoint_read: float | None = None
         self._outages = Outages(clock)
         self._totals = Totals()
-        self._doing, self._since, self._failed = "starts", clock(), ""
+        self._doing, self._since = "starts", clock()
+        self._failed: Exception | None = None
         self._trouble: dict[str, str] = {}
         self._statements: deque[tuple[float, AuditRow, float]] = deque(maxlen=_STATEMENTS)
         self._samples: deque[Sample] = deque(maxlen=_SAMPLES)
@@ -164,7 +165,7 @@ class Live:
             case CheckpointRead(checkpoint):
                 self._read(checkpoint)
             case RoundStarted(checkpoint, names=names):
-                self._names, self._failed, self._plan = names, "", event
+                self._names, self._failed, self._plan = names, None, event
                 self._read(checkpoint)
                 self._does("applies a round")
             case RoundFinished(seconds=seconds):
@@ -188,7 +189,7 @@ class Live:
             case Note():
                 totals.warnings += 1
             case Failed(error):
-                self._failed = str(error)
+                self._failed = error
 
     def _read(self, checkpoint: int) -> None:
         self._checkpoint, self._checkpoint_read = checkpoint, self._clock()
@@ -218,7 +219,13 @@ class Live:
     @property
     def failed(self) -> str:
         """What ended the consumer, "" while it is at work."""
-        return self._failed
+        return "" if self._failed is None else str(self._failed)
+
+    @property
+    def _held_up_by(self) -> Exception | None:
+        """What ended it; else of the systems that do not answer the one that is away for longest."""
+        outages = sorted(self._outages.away.values(), key=lambda outage: outage.since)
+        return next(filter(None, (self._failed, *(outage.error for outage in outages))), None)
 
     def beat(self) -> None:
         """Called from time to time: keeps a point of the charts when it is due."""
@@ -238,13 +245,14 @@ class Live:
             self._ended = exit_code
 
     def status(self) -> StatusResult:
-        """What `status` prints, without what only the storage or another look at the target can say."""
+        """What `status` prints, without what only the storage or another look at the target can say. While the consumer
+        cannot go on, it has the error."""
         with self._lock:
             progress, names, plan = self._progress or Progress(), self._names, self._plan
             checkpoint = self._checkpoint
         rows = tuple(table_statuses(progress))
         unwell = {row.table for row in rows if row.state != "ok" or row.is_held_up or row.accepted}
-        return StatusResult(
+        found = StatusResult(
             name=self.identity.name,
             upstream=self.identity.upstream,
             target_upstream=progress.upstream,
@@ -256,6 +264,8 @@ class Live:
             asked=int(self._clock() * 1000),
             time_zone=progress.time_zone,
         )
+        error = self._held_up_by
+        return found if error is None else found.ended_by(error)
 
     def view(self) -> View:
         """One look at all of it."""
@@ -275,7 +285,7 @@ class Live:
                 self._outages.away,
                 self._checkpoint_read,
                 tuple(self._trouble.values()),
-                self._failed,
+                self.failed,
                 tuple(self._statements),
                 tuple(self._samples),
                 self._round_finished,

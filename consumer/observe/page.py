@@ -39,12 +39,14 @@ _JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A line of values over time: `path` is its SVG path, `most` the value at its upper edge."""
+    """A line of values over time: `path` is its SVG path, `most` the value at its upper edge, `last` that of its end,
+    which is `at`, in seconds since 1970."""
 
     title: str
     path: str
     most: str
     last: str
+    at: float
     since: str
 
 
@@ -144,12 +146,10 @@ def _fits(row: TableStatus, search: str, state: str) -> bool:
 
 def _health_of(view: View, ready_lag: float) -> str:
     """A `Health`, or that nothing is known yet."""
-    if view.failed or view.away:
-        return Health.DOWN
-    if view.status.checkpoint_ts is None or not view.round_finished:
+    if view.status.error is None and (view.status.checkpoint_ts is None or not view.round_finished):
         return _STARTING
     health = view.status.health(ready_lag)
-    return Health.DEGRADED if view.trouble else health
+    return Health.DEGRADED if view.trouble and health is not Health.DOWN else health
 
 
 def _reasons(view: View, ready_lag: float) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _chart(title: str, points: Sequence[tuple[float, float]], text: Callable[[fl
     most = max(max(value for _, value in points), 1e-9)
     places = [((at - first) / (last - first) * WIDTH, HEIGHT - value / most * HEIGHT) for at, value in points]
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    return Chart(title, path, text(most), text(points[-1][1]), duration_text(last - first))
+    return Chart(title, path, text(most), text(points[-1][1]), last, duration_text(last - first))
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from consumer.model.events import Event, Idle, Retrying
-from consumer.model.texts import duration_text, size_text, visible
+from consumer.model.texts import count_text, duration_text, size_text, visible
 from consumer.model.times import tso_to_time
 from consumer.observe.heartbeat import Activity
 from consumer.observe.meter import Reading
@@ -98,8 +98,8 @@ def line_text(doing: str, reading: Reading) -> str:
     done = reading.done
     parts = [
         f"{size_text(done.bytes)} of {size_text(reading.total)}",
-        f"{done.changes:,} changes",
-        f"{done.rows:,} rows",
+        count_text(done.changes, "change"),
+        count_text(done.rows, "row"),
     ]
     if reading.left is not None:
         parts += [f"{size_text(reading.rate)}/s", f"{duration_text(reading.left)} left"]

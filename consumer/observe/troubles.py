@@ -175,5 +175,7 @@ class Troubles:
 
 def _until(seconds: float | None) -> str:
     if seconds is None:
-        return "it goes through"
+        return "it succeeds"
+    if not seconds:
+        return "the next run"
     return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"

@@ -74,7 +74,7 @@ class RoundContext:
 
     def defer(self, names: Sequence[TableName], what: str, error: Retryable, again: Callable[[], None]) -> None:
         """The current step of `names` failed for now. The others go on, and `again` lets it be retried later."""
-        self.tell(Retrying(what, error, self.deferred.add(names, error, again)))
+        self.tell(Retrying(what, error, self.deferred.add(names, error, again) or 0.0))
 
     def settled(self, names: Sequence[TableName], seconds: float = 0.0) -> None:
         """The step of the tables succeeded, which took `seconds`: nothing waits for it any more."""
@@ -102,7 +102,7 @@ class RoundContext:
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
-        error.table, error.hint = error.table or str(name), self.assembly.advised(error.hint, name)
+        error.table, error.hint = error.table or str(name), self.assembly.advised(error.hint, name, self.options.replay)
         self.round.stopped(name, error)
         if not self.options.rules.wanted(name):
             return

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from consumer.errors import ConsumerError, DdlRefused, TableMissing
 from consumer.history.incarnations import Incarnation
-from consumer.model.hints import resync_command
+from consumer.model.hints import RESYNC, in_a_replay, resync_command, table_rule
 from consumer.model.names import TableName
 from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, Progress, State
@@ -32,12 +32,15 @@ def gone(
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
     start = progress.start_of(table)
     if start and not read and not _ran(table, progress):
-        return _not_there_at_start(table, start, table in progress.starts, anew, options.rules.naming)
-    return _reported(table, error, anew, read, options.rules.naming)
+        return _not_there_at_start(table, start, table in progress.starts, anew, assembly, options)
+    return _reported(table, error, anew, read, options)
 
 
-def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, naming: Naming) -> TableMissing:
+def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, options: RoundOptions) -> TableMissing:
     """`anew`: the storage can make it again; `read`: some of its files were."""
+    naming = options.rules.naming
+    if read and options.replay:
+        return _dropped(table, naming, f"{_RESTORE}, or " + in_a_replay(RESYNC))
     if anew:
         return _dropped(table, naming, "load it again from the storage: " + resync_command(table))
     if read and naming.merges(table):
@@ -54,12 +57,23 @@ def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, nam
     return error
 
 
-def _not_there_at_start(table: TableName, start_ts: int, alone: bool, anew: bool, naming: Naming) -> TableMissing:
-    again = ", or load it from the storage: " + resync_command(table) if anew else ""
+def _not_there_at_start(
+    table: TableName, start_ts: int, alone: bool, anew: bool, assembly: Assembly, options: RoundOptions
+) -> TableMissing:
+    naming, own = options.rules.naming, assembly.history.alive.get(table)
+    copied = f"copy it from upstream as of {start_ts} and run again"
+    if not options.replay:
+        again = ", or load it from the storage: " + resync_command(table) if anew else ""
+        hint, by = f"{_EXPORT}, or {copied}" + again, "--start-ts or an export"
+    else:
+        hint, by = copied, "--from-ts"
+        if own is not None and own.birth is not None and own.not_anew is None:
+            hint += f", or replay it from its CREATE TABLE on: --from-ts {own.birth.version - 1} --tables "
+            hint += table_rule(table)
     return TableMissing(
         f"the target has no table {naming.shown(table)}, though it began with {'it' if alone else 'all tables'} as of"
-        f" {start_ts}, by --start-ts or an export",
-        hint=f"{_EXPORT}, or copy it from upstream as of {start_ts} and run again" + again,
+        f" {start_ts}, by {by}",
+        hint=hint,
         table=str(table),
     )
 
@@ -92,7 +106,7 @@ def all_gone(
     anew = offered(sink, names, assembly, progress, options)
     naming = options.rules.naming
     lost = {name: _dropped(name, naming, f"{_EXPORT}, or {_RESTORE}") for name in names}
-    return {name: _reported(name, error, name in anew, name in read, naming) for name, error in lost.items()}
+    return {name: _reported(name, error, name in anew, name in read, options) for name, error in lost.items()}
 
 
 class NotBegun(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from heapq import nlargest
 from operator import itemgetter
 
-from consumer.errors import Code, ConsumerError, TableError, TableMissing
-from consumer.model.events import RoundFinished, RoundStarted, TableResumed
+from consumer.errors import BadConfig, Code, ConsumerError, LeaseHeld, TableError, TableMissing, TargetBusy
+from consumer.model.events import Note, NoteKind, RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress, Waits
@@ -26,6 +27,7 @@ from consumer.pipeline.lessons import Lessons
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
 from consumer.pipeline.others import Others
+from consumer.pipeline.resync import ended_loads
 from consumer.pipeline.snapshot import check_times, next_end, part_of
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
@@ -67,7 +69,7 @@ class ConsumerManager:
         self.stopped: dict[TableName, ConsumerError] = {}
         self.context: RoundContext | None = None
         self._lessons = Lessons()
-        self._followed = False
+        self._followed = self._loads_known = False
         self._replaced_by_none: Mapping[TableName, TableMissing] = {}
         """Tables of which the target lost what was loaded to take their places."""
 
@@ -135,6 +137,7 @@ class ConsumerManager:
             for name in _finish(context) if whole else ():
                 del self.results[name]
             if whole:
+                self._forget_ended_loads(context, progress)
                 self._tell_end(context, progress, now() - began)
             else:
                 self.left()
@@ -147,6 +150,21 @@ class ConsumerManager:
         before = {n: e for n, e in self.stopped.items() if states.get(n) == "stopped"}
         kept = {n: error for n, error in before.items() if not whole or n not in context.consumers}
         self.stopped = kept | {n: c.state.error for n, c in context.consumers.items() if c.state.error is not None}
+
+    def _forget_ended_loads(self, context: RoundContext, before: Progress) -> None:
+        """What was to take the place of a table is of no use once that is gone. The target is asked in the first round,
+        and behind one in which a table has ended."""
+        progress, assembly = context.progress, context.assembly
+        ended = {name for name, place in progress.tables.items() if place.state is State.DROPPED}
+        if (self._loads_known and ended <= before.tables.keys()) or assembly.checkpoint < progress.applied_ts:
+            return
+        self._loads_known = True
+        sink = self.ports.sink
+        for name, table in ended_loads(sink.consumers(), self.options.name, assembly, progress).items():
+            with suppress(LeaseHeld, TargetBusy, BadConfig):  # it is at work, and the next run looks again
+                sink.forget(name)
+                text = f"what a resync of {table} had loaded is dropped: the table was dropped or renamed upstream"
+                context.tell(Note(NoteKind.EMPTIED_TABLE, text, table))
 
     def _tell_end(self, context: RoundContext, before: Progress, seconds: float) -> None:
         states = {name: result.state for name, result in self.results.items()}

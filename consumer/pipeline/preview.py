@@ -141,7 +141,7 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
             state="missing" if isinstance(error, TableMissing) else "stopped",
             code=stopped.code,
             error=stopped.reason,
-            hint=found.assembly.advised(stopped.hint, name),
+            hint=found.assembly.advised(stopped.hint, name, options.replay),
             version=version,
             resync=name in anew,
             target_table=other(name),

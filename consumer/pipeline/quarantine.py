@@ -15,6 +15,7 @@ from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows
+from consumer.model.texts import count_text
 from consumer.pipeline.context import RoundContext
 from consumer.ports import Loader, Moved, RangeReader
 from consumer.target import Writer
@@ -83,7 +84,7 @@ def tell(context: RoundContext, done: Sequence[LoadOutcome]) -> None:
     """A note of each table with rows that were quarantined."""
     for outcome in done:
         if found := list(outcome.quarantined.values()):
-            what = "1 row was" if len(found) == 1 else f"{len(found)} rows were"
+            what = count_text(len(found), "row was", "rows were")
             text = f"{outcome.table}: {what} quarantined; the first: {first_of(found)}"
             context.tell(Note(NoteKind.BAD_ROWS, text, outcome.table, len(found)))
 

@@ -21,11 +21,20 @@ from consumer.errors import (
 from consumer.history.incarnations import Incarnation
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
-from consumer.model.hints import resync_command
+from consumer.model.hints import RESYNC, in_a_replay, resync_command
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import Naming
-from consumer.model.progress import AuditRow, DdlKind, FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.progress import (
+    AuditRow,
+    DdlKind,
+    FolderProgress,
+    Progress,
+    ProgressChange,
+    TableProgress,
+    is_resync_of,
+    resync_name,
+)
 from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.opening import assembly_of
@@ -131,6 +140,22 @@ def taken_over(
         quarantined={table: beside.bad_rows.get(table, {})},
         audit=(AuditRow("resync", table, born(change, table) - 1, place.applied_ts, *loaded),),
     )
+
+
+def ended_loads(names: Iterable[str], name: str, assembly: Assembly, progress: Progress) -> Mapping[str, TableName]:
+    """Of the consumer `names` those under which the consumer `name` has begun to load a table again that ended since,
+    each with that table."""
+    begun = [other for other in names if is_resync_of(other, name)]
+    if not begun:
+        return {}
+    tables = [*assembly.there(progress).items(), *assembly.history.alive.items()]
+    going_on = {resync_name(name, table, found.birth.version) for table, found in tables if found.birth is not None}
+    known = assembly.catalog.by_table
+    return {
+        other: next((table for table in known if is_resync_of(other, name, table)), TableName("", ""))
+        for other in begun
+        if other not in going_on
+    }
 
 
 def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:
@@ -242,6 +267,11 @@ def _made_anew(
 ) -> tuple[Incarnation, SchemaFile]:
     """The table and the statement that makes it; `there` are the target's tables. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
+    if options.replay:
+        raise BadConfig(
+            "this --name is that of a replay: its tables cannot be loaded again from their beginning",
+            hint=in_a_replay(RESYNC),
+        )
     check_name(table, assembly)
     _check_own_table(table, options.rules.naming)
     _check_moment(table, assembly, progress)

@@ -16,7 +16,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlKind, DdlRecord, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.table_rules import TableRules
-from consumer.model.texts import one_line
+from consumer.model.texts import count_text, one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
@@ -285,8 +285,8 @@ class StatementRunner:
         for table in sorted(self._context.round.ended(statement)) if statement.heals else ():
             lost = self._context.round.lost(table, statement.until(table))
             if lost:
-                files = f"{len(lost)} files from before {statement.file.query}"
-                text = f"{table}: {files} were never read: the statement removed their rows"
+                files = count_text(len(lost), "file was", "files were")
+                text = f"{table}: {files} never read, whose rows this statement removed: {statement.file.query}"
                 self._context.tell(Note(NoteKind.UNREAD_FILES, text, table, len(lost)))
 
     def _check_files(self, statement: Statement) -> None:

@@ -17,7 +17,7 @@ from consumer.history.target_tables import TargetTables, is_pending, was_execute
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile
-from consumer.model.hints import Hint, about_table, from_an_export
+from consumer.model.hints import Hint, about_table, from_an_export, in_a_replay
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
@@ -157,9 +157,12 @@ class Assembly:
         """That of upstream's tables, up to the checkpoint."""
         return self.timeline.history
 
-    def advised(self, hint: str, table: TableName) -> Hint:
-        """`hint` about `table`: where the storage alone cannot make that again, an export must."""
+    def advised(self, hint: str, table: TableName, replay: bool) -> Hint:
+        """`hint` about `table`: where the storage alone cannot make that again, an export must. In a `replay` its range
+        is applied again."""
         known, own = about_table(hint, table), self.history.alive.get(table)
+        if replay:
+            return in_a_replay(known)
         return known if own is None or own.not_anew is None else from_an_export(known)
 
     def there(self, progress: Progress) -> dict[TableName, Incarnation]:

@@ -12,7 +12,7 @@ from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, State
 from consumer.model.rules import NONE_NAMED, NamedTables
-from consumer.model.texts import some_of
+from consumer.model.texts import count_text, some_of
 from consumer.model.times import time_text
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
@@ -31,11 +31,14 @@ def notes(
     unknown = assembly.listing.unknown
     if unknown:
         shown = some_of(unknown, SHOWN)
-        text = f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
+        text = (
+            f"{count_text(len(unknown), 'path is', 'paths are')} of no form that TiCDC writes, and left alone: {shown}"
+        )
         yield Note(NoteKind.UNKNOWN_PATHS, text, count=len(unknown))
     tables = [name for name in assembly.catalog.by_table if name.table]
     if tables and not any(map(assembly.wanted, tables)):
-        text = f"the table rules (--tables) let in none of the {len(tables)} tables of the storage: nothing is applied"
+        of_all = count_text(len(tables), "table")
+        text = f"the table rules (--tables) let in none of the storage's {of_all}: nothing is applied"
         yield Note(NoteKind.TABLE_RULES, text, count=len(tables))
     naming.targets(assembly.catalog.by_table)
     for route in sorted(naming.unused) if tables else ():
@@ -125,5 +128,6 @@ def _statements(assembly: Assembly, progress: Progress) -> Iterator[Note]:
             yield Note(NoteKind.EMPTIED_TABLE, f"{name}: another table takes its place first: {place.reason}", name)
     if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
         shown = some_of([f"{file.name} {file.version}" for file in overdue], SHOWN)
-        text = f"{len(overdue)} statements are older than the progress and were not executed: {shown}"
+        what = count_text(len(overdue), "statement is", "statements are")
+        text = f"{what} older than the progress, and not executed: {shown}"
         yield Note(NoteKind.STATEMENT, text, count=len(overdue))

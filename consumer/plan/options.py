@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from consumer.codec.protocol import Undecided
 from consumer.model.load import Dialect
+from consumer.model.progress import is_replay
 from consumer.model.table_rules import Batches, TableRules
 from consumer.plan.retention import NOT_KNOWN, Retention
 
@@ -39,3 +40,10 @@ class RoundOptions:
     """How many seconds the slowest table may be behind before somebody is notified; None: nobody is."""
     syncpoints: int = 0
     """How many moments are kept at which all tables were complete, 0 for none."""
+    name: str = "default"
+    """The consumer's."""
+
+    @property
+    def replay(self) -> bool:
+        """Whether it applies one range: none of its tables can be loaded from its CREATE TABLE on."""
+        return is_replay(self.name)

@@ -212,6 +212,16 @@ def owner_of(tables: ProgressTables, table: TableName) -> str:
     return _owner(tables, table if tables.tells_case() else table.folded)
 
 
+def loaded_beside(tables: ProgressTables, beside: TableName) -> tuple[str, TableName]:
+    """Under which consumer name, "" for none, upstream's table is loaded that the target has as `beside` until its
+    end."""
+    owner = owner_of(tables, beside)
+    ((routes,),) = tables.run("SELECT routes FROM storage_consumer.consumer WHERE name = ?", owner) or [("",)]
+    known = tables.run("SELECT database_name, table_name FROM storage_consumer.known_table WHERE name = ?", owner)
+    naming, names = naming_from(routes), (TableName(*row) for row in known)
+    return owner, next((name for name in names if naming.target(name) == beside), beside)
+
+
 def _owner(tables: ProgressTables, key: TableName) -> str:
     found = tables.run(f"SELECT name FROM storage_consumer.owned_table WHERE {_OF_TABLE}", *key)
     return str(found[0][0]) if found else ""
@@ -559,7 +569,7 @@ def check_upstream(name: str, recorded: str, upstream: str) -> None:
     if recorded != upstream:
         raise WrongUpstream(
             f"the progress of consumer {name!r} belongs to the upstream {recorded}, not to {upstream}",
-            hint="give each upstream a --name of its own",
+            hint="give that one as --upstream-uri, or give each upstream a --name of its own",
         )
 
 

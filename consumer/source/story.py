@@ -13,6 +13,7 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig, TableMissing
 from consumer.model.columns import Column, Family
 from consumer.model.names import literal, quote
+from consumer.model.texts import count_text
 from consumer.source.columns import COMMIT_TS, OP
 from consumer.source.json_rows import NUMBERS
 from consumer.source.options import story
@@ -74,7 +75,8 @@ def _of_key(columns: Sequence[Column], values: Sequence[str]) -> str:
         raise BadConfig("--key: the table has no key", hint="name rows by --where")
     names = ", ".join(column.name for column in columns)
     if len(columns) != len(values):
-        raise BadConfig(f"--key: the key has {len(columns)} columns ({names}), and {len(values)} values are given")
+        wanted, given = count_text(len(columns), "column"), count_text(len(values), "value is", "values are")
+        raise BadConfig(f"--key: the key has {wanted} ({names}), and {given} given")
     return " AND ".join(f"{quote(c.name)} = {_literal(c, value)}" for c, value in zip(columns, values, strict=True))
 
 

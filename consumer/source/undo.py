@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from consumer.app.parts import open_ports, other_upstream
+from consumer.app.parts import open_ports, refusal
 from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.config.settings import Settings
@@ -99,8 +99,8 @@ def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> Non
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to take back",
             hint="give the --name that was used",
         )
-    for note in other_upstream(settings, ports.reader.own, progress):
-        raise BadConfig(note, hint="give the --name, --tz and --upstream-uri of the run that filled the target")
+    if (error := refusal(settings, ports.reader.own, progress)) is not None:
+        raise error
     if any(record.state is DdlState.INTENT for record in progress.ddls.values()):
         raise CannotBeExact(
             "a statement has begun, and whether it has run is not recorded", hint="run `once` first, which finds out"

@@ -28,6 +28,7 @@ from consumer.model.process import put_in_place
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.rules import hidden
 from consumer.model.steps import Window
+from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.spark import quarantine
@@ -306,7 +307,7 @@ def defaulted(rows: Differing, targets: Mapping[int, LoadTarget]) -> Iterator[st
     """Notes of rows that were missing, of which the storage does not have all values."""
     for group, target in targets.items():
         if target.own and (count := rows.new[group]):
-            new, own = "1 row is" if count == 1 else f"{count:,} rows are", ", ".join(target.own)
+            new, own = count_text(count, "row is", "rows are"), ", ".join(target.own)
             if target.defaults:
                 yield f"{new} new, with the target's defaults in {own}: the storage has no values of them"
             else:

@@ -268,7 +268,15 @@ class Verifier:
                     )
                     notes = (*_notes(task, counted, incomplete, history), *lacks)
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
-                    found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
+                    found = TableCheck(
+                        history.name,
+                        history.end,
+                        counted,
+                        notes,
+                        files=files,
+                        gone=history.files.gone,
+                        quarantined=len(bad),
+                    )
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
                 if not _learn(absent, error, len(task.eras)):
@@ -353,7 +361,8 @@ def _waiting_for_a_name(assembly: Assembly, progress: Progress) -> Mapping[Table
 
 def _quarantined(rows: Mapping[str, BadRow]) -> Iterator[str]:
     if rows:
-        yield f"{count_text(len(rows), 'row is', 'rows are')} quarantined; the first: {first_of(rows.values())}"
+        lacking = count_text(len(rows), "row is", "rows are")
+        yield f"{lacking} quarantined (`retry` takes them in); the first: {first_of(rows.values())}"
 
 
 def _awaited(file: str) -> Iterator[str]:
@@ -376,9 +385,10 @@ def _notes(task: CheckTask, counted: Counted, incomplete: str, history: TableHis
             " changes"
         )
     if counted.unsure:
-        yield f"whether {counted.unsure:,} rows must be there is not known: statements took or exchanged partitions"
+        rows = count_text(counted.unsure, "row")
+        yield f"whether {rows} must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():
-        yield f"column {name} was not compared in {count:,} rows: a statement set its values there"
+        yield f"column {name} was not compared in {count_text(count, 'row')}: a statement set the values there"
     if task.target.own:
         yield f"columns that only the target has were not compared: {', '.join(task.target.own)}"
 

@@ -131,6 +131,17 @@ def test_what_is_forgotten_leaves_nothing_beside(target: Target) -> None:
     sink.close()
 
 
+def test_the_writer_forgets_what_another_name_was_loading_and_goes_on(target: Target) -> None:
+    sink = with_both(target)
+    sink.forget(OTHER)
+    assert list(sink.missing([sink.beside(SHOP)])) == [sink.beside(SHOP)]
+    assert list(sink.consumers()) == ["c"]
+    change = ProgressChange(tables={SHOP: TableProgress(99)})
+    sink.record(change)
+    assert (sink.progress().table(SHOP).applied_ts, target.rows(SHOP)) == (99, [("1", "old")])
+    sink.close()
+
+
 def test_what_is_about_to_take_its_place_is_not_forgotten(target: Target) -> None:
     """Nobody could tell then whether it has."""
     sink = with_both(target)

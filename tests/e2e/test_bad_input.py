@@ -91,7 +91,7 @@ def test_paths_that_ticdc_does_not_write_are_named_and_left_alone(cli: CommandLi
     file.with_name(file.name + ".tmp.5d1e").write_text("half a line", encoding="utf-8")
     left = cli.run("once", "--log-level", "warning")
     assert left.code == 0
-    assert "1 paths are of no form that TiCDC writes and were left alone: notes.txt" in left.err
+    assert "1 path is of no form that TiCDC writes, and left alone: notes.txt" in left.err
     assert duckdb_tables(cli.target) == DEMO_TABLES
 
 
@@ -104,7 +104,7 @@ def test_names_that_are_no_text_are_left_alone(cli: CommandLine) -> None:
         (place / copied.name).write_bytes(copied.read_bytes())
     left = cli.run("once", "--log-level", "warning")
     assert left.code == 0
-    assert "2 paths are of no form that TiCDC writes and were left alone" in left.err
+    assert "2 paths are of no form that TiCDC writes, and left alone" in left.err
     assert duckdb_tables(cli.target) == DEMO_TABLES
     assert cli.run("status", "--json").code == 0
 

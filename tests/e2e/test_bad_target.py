@@ -128,6 +128,10 @@ def test_another_upstream_under_the_same_name(cli: CommandLine, tmp_path: Path) 
     assert left.code == 5
     assert f"{tmp_path}/storage" in left.json["error"]
     assert "--name" in left.json["hint"]
+    for command in (("status",), ("status", "--check"), ("plan",), ("verify",)):
+        looked = cli.run(*command, "--upstream-uri", f"file://{tmp_path}/other?protocol=canal-json")
+        assert (looked.code, left.json["error"] in looked.err) == (5, True), command
+        assert "Healthy" not in looked.out
 
 
 def test_a_second_consumer_of_the_name(cli: CommandLine, server: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:

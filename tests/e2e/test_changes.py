@@ -179,7 +179,7 @@ def test_a_text_without_a_collation_says_how_to_write_it(consumer: CommandLine, 
     [
         (("--table", "du.nope"), 2, "no such table"),
         (("--table", "du.t", "--key", "x"), 2, "is not a number"),
-        (("--table", "du.t", "--key", "1", "--key", "2"), 2, "the key has 1 columns (id), and 2 values are given"),
+        (("--table", "du.t", "--key", "1", "--key", "2"), 2, "the key has 1 column (id), and 2 values are given"),
         (("--table", "du.t", "--where", "nope = 1"), 2, "no column nope"),
         (("--table", "du.t", "--format", "xml"), 2, "none of text, jsonl, csv"),
         (("--table", "du.t", "--to-ts", "2027-01-01T00:00:00Z"), 4, "complete only up to"),

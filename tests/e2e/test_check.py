@@ -122,7 +122,7 @@ def test_a_table_that_would_stop(shop: Shop) -> None:
 
 def test_a_zone_that_is_not_the_replicas(shop: Shop) -> None:
     said = list(failed(shop.run("check", "--tz", "Europe/Berlin", "--json")))
-    assert any("filled under --tz UTC, not Europe/Berlin" in text for text in said)
+    assert any("--tz is Europe/Berlin, but the replica of name" in text for text in said)
 
 
 def test_a_storage_that_is_not_there(shop: Shop, tmp_path: Path) -> None:

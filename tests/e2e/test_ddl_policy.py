@@ -10,10 +10,12 @@ import pytest
 
 from consumer import app
 from consumer.app import parts as app_parts
+from consumer.errors import WrongUpstream
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
+from consumer.results import Health
 from consumer.sink import sink_for
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
@@ -301,17 +303,18 @@ def test_plan_shows_each_statement_with_its_policy_and_what_would_run(feed: Feed
     assert result.exit_code == 0
 
 
-def test_plan_and_status_warn_of_another_upstream(feed: Feed, target: Target, tmp_path: Path) -> None:
+def test_plan_and_status_refuse_another_upstream(feed: Feed, target: Target, tmp_path: Path) -> None:
     target.once(40)
     other = Feed(tmp_path / "other")
     other.database("d", 1)
     other.checkpoint(9)
     elsewhere = Replica(other, target.replica._downstream)
-    looks = app.plan(elsewhere.settings(), Recorder()), app.status(elsewhere.settings(), Recorder())
-    for look in looks:
-        (warning,) = [note for note in look.notes if "belongs to the upstream" in note]
-        assert f"{tmp_path}/cdc" in warning
-        assert f"{tmp_path}/other" in warning
+    found = app.status(elsewhere.settings(), Recorder())
+    with pytest.raises(WrongUpstream) as refused:
+        app.plan(elsewhere.settings(), Recorder())
+    assert (found.exit_code, found.code, found.error) == (5, refused.value.code, refused.value.sentence())
+    assert (found.checkpoint_ts, found.unread, found.health(600)) == (None, None, Health.UNKNOWN)
+    assert all(f"file://{tmp_path}/{name}" in (found.error or "") for name in ("cdc", "other"))
 
 
 @pytest.mark.parametrize("checkpoints", [(70,), (21, 31, 41, 51, 70)])

@@ -472,7 +472,7 @@ def test_another_zone_or_another_upstream(cli: CommandLine, tmp_path: Path) -> N
     moved.symlink_to(cli.storage)
     elsewhere = ("once", "--upstream-uri", f"file://{moved}?protocol=canal-json")
     left = cli.run(*elsewhere)
-    assert (left.code, "give each upstream a --name of its own" in left.err) == (5, True)
+    assert (left.code, "or give each upstream a --name of its own" in left.err) == (5, True)
     assert cli.run(*elsewhere, "--name", "own", "--downstream-uri", f"{cli.target}.own").code == 0
 
 

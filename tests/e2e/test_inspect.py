@@ -144,7 +144,7 @@ def test_each_fault_is_a_finding(cli: CommandLine) -> None:
     findings = inspect(cli).json["findings"]
     for words in (
         "there is no file metadata",
-        "1 paths are of no form that TiCDC writes and were left alone: notes.txt",
+        "1 path is of no form that TiCDC writes, and left alone: notes.txt",
         "file number 3 is missing before number 4",
         "the schema file is not JSON",
         f"du/s/{S_CREATED}/2026-11-21 has rows, and no schema file",

@@ -477,6 +477,40 @@ def test_status_names_what_goes_on_with_an_export(
         assert "load-export" not in cli.raw("status", *flags, "--tz", "UTC").out
 
 
+def test_the_last_words_say_what_became_of_each_table(duck: Scene, cli: CommandLine) -> None:
+    for table in ("d.t", "d.u", "d.w"):
+        duck.older(table, (1, 1))
+    uri = duck.export.finish()
+    flags = ("--upstream-uri", f"file://{duck.feed.folder}?protocol=canal-json", "--downstream-uri", duck.url)
+    flags = (*flags, "--tz", "UTC", "--log-level", "error", "--tables", "d.t", "--tables", "d.u")
+    (file,) = uri.glob("d.u.0*")
+    good = file.read_bytes()
+    file.write_bytes(good + b"no statement")
+    stopped = cli.raw("load-export", str(uri), *flags)
+    assert stopped.code == 3
+    for words in (
+        "1 table loaded from the export, as of ",
+        "1 table not loaded: d.u\n",
+        "1 table of the export left out by --table or --tables\n",
+        "next: `once` or `run` with these settings applies the changes after ",
+    ):
+        assert words in stopped.out
+    file.write_bytes(good)
+    ended = cli.raw("load-export", str(uri), *flags)
+    assert (ended.code, "not loaded" in ended.out) == (0, False)
+    assert "1 table loaded by an earlier run\n" in ended.out
+    again = cli.raw("load-export", str(uri), *flags, "--json").json
+    assert again["export"] == {"loaded": 0, "loaded_before": 2, "not_loaded": [], "left_out": 1}
+
+
+def test_a_table_that_is_loaded_beside_has_the_name_that_people_know(duck: Scene, cli: CommandLine) -> None:
+    running(duck)
+    flags = ("--upstream-uri", f"file://{duck.feed.folder}?protocol=canal-json", "--downstream-uri", duck.url)
+    left = cli.raw("load-export", str(duck.export.finish()), "--table", "d.t", *flags, "--tz", "UTC")
+    assert (left.code, "d.t " in left.out) == (0, True)
+    assert "beside" not in left.out + left.err
+
+
 def test_no_reload_is_offered_of_a_table_that_only_an_export_has(scene: Scene) -> None:
     """Its CREATE TABLE is not in the storage."""
     scene.older("d.t", (1, 1))

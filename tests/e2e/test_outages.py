@@ -60,9 +60,12 @@ class Watching(Recorder):
         super().__init__()
         self.stop = threading.Event()
         self._server, self._failed = server, 0
+        self.limits: set[float | None] = set()
 
     def tell(self, event: Event) -> None:
         super().tell(event)
+        if isinstance(event, Retrying):
+            self.limits.add(event.seconds)
         if isinstance(event, Retrying) and event.what == "round":
             self._failed += 1
             if self._failed == 2:
@@ -85,6 +88,6 @@ def test_rows_without_a_key_are_applied_once_over_an_outage(server: MariaDb, tmp
     result = app.run(settings, seen, seen.stop, loader)
     limit.cancel()
     assert loader.begun.is_set()
-    assert (result.exit_code, seen.stopped) == (0, {})
+    assert (result.exit_code, seen.stopped, seen.limits) == (0, {}, {None})
     assert server.execute("SELECT v FROM d.k ORDER BY v") == [(1,), (1,), (2,)]
     assert server.execute("SELECT applied_ts FROM storage_consumer.consumer") == [(25,)]

@@ -13,6 +13,7 @@ from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
+from consumer.model.hints import completed
 from consumer.model.names import TableName
 from consumer.results import RetryResult
 from tests.e2e.test_quarantine_refused import Target, begin, target
@@ -85,8 +86,13 @@ def test_a_value_that_is_none_keeps_no_other_row_away(tmp_path: Path, target: Ta
     storage.once(target.uri, 50)
     assert len(recorded(target.uri)[TABLE]) == 2
     assert [row[0] for row in target.rows()] == [0, 3]
-    (check,) = app.verify(storage.settings(target.uri), Recorder(), loader=InlineLoader()).tables
+    compared = app.verify(storage.settings(target.uri), Recorder(), loader=InlineLoader())
+    (check,), verdict = compared.tables, compared.verdict(strict=False)
     assert (check.error, check.counted.missing, check.counted.differences) == (None, 1, 1)
+    assert verdict is not None
+    assert completed(verdict.hint, "--dead-letters URI") == (
+        "2 rows are quarantined; once that is mended: storage-consumer retry --table d.t --dead-letters URI"
+    )
     mend(storage, path, *lines[:2], none_of_it, lines[3])
     (found,) = retry(storage, target).tables
     assert (found.taken_in, found.quarantined) == (1, 1), found.error

@@ -104,6 +104,34 @@ def test_what_a_replay_has_applied_is_not_applied_twice(again: tuple[str, ...], 
     assert cli.run("once", *flags, "--name", "new").code == 0, "a table that is made again has nothing of the replays"
 
 
+@pytest.mark.parametrize("look", ["replay", "status", "plan"])
+def test_a_table_whose_create_table_is_before_the_range(cli: CommandLine, look: str) -> None:
+    """Each command says the same way on, and that works."""
+    end = ("--tables", "du.t", "--to-ts", str(CHECKPOINT))
+    stopped = cli.run("replay", "--from-ts", str(T_WIDENED - 1), *end)
+    name = f"default.{T_WIDENED - 1}-{CHECKPOINT}"
+    if look != "replay":
+        stopped = cli.run(look, "--name", name, "--tables", "du.t")
+    printed = stopped.out + stopped.err
+    assert f"as of {T_WIDENED - 1}, by --from-ts" in printed
+    (way,) = [line for line in printed.splitlines() if "or replay it from its CREATE TABLE on: " in line]
+    assert not any(word in printed for word in ("resync", "load-export", "another --name"))
+    refused = cli.run("resync", "--table", "du.t", "--name", name)
+    assert (refused.code, "when the range begins" in refused.err) == (2, True)
+    assert cli.run("replay", *way.partition("CREATE TABLE on: ")[2].split(), "--to-ts", str(CHECKPOINT)).code == 0
+    with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
+        assert connection.execute("FROM du.t ORDER BY 1").fetchall() == DEMO_TABLES["t"]
+
+
+def test_a_table_that_was_dropped_in_the_target_of_a_replay(cli: CommandLine) -> None:
+    assert cli.run("replay", "--to-ts", str(CHECKPOINT)).code == 0
+    with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
+        connection.execute("DROP TABLE du.t")
+    asked = cli.run("status", "--name", f"default.0-{CHECKPOINT}").out
+    assert "restore it as it was from a backup of the target, or replay the range again, under another --name" in asked
+    assert "resync" not in asked
+
+
 def test_a_replay_beyond_the_checkpoint_is_for_later(cli: CommandLine) -> None:
     left = cli.run("replay", "--to-ts", str(CHECKPOINT + 1), "--json")
     assert left.code == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -15,6 +16,7 @@ from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Consumer
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.model.progress import resync_name
 from consumer.results import RunResult
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
@@ -413,6 +415,42 @@ def test_a_table_stays_whose_foreign_key_does_not_fit_the_other_table_any_more(
         assert app.backfill(other, Recorder(), InlineLoader()).exit_code == 0
     assert replica.once(30).exit_code == 0
     assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+
+
+def test_two_broken_off_loads_whose_tables_have_a_foreign_key_of_one_name(
+    tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in one database until they are at their ends, and a server has such a name there once."""
+    feed = Feed(tmp_path)
+    for database, version in (("d", 1), ("e", 2)):
+        feed.database(database, version)
+        feed.create(f"{database}.p", version + 4)
+        feed.create(f"{database}.t", version + 9)
+        feed.statement(f"{database}.t", version + 11, Action.ADD_FOREIGN_KEY, ADD_KEY.format("`p`"))
+        feed.puts(f"{database}.t", version + 11, {version + 20: (1, "1")})
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(30).exit_code == 0
+    other = TableName("e", "t")
+    with monkeypatch.context() as patched:
+        patched.setattr(InlineLoader, "load", dies)
+        with pytest.raises(Crash):
+            resync(replica)
+    stopped = resync(replica, other)
+    reason = (
+        "foreign key `f`: d.t has one of this name, and is being loaded, too (under"
+        f" '{resync_name('default', T, 10)}'); until both are at their ends, they are in one database of the target"
+    )
+    assert (stopped.exit_code, reason in stopped.tables[other].error) == (5, True), stopped.tables[other].error
+    assert resync(replica).exit_code == 0
+    assert resync(replica, other).exit_code == 0
+    for database in "de":
+        assert fresh_mariadb.execute(f"SELECT id, v FROM {database}.t") == [(1, 1)]
+    query = "SELECT constraint_schema, constraint_name FROM information_schema.referential_constraints ORDER BY 1"
+    assert fresh_mariadb.execute(query) == [("d", "f"), ("e", "f")]
+
+
+def dies(*_: object, **__: object) -> Any:
+    raise Crash
 
 
 @pytest.mark.parametrize("table", ["p", "t"])

@@ -85,7 +85,9 @@ def test_a_load_that_stops_leaves_the_table_as_it_was(feed: Feed, target: Target
     assert target.once(40).exit_code == 0
     assert seen(target)["d.t"] == {3: "3", 4: "4", 5: "5", 6: "6"}
     assert any(map(is_resync, names(target)))
-    assert any("a resync is not at its end" in note for note in app.status(target.replica.settings(), Recorder()).notes)
+    (loading,) = app.status(target.replica.settings(), Recorder()).resyncs
+    assert (loading.table, loading.consumer) == (T, next(filter(is_resync, names(target))))
+    assert stopped.tables[T].target_table == "", "it is the table that people know"
     file.write_bytes(good)
     feed.puts("d.t", 20, {41: (7, "7")})
     feed.checkpoint(50)
@@ -153,9 +155,12 @@ def test_a_table_that_ends_while_it_is_loaded_again_ends_as_ever(feed: Feed, tar
     harm = b'"ix": "5"' if isinstance(target.replica, MemoryReplica) else b'"id": "x8"'
     file.write_bytes(good.replace(b'"id": "5"', harm))
     assert resync(target.replica).exit_code == 3
+    assert any(map(is_resync, names(target)))
     feed.database("d", 35, "DROP DATABASE `d`", Action.DROP_SCHEMA)
-    assert target.once(40).exit_code == 0
+    ended = target.once(40)
+    assert ended.exit_code == 0
     assert target.tables == {}
+    assert names(target) == ["default"]
     feed.database("d", 45)
     feed.create("d.t", 46)
     feed.puts("d.t", 46, {47: (8, "8")})

@@ -264,7 +264,7 @@ def test_plan_shows_forms_and_verify_compares_them(cli: CommandLine, tmp_path: P
     } == {"append"}
     assert cli.raw("once", *flags, *form).code == 0
     compared = cli.raw("verify", *flags, *form)
-    assert (compared.code, "1 of 1 tables are equal, compared whole" in compared.out) == (0, True), compared.out
+    assert (compared.code, "1 of 1 table is equal, compared whole" in compared.out) == (0, True), compared.out
     assert cli.raw("resync", *flags, *form, "--table", "d.t").code == 0
     with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
         assert connection.execute("SELECT count(*) FROM d.t").fetchall() == [(13,)]

@@ -160,7 +160,7 @@ def test_a_statement_that_ends_the_rows_heals_a_stopped_table(how: str, feed: Fe
     assert result.exit_code == 0
     assert result.tables[TableName("d", "a")].error == ""
     assert replica.tables == {"d.a": {1: "x"}}
-    assert any("d.a: 1 files from before" in note for note in replica.seen.notes)
+    assert any("d.a: 1 file was never read" in note for note in replica.seen.notes)
     skipped = [d for d, record in replica.sink.progress().ddls.items() if record.kind is DdlKind.OVERTAKEN]
     # A truncated table keeps its definition, so earlier statements on it still run; a dropped one needs none of them.
     assert [ddl.version for ddl in skipped] == ([] if how == "truncate" else [15])

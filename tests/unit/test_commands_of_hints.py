@@ -135,11 +135,15 @@ def test_who_knows_the_table_names_it() -> None:
 @pytest.mark.parametrize(
     ("command", "replayed"),
     [
-        (resync_command(TABLE), "replay the range again, into an empty target under another --name"),
+        (
+            resync_command(TABLE),
+            "replay the range again, under another --name, into a target that is as upstream was when the range begins",
+        ),
         (accept_command(TABLE), "replay the range again with --accept-gap-in d.t"),
         (
             resync_command(TABLE, accepts=True),
-            "replay the range again with --accept-gap-in d.t, into an empty target under another --name",
+            "replay the range again with --accept-gap-in d.t, under another --name, into a target that is as upstream"
+            " was when the range begins",
         ),
         (skip_ddl_command(TABLE, 7), "storage-consumer skip-ddl --table d.t --version 7 --name x"),
     ],

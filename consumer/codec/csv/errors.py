@@ -12,6 +12,7 @@ from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.hints import AS_FILES_SHOW, FROM_A_NEW_PREFIX
+from consumer.model.texts import count_text
 
 _LAYOUT = (
     "column selectors leave columns out: give the changefeed's own file, which has them, with --config; virtual"
@@ -101,7 +102,8 @@ class RecordLookup:
         """A row with more or fewer cells than its columns need."""
         expected = form.values + len(names)
         columns = ", ".join(names)
-        message = f"the row has {len(cells)} cells, expected {expected}: {form.values}, then the columns {columns}"
+        found = count_text(len(cells), "cell")
+        message = f"the row has {found}, expected {expected}: {form.values}, then the columns {columns}"
         hint = suspicion(cells, form)
         if hint:
             return self.place.corrupt(message, self.number(record), hint)

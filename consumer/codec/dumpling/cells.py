@@ -17,6 +17,7 @@ from pyarrow import csv
 
 from consumer.codec.csv.cells import outside_quotes
 from consumer.codec.values import unescaped
+from consumer.model.texts import count_text
 
 _BACKSLASH, _PAIR = b"\\", b"\0"
 _SQL_QUOTE, _CSV_QUOTE = b"\x1a", b"\r"
@@ -77,7 +78,10 @@ class CellForm:
             found = _WRONG_COUNT.search(str(error))
             if found is None:
                 raise NotCells(f"these are no rows: {error}") from error
-            raise NotCells(f"it has {found[3]} values for {found[2]} columns", int(found[1]) - 1) from error
+            raise NotCells(
+                f"it has {count_text(int(found[3]), 'value')} for {count_text(int(found[2]), 'column')}",
+                int(found[1]) - 1,
+            ) from error
         if self.escapes and table.num_rows != lines.count(b"\n"):
             raise NotCells("a line break stands within a value without a backslash")
         if not self.hexadecimal:

@@ -10,6 +10,7 @@ from consumer.ddl.partitions import TAKES_ROWS, PartitionClause, positions
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
+from consumer.model.texts import count_text
 from consumer.sink.columnar.partitions import members
 from consumer.sink.columnar.table import ReplicaTable, Upstream, visible
 
@@ -47,7 +48,8 @@ def condition_of(step: ApplyDdl, clause: PartitionClause, table: ReplicaTable) -
 
 
 def strange_rows(count: int, table: TableName) -> str:
-    return f"{count} rows of {table} are in no partition that its statements define for certain"
+    rows = count_text(count, f"row of {table} is", f"rows of {table} are")
+    return f"{rows} in no partition that its statements define for certain"
 
 
 def known(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:

@@ -103,15 +103,19 @@ class DuckDbSink(stored.ProgressPorts):
         self._epoch = epoch
         return found
 
-    def forget(self) -> None:
+    def forget(self, name: str = "") -> None:
+        name = name or self._name
         self._lock.take()
         with self._database.transaction() as connection:
             ensure_schema(connection)
             tables = FileTables(connection)
-            raise_epoch(tables)
-            for table in stored.not_whole(tables, self._name, lambda names: describe(connection, names)):
+            if self._epoch is None:
+                raise_epoch(tables)
+            else:
+                check_epoch(tables, self._epoch)
+            for table in stored.not_whole(tables, name, lambda names: describe(connection, names)):
                 drop_table(connection, table)
-            stored.forget(tables, self._name)
+            stored.forget(tables, name)
 
     def fence(self) -> Progress:
         with self._write() as (connection, _):

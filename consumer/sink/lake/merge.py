@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from consumer.errors import CannotBeExact
 from consumer.model.hints import resync_command
 from consumer.model.load import Ending, LoadTarget
+from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS
 from consumer.sink.lake.formats import Commit, TableFormat
 from consumer.sink.lake.progress import LakeTable
@@ -200,8 +201,8 @@ class Merging:
             lacking = needed.where("stay < 0").selectExpr("sum(-n)", "sum(held)").collect()[0]
             if lacking[0]:
                 raise CannotBeExact(
-                    f"{lacking[0]} rows are to be removed from {self.target.table}, a table with no key, but only"
-                    f" {lacking[1]} are there",
+                    f"{count_text(lacking[0], 'row is', 'rows are')} to be removed from {self.target.table}, a table"
+                    f" with no key, but only {count_text(lacking[1], 'is', 'are')} there",
                     hint="empty and reload the table: " + resync_command(self.target.table),
                     table=str(self.target.table),
                 )

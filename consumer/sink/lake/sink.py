@@ -109,16 +109,18 @@ class LakeSink(stored.ProgressPorts):
             self.close()
             raise
 
-    def forget(self) -> None:
+    def forget(self, name: str = "") -> None:
+        name = name or self._name
         self._lock.take()
         self._progress.forget()
-        with self._progress.transaction(None) as rows:
-            take(rows)
+        with self._progress.transaction(self._epoch) as rows:
+            if self._epoch is None:
+                take(rows)
             known = self._progress.lake_tables
-            gone = dict.fromkeys(stored.not_whole(rows, self._name, lambda names: known.keys() & names))
-            left = [known[name] for name in gone if name in known]
+            gone = dict.fromkeys(stored.not_whole(rows, name, lambda names: known.keys() & names))
+            left = [known[table] for table in gone if table in known]
             self._progress.remember(rows, gone)
-            stored.forget(rows, self._name)
+            stored.forget(rows, name)
         self._progress.keep(gone)
         for table in left:
             self._tables.remove(table.place)

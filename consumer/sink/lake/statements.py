@@ -20,6 +20,7 @@ from consumer.model.layout import Layout, Layouts
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import ModeDdl, ModeKind
+from consumer.model.texts import count_text
 from consumer.model.types.conversions import Conversion
 from consumer.model.types.values import NoValue
 from consumer.sink.columnar.casts import functions_there
@@ -263,8 +264,8 @@ class Executing:
         if found and (count := rows.where(" OR ".join(found)).count()):
             raise refused(
                 step,
-                f"{count} rows have NULL in {', '.join(names)}, which can be a day that no calendar has, and what the"
-                " statement makes of it is not known",
+                f"{count_text(count, 'row has', 'rows have')} NULL in {', '.join(names)}, which can be a day that no"
+                " calendar has, and what the statement makes of it is not known",
             )
 
 

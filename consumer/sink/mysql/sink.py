@@ -88,16 +88,14 @@ class MySqlSink(ProgressPorts):
         self._lock, self._upstream = lock, upstream
         return self.progress()
 
-    def forget(self) -> None:
+    def forget(self, name: str = "") -> None:
+        name = name or self._name
         with self._driver.cursor() as cursor:
             ensure_schema(cursor)
-        self._lock = LeaseLock(self._settings)
-        self._lock.take()
-        with self._driver.cursor() as cursor:
-            raise_epoch(cursor, self._name)  # waits for what a killed client has left behind
-            for table in not_whole(ServerTables(cursor), self._name, lambda names: describe(cursor, names)):
+        with self._without(name), self._driver.cursor() as cursor:
+            for table in not_whole(ServerTables(cursor), name, lambda names: describe(cursor, names)):
                 cursor.execute(f"DROP TABLE IF EXISTS {qualified(*table)}")
-            forget(ServerTables(cursor), self._name)
+            forget(ServerTables(cursor), name)
             cursor.connection.commit()
 
     def fence(self) -> Progress:

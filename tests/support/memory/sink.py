@@ -89,18 +89,20 @@ class MemorySink:
                 found[row.table] = (read + row.changes, written + row.puts)
         return found
 
-    def forget(self) -> None:
-        if self._store.held:
+    def forget(self, name: str = "") -> None:
+        if self._store.held and not name:
             raise LeaseHeld("another consumer is running on this target")
-        own, progress = [table for table, owner in self._store.owners.items() if owner == self._name], self.progress()
+        name = name or self._name
+        own = [table for table, owner in self._store.owners.items() if owner == name]
+        progress = self._store.progress.get(name, Progress())
         executed = (ddl for ddl, record in progress.ddls.items() if record.state is DdlState.DONE)
         made = {naming_from(progress.routes).target(TableName(ddl.database, ddl.table)).folded for ddl in executed}
         for table in own:
             if is_beside(table):
                 self._check_waiting(table)
-            if is_beside(table) or (is_export(self._name) and table.folded in made):
+            if is_beside(table) or (is_export(name) and table.folded in made):
                 self._store.tables.pop(table, None)
-        self._forgotten(self._name)
+        self._forgotten(name)
 
     def _check_waiting(self, table: TableName) -> None:
         places = (place for progress in self._store.progress.values() for place in progress.tables.values())

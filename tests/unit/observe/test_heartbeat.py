@@ -108,7 +108,7 @@ def test_an_outage_is_one_trouble_whatever_meets_it(told: Told) -> None:
     told.clock.now += SAY_AGAIN_AFTER
     told.observer.tell(Retrying("round", DOWN, None))
     (again,) = told.lines()
-    assert (again["event"], again["seconds"], again["until"]) == ("still trying", 60, "it goes through")
+    assert (again["event"], again["seconds"], again["until"]) == ("still trying", 60, "it succeeds")
     told.observer.tell(RetryPassed("commit"))
     (over,) = told.lines()
     assert (over["level"], over["event"], over["seconds"]) == ("warning", "goes on again", 60.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -160,6 +161,22 @@ def test_alerts_show_labels_that_all_their_metrics_have() -> None:
         assert shown <= set.intersection(*of_metrics), rule["alert"]
 
 
+def test_the_dashboard_shows_labels_and_asks_for_variables_that_there_are() -> None:
+    known = {PREFIX + metric.name: {"consumer", *metric.labels} for metric in METRICS}
+    board = json.loads((DOCS.parent / "examples" / "grafana.json").read_text(encoding="utf-8"))
+    variables, places = {one["name"] for one in board["templating"]["list"]}, list[tuple[int, int]]()
+    for panel in board["panels"]:
+        assert panel["datasource"]["uid"].strip("${}") in variables
+        at = panel["gridPos"]
+        places += [(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])]
+        for target in panel["targets"]:
+            (metric,) = re.findall(rf"{PREFIX}\w+", target["expr"])
+            labels = known[metric.removesuffix("_total")]
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
+            assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
+    assert len(places) == len(set(places)), "panels do not lie over one another"
+
+
 def test_every_metric_is_in_the_docs() -> None:
     assert table() in (DOCS / "monitoring.md").read_text(encoding="utf-8")
     assert len({metric.name for metric in METRICS}) == len(METRICS)
@@ -173,6 +190,12 @@ def test_trouble_is_shown_until_it_is_over(live: Live) -> None:
     live.tell(RetryPassed("write"))
     assert "a lock is held" not in shown_page(live, {})
     assert (metrics(live)["retries_total"], metrics(live)["warnings_total"]) == (1, 1)
+
+
+def answered(live: Live) -> tuple[object, ...]:
+    """What `/status.json` says of what keeps the consumer from going on."""
+    body = json.loads(site([live], 600, "").routes["/status.json"]({}).body)
+    return body["exit_code"], body["code"], body["error"]
 
 
 def test_an_outage_is_no_trouble_of_the_changefeed(live: Live, clock: Clock) -> None:
@@ -190,7 +213,11 @@ def test_an_outage_is_no_trouble_of_the_changefeed(live: Live, clock: Clock) -> 
     clock.now += 60
     (tile,) = [text for text in Texts(shown_page(live, {})).texts if text.startswith("old: ")]
     assert tile == "old: TiCDC's, as the storage had it 60.0 s ago"
+    assert answered(live) == (4, "target-unavailable", "no connection")
+    live.tell(Recorded(Progress("s3://b/c", ago(-900))))
+    assert answered(live) == (4, "storage-unavailable", "no route")
     live.tell(CheckpointRead(ago(-900)))
+    assert answered(live) == (0, None, None)
     live.tell(Recorded(Progress("s3://b/c", ago(-900))))
     assert (metrics(live)["target_up"], metrics(live)["storage_up"]) == (1, 1)
 
@@ -227,8 +254,12 @@ def test_one_that_has_failed_is_not_healthy_until_it_is_at_work_again(live: Live
     live.tell(Failed(BadConfig("no such file"), 60.0))
     assert (routes["/healthz"]({}).status, metrics(live)["up"]) == (503, 0)
     assert "no such file" in shown_page(live, {})
+    assert answered(live) == (2, "bad-config", "no such file")
     live.tell(RoundStarted(ago(4), 0, 0, 0))
     assert (routes["/healthz"]({}).status, metrics(live)["up"]) == (200, 1)
+    assert answered(live) == (0, None, None)
+    live.tell(Failed(KeyError("x"), 60.0))
+    assert answered(live) == (1, "bug", "'x'")
 
 
 @pytest.mark.parametrize(("ready_lag", "status"), [(101, 200), (99, 503)])
@@ -355,7 +386,8 @@ def test_charts_have_a_point_every_so_often(live: Live, clock: Clock) -> None:
     samples = live.view().samples
     assert len(samples) == 25
     assert [b.rows - a.rows for a, b in pairwise(samples)] == [40] * 24
-    assert "now 3, at most 3" in shown_page(live, {})  # 40 rows in 15 seconds
+    assert samples[-1].at < clock.now
+    assert "3 (11.2 s ago), at most 3" in shown_page(live, {})  # 40 rows in 15 seconds
 
 
 def test_a_command_that_is_over_leaves_a_file(live: Live, tmp_path: Path) -> None:

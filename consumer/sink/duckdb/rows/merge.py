@@ -11,6 +11,7 @@ from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, StagedRowsGo
 from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.load import Ending, LoadTarget
 from consumer.model.names import TableName
+from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS
 from consumer.sink.columnar.table import TEXT, ColumnarTarget, Held, ReplicaTable, literal, quote, text_of
 from consumer.sink.duckdb.connection import qualified
@@ -225,7 +226,8 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
         raise _lacking(connection, target)
     if gone != asked:
         raise CannotBeExact(
-            f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
+            f"{count_text(asked, 'row is', 'rows are')} to be removed from {target.table}, a table with no key, but"
+            f" only {count_text(gone, 'is', 'are')} there",
             hint="empty and reload the table: " + resync_command(target.table),
             table=str(target.table),
         )
@@ -242,8 +244,14 @@ def _lacking(connection: duckdb.DuckDBPyConnection, target: LoadTarget) -> RowRe
         "SELECT net.name, -any_value(net.n), count(found.id) FROM net LEFT JOIN found ON found.id = net.id "
         "WHERE net.n < 0 GROUP BY net.id, net.name HAVING count(found.id) < -any_value(net.n)"
     ).fetchall()
-    text = "{} copies of a row are to be removed, the file has {}"
-    told = [(int(name), False, text.format(asked, held)) for name, asked, held in found]
+    told = [
+        (
+            int(name),
+            False,
+            f"{count_text(asked, 'copy of a row is', 'copies of a row are')} to be removed, the file has {held}",
+        )
+        for name, asked, held in found
+    ]
     return RowRefused(told[0][2], table=str(target.table), more=told)
 
 

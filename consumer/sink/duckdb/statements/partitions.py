@@ -12,6 +12,7 @@ from consumer.ddl.partitions import PartitionClause
 from consumer.model.columns import Column
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
+from consumer.model.texts import count_text
 from consumer.sink.columnar.table import TEXT, WIDENING, ReplicaTable, quote, text_of
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.duckdb.connection import qualified
@@ -73,7 +74,9 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
     if where != ALL and (
         strange := _count(connection, other, f"({_where(connection, step, clause, other)}) IS NOT TRUE")
     ):
-        raise NotUnderstood(f"{strange} rows of {other.name} came into a partition that is not theirs")
+        raise NotUnderstood(
+            f"{count_text(strange, 'row')} of {other.name} came into a partition where they do not belong"
+        )
     here, there = qualified(connection, one.name), qualified(connection, other.name)
     own = ", ".join(quote(str(one.spelled(column))) for column in columns)
     its = ", ".join(quote(str(other.spelled(column))) for column in columns)

@@ -18,6 +18,7 @@ from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName, quote
 from consumer.model.progress import ProgressChange, TableProgress
 from consumer.model.steps import Window
+from consumer.model.texts import count_text
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows.statements import by_statements, near, pieces, same_bytes
 from consumer.sink.mysql.rows.values import key_literals, sql
@@ -108,7 +109,8 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
         _execute(cursor, target, delete_copies(target, condition, -count), packet)
         if cursor.rowcount != -count:
             shown = condition[:300].decode(errors="replace")
-            message = f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}"
+            copies = count_text(-count, "copy of a row is", "copies of a row are")
+            message = f"{copies} to be removed, the target has {cursor.rowcount}: {shown}"
             if target.load.quarantine is None:
                 raise CannotBeExact(message, hint=_RELOAD, table=str(target.table))
             lacking.append((int(identities(changes.slice(row, 1), ())[0]), False, message))

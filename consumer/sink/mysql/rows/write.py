@@ -19,6 +19,7 @@ import pymysql
 from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
+from consumer.model.texts import count_text
 from consumer.sink.mysql.rows.staged import (
     begin_unlocked,
     end_versions,
@@ -138,7 +139,7 @@ def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> 
             raise NotLoaded(str(error)) from error
         raise
     if warnings:
-        raise NotLoaded(f"{warnings} warnings")
+        raise NotLoaded(count_text(warnings, "warning"))
 
 
 def load_statement(target: LoadTarget) -> str:

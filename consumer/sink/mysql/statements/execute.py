@@ -20,11 +20,13 @@ from consumer.ddl.tidb_syntax import Computed, computed, leave_out_computed
 from consumer.ddl.tokens import Edits
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.hints import forget_command
 from consumer.model.json_texts import tidb_json
 from consumer.model.names import TableName, quote
-from consumer.model.progress import DdlRecord, DdlState
+from consumer.model.progress import DdlRecord, DdlState, is_beside
 from consumer.model.steps import ApplyDdl
 from consumer.model.types.values import NoValue
+from consumer.sink.mysql.progress.store import ServerTables
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, NOT_COMPUTED, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
@@ -51,9 +53,12 @@ from consumer.sink.mysql.statements.table_modes import Merged, run_merged
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
 from consumer.sink.mysql.tables.describe import has_row, null_columns
+from consumer.sink.progress_sql import loaded_beside
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
+_KEY_EXISTS = frozenset({1005, 1022, 1823, 1826})
+"""Among other errors: a foreign key of the name is there."""
 _TIME_IS_SECURED = frozenset({1227, 1290})
 """The right that it needs is lacking, or an option of the server is against it."""
 _SIDE_BY_SIDE = 2
@@ -269,6 +274,26 @@ def _ended_since(
     return was_executed(plan.step, plan.before, look_again(cursor, plan.before, plan.before.at, flavor))
 
 
+def _shared_key(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> DdlRefused | None:
+    """The error of a statement about a table that is loaded beside another one, where another such table, of another
+    database, has a foreign key of the same name: both are in one database until they are at their ends."""
+    for key in statement_of(statement).foreign_keys if is_beside(step.name) else ():
+        cursor.execute(
+            "SELECT table_name FROM information_schema.table_constraints WHERE constraint_schema = %s"
+            " AND constraint_type = 'FOREIGN KEY' AND constraint_name = %s AND table_name <> %s LIMIT 1",
+            (step.name.database, key.name, step.name.table),
+        )
+        for (table,) in cursor.fetchall():
+            consumer, other = loaded_beside(ServerTables(cursor), TableName(step.name.database, table))
+            reason = (
+                f"foreign key {quote(key.name or '')}: {other} has one of this name, and is being loaded, too (under"
+                f" {consumer!r}); until both are at their ends, they are in one database of the target"
+            )
+            hint = f"let that load end, or run it again, or give it up; then load {step.table} again: "
+            return refused(step, reason, hint + forget_command(consumer))
+    return None
+
+
 def _was_not_there(step: ApplyDdl) -> str:
     return f"{step.name} was to be dropped and was not there"
 
@@ -284,6 +309,8 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> 
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
             cursor.execute(adoption(step, statement))
             return adopted(step)
+        if number in _KEY_EXISTS and (shared := _shared_key(cursor, step, statement)) is not None:
+            raise shared from error
         less, more = _computed_less(cursor, step, statement, error) if number in NOT_COMPUTED else (statement, ())
         if less == statement:
             raise

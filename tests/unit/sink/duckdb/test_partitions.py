@@ -75,7 +75,11 @@ def test_a_partitions_rows_go(
         ("TRUNCATE PARTITION `p0`", None, "no statement in the storage defines it clearly"),
         ("TRUNCATE PARTITION `p9`", TENS, "p9"),
         ("TRUNCATE PARTITION `p0`", "KEY (`v`) PARTITIONS 2", "KEY"),
-        ("TRUNCATE PARTITION `p0`", "LIST (`v`) (PARTITION `p0` VALUES IN (1),PARTITION `p1` VALUES IN (2))", "1 rows"),
+        (
+            "TRUNCATE PARTITION `p0`",
+            "LIST (`v`) (PARTITION `p0` VALUES IN (1),PARTITION `p1` VALUES IN (2))",
+            "1 row of",
+        ),
         ("TRUNCATE PARTITION `p0`", TENS.replace("`v`", "YEARWEEK(`v`)"), "YEARWEEK"),
         ("TRUNCATE PARTITION `p0`", TENS.replace("`v`", "`gone`"), "gone"),
         ("TRUNCATE PARTITION `p0`", TENS.replace("(`v`)", "(`v` DIV 0)"), "DIV"),
