@@ -260,7 +260,7 @@ CASES = {
         "id INT PRIMARY KEY, v INT, CHECK (v < 5)",
         (ID, VALUE),
         json_row(10, {"id": "1", "v": "7"}),
-        *("let the target's column take the value", "v", 7, "DROP CONSTRAINT `CONSTRAINT_1`"),
+        *("let the target's column take it", "v", 7, "DROP CONSTRAINT `CONSTRAINT_1`"),
     ),
     "sink/mysql/rows/staged.py:_check_computed": Case(
         "a INT, k INT AS (a + 2) STORED NOT NULL, PRIMARY KEY (k)",
