@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consumer import app, lake
+from consumer.cli.lake_at import _print_views
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
@@ -19,7 +21,7 @@ from consumer.results import RunResult
 from consumer.sink.lake.sink import LakeSink
 from consumer.spark.load import SparkLoader
 from consumer.target import TableAt
-from tests.lakes.test_deaths import NO_KEY, line, settings_of
+from tests.lakes.test_deaths import NO_KEY, dies_behind_a_commit, line, settings_of
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
@@ -222,3 +224,43 @@ def test_each_moment_is_as_upstream_was_or_refused(kind: str, lake_spark: SparkL
     ]
     frames = lake.at(lake_spark.session(), uri, 60)
     assert {name: counted(frame.toArrow().to_pylist()) for name, frame in frames.items()} == upstream.at(60)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_moments_behind_a_death_and_behind_maintain(
+    kind: str,
+    lake_spark: SparkLoader,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    upstream, uri = Upstream(Feed(tmp_path / "storage")), lake_uri(kind, tmp_path)
+    settings, replica = settings_of(upstream.feed, uri), Lake(uri, lake_spark)
+    upstream.create(10, K)
+    upstream.put(20, K, id=1, v=1)
+    upstream.feed.checkpoint(30)
+    assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    upstream.put(33, K, id=1, v=2)
+    upstream.feed.checkpoint(40)
+    dies_behind_a_commit(monkeypatch, lambda: app.once(settings, Recorder(), lake_spark))
+    assert replica.at(30) == upstream.at(30), "the progress lacks the newest version"
+    assert "complete up to 30" in str(replica.at(40))
+    upstream.feed.checkpoint(50)
+    assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    for moment in (30, 40, 45, 50):
+        assert replica.at(moment) == upstream.at(moment)
+    assert "known from 30 up to 30, and from 40 on" in str(replica.at(33))
+
+    _print_views(app.lake_at(settings, Recorder(), 30, lambda table: True, lake_spark))
+    session = lake_spark.session()
+    for statement in capsys.readouterr().out.split(";\n")[:-1]:
+        session.sql(statement)
+    try:
+        assert counted(session.table("d.k").toArrow().to_pylist()) == upstream.at(30)[K]
+    finally:
+        session.sql("DROP DATABASE d CASCADE")
+
+    app.maintain(settings, Recorder(), timedelta(0), lake_spark)
+    why = {"delta": "of which files are gone", "iceberg": "has no version that is known to be of then"}
+    assert why[kind] in str(replica.at(30))
+    assert replica.at(50) == upstream.at(50)
