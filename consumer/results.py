@@ -724,6 +724,25 @@ class MaintainResult(Result):
     seconds: Seconds
 
 
+class TableAtMoment(Model):
+    """A table of a lake as it was at a moment."""
+
+    table: Table = Field(exclude=True)
+    commit_ts: Count
+    """When upstream's table became so, 0 where it had no row yet."""
+    version_as_of: OrNull
+    """The version or snapshot, as behind VERSION AS OF; null for a table that had none yet."""
+    query: str
+    """Its rows then, in Spark SQL."""
+
+
+class LakeAtResult(Result):
+    """lake-at"""
+
+    moment_ts: Count
+    tables: Annotated[tuple[TableAtMoment, ...], PlainSerializer(_by_table, return_type=dict[str, TableAtMoment])] = ()
+
+
 class SeveralResult(Result):
     """once, backfill, run and status for several upstreams or targets: name and upstream are null"""
 
@@ -745,6 +764,7 @@ RESULTS = (
     SkipDdlResult,
     ForgetResult,
     MaintainResult,
+    LakeAtResult,
     SeveralResult,
 )
 

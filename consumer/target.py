@@ -406,6 +406,36 @@ class Upkept(Protocol):
         the one writer may work meanwhile. Raises as `progress`."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """A table of a target that keeps versions, as it was at a moment. `place` and `version` are as in Spark SQL, behind
+    FROM and VERSION AS OF; `version` is "" for a table that had none yet. `commit_ts` is when upstream's table became
+    so, 0 for one that had no row yet."""
+
+    name: TableName
+    place: str
+    version: str
+    commit_ts: int
+
+    @property
+    def query(self) -> str:
+        """Its rows then."""
+        of_version = f" VERSION AS OF {self.version}" if self.version else ""
+        return f"SELECT * FROM {self.place}{of_version}{'' if self.commit_ts else ' WHERE false'}"
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """What a target has, beside the ports of `Sink`, whose tables can be read as they were."""
+
+    def at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
+        """All tables, or those `wanted`, by the names that they had then, with exactly the rows of upstream's at that
+        moment. Needs no `acquire`. Raises BadConfig where that cannot be proved of each."""
+
+    def frame(self, table: TableAt) -> Any:
+        """Its rows then, as a DataFrame of the `SparkSource`'s session, which knows the target from then on."""
+
+
 class Sink(ProgressPort, RowPort, StatementPort, TablePort, ComparePort, Protocol):
     """A target, on the driver. One thread makes all calls, except those of `apply_ddls`. Changes are refused
     (LeaseHeld) once another consumer has taken over. A server may lose the last of what was durable (a fail-over to a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.app.check import check
-from consumer.app.commands import backfill, forget, maintain, once, plan, run, skip_ddl
+from consumer.app.commands import backfill, forget, lake_at, maintain, once, plan, run, skip_ddl
 from consumer.app.inspect import inspect
 from consumer.app.load_export import load_export
 from consumer.app.parts import loader_of
@@ -20,6 +20,7 @@ __all__ = [
     "check",
     "forget",
     "inspect",
+    "lake_at",
     "load_export",
     "loader_of",
     "maintain",

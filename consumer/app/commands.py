@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -42,8 +42,17 @@ from consumer.pipeline.waiting import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
-from consumer.results import ForgetResult, MaintainedTable, MaintainResult, PlanResult, RunResult, SkipDdlResult
-from consumer.target import Sink, Upkept
+from consumer.results import (
+    ForgetResult,
+    LakeAtResult,
+    MaintainedTable,
+    MaintainResult,
+    PlanResult,
+    RunResult,
+    SkipDdlResult,
+    TableAtMoment,
+)
+from consumer.target import Sink, Upkept, Versioned
 
 LIVE_BYTES = SINGLE_TASK_BYTES
 """The most bytes that `run` reads of a table at a time: some seconds, for which the other tables may have to wait."""
@@ -329,3 +338,23 @@ def maintain(settings: Settings, observer: Observer, keep: timedelta, loader: Lo
             for done in sink.maintain(keep)
         ]
         return MaintainResult(tables=tuple(rows), seconds=now() - started)
+
+
+def lake_at(
+    settings: Settings,
+    observer: Observer,
+    moment: int,
+    wanted: Callable[[TableName], bool],
+    loader: Loader | None = None,
+) -> LakeAtResult:
+    """Which versions a lake's tables had at a moment. Raises BadConfig where that cannot be proved, or for no lake."""
+    with loader_for(settings, loader) as spark, closing(sink_of(settings, spark)) as sink:
+        if not isinstance(sink, Versioned):
+            raise BadConfig("this target keeps no older versions of its tables", hint="lake-at is for lakes")
+        observer.tell(NowDoing("looks for versions"))
+        found = sink.at(moment, wanted)
+        rows = (
+            TableAtMoment(table=one.name, commit_ts=one.commit_ts, version_as_of=one.version, query=one.query)
+            for one in found
+        )
+        return LakeAtResult(moment_ts=moment, tables=tuple(rows))

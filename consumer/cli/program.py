@@ -14,6 +14,7 @@ from consumer.cli.changes import changes
 from consumer.cli.check import check
 from consumer.cli.command import Command
 from consumer.cli.inspect import inspect
+from consumer.cli.lake_at import lake_at
 from consumer.cli.plan import plan
 from consumer.cli.session import print_json
 from consumer.cli.status import status
@@ -26,7 +27,7 @@ from consumer.results import Failure
 
 COMMANDS: tuple[Command, ...] = (
     run, once, backfill, load_export, replay, plan, status, verify, inspect, check, changes, undo, retry, resync,
-    skip_ddl, forget, maintain,
+    skip_ddl, forget, maintain, lake_at,
 )  # fmt: skip
 
 _EPILOG = (

@@ -84,3 +84,13 @@ class SharedSpark:
     def close(self) -> None:
         if self._own is not None:
             self._own.close()
+
+
+class GivenSpark(SharedSpark):
+    """A `SparkSource`: a session of somebody else's."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._own, self._given = None, session
+
+    def session(self) -> SparkSession:
+        return self._given

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 from consumer.errors import BadConfig, LeaseHeld
@@ -234,7 +236,7 @@ class Delta:
         with self._alone(place):
             if has_delta(self._files, place):
                 table = kernel.Table.forPath(engine, place)
-                builder = table.createTransactionBuilder(engine, commit.text(), kernel.Operation.WRITE)
+                builder = table.createTransactionBuilder(engine, _metadata(commit), kernel.Operation.WRITE)
             elif not first:
                 return False
             else:
@@ -305,7 +307,7 @@ class Delta:
         for name, value in properties.items():
             given.put(name, value)
         table = kernel.Table.forPath(engine, place)
-        said = commit.text() if commit is not None else _APP
+        said = _metadata(commit) if commit is not None else _APP
         builder = table.createTransactionBuilder(engine, said, kernel.Operation.CREATE_TABLE)
         return builder.withSchema(engine, schema).withTableProperties(engine, given)
 
@@ -341,29 +343,51 @@ class Delta:
             return None
 
     def latest(self, place: str) -> Commit | None:
-        versions = delta_commits(self._files, place)
+        return next((commit for _, commit in self.commits(place)), None)
+
+    def commits(self, place: str) -> Iterator[tuple[str, Commit]]:
+        versions, newest = delta_commits(self._files, place), True
         shown: int | None = int(versions[0]) if versions else 0
         for version in versions:
             said = self._commit_info(place, version)
-            for text in (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", ""))):
-                if (found := Commit.of(text)) is not None:
-                    if int(version) != shown:
-                        raise undone(place, _UNDONE)
-                    return found
-            if shown == int(version):
+            texts = (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", "")))
+            found = next((commit for commit in map(Commit.of, texts) if commit is not None), None)
+            if found is not None:
+                if newest and int(version) != shown:
+                    raise undone(place, _UNDONE)
+                newest = False
+                yield str(int(version)), found
+            elif newest and shown == int(version):
                 shown = _shown_by(said, shown)
-        if shown is None:
+        if newest and shown is None:
             raise undone(place, _UNDONE)
-        return None
+
+    def is_whole(self, place: str, version: str) -> bool:
+        """Looks at the files alone that later versions have removed."""
+        names, number = self._files.names(f"{place}/{_LOG}"), int(version)
+        begins = [int(name[:20]) for name in names if ".checkpoint" in name and name[:20].isdigit()]
+        versions = sorted(map(int, delta_commits(self._files, place)))
+        if min([*versions[:1], *begins], default=0) > 0 and not any(begun <= number for begun in begins):
+            return False
+        old: set[str] = set()
+        new: set[str] = set()
+        for later in versions[bisect_right(versions, number) :]:
+            actions = [json.loads(line) for line in self._lines(place, f"{later:020}")]
+            old |= {action["remove"]["path"] for action in actions if "remove" in action} - new
+            new |= {action["add"]["path"] for action in actions if "add" in action} - old
+        return all(self._files.exists(f"{place}/{unquote(path)}") for path in old)
+
+    def _lines(self, place: str, version: str) -> list[bytes]:
+        return self._files.read(f"{place}/{_LOG}/{version}.json").splitlines()
 
     def _commit_info(self, place: str, version: str) -> dict[str, Any]:
-        lines = self._files.read(f"{place}/{_LOG}/{version}.json").splitlines()
+        lines = self._lines(place, version)
         line = next((line for line in lines if line.startswith(b'{"commitInfo"')), b'{"commitInfo":{}}')
         return dict(json.loads(line)["commitInfo"])
 
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
-        said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: commit.text()}
+        said = {_ID: _APP, _NUMBER: str(commit.generation), _SAID: _metadata(commit)}
         with self._alone(place):
             self._check_newest(place, commit)
             summed = self._summed(place)
@@ -527,7 +551,12 @@ class _Change:
         self.tables._check_newest(self.place, self.commit)
         self.spark.conf.unset(_SAID)
         self.run(f"ALTER TABLE {self.tables.sql(self.place)} SET TBLPROPERTIES ('{_MODE}' = '{_MAPPED[_MODE]}')")
-        self.spark.conf.set(_SAID, self.commit.text())
+        self.spark.conf.set(_SAID, _metadata(self.commit))
+
+
+def _metadata(commit: Commit) -> str:
+    """The one text that a commit of Delta's can say."""
+    return json.dumps({**commit.flat, **json.loads(commit.text())}, ensure_ascii=False)
 
 
 def is_mapped(detail: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +28,8 @@ _LONGEST = 200
 
 _COMPRESSED = b"\x1f\x8b"
 _SAID = ("generation", "consumer", "epoch", "load", "statement")
+_MOMENTS = ("from_ts", "commit_ts")
+"""What commits of earlier builds do not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ class Commit:
 
     `generation` numbers the commits of a table: each proves that the one before it is the newest. `applied` has, by
     upstream's tables, the commit-ts up to which the table has their rows; `load` and `statement` are what it came of.
+
+    From it on the table is as upstream's was at `commit_ts`, and until then it was so from its own `commit_ts` up to
+    `from_ts`; 0: that is not known. `table` is upstream's, and `upstream` whose it is.
     """
 
     generation: int = 0
@@ -44,14 +49,25 @@ class Commit:
     applied: Mapping[TableName, int] = field(default_factory=dict)
     load: str = ""
     statement: str = ""
+    from_ts: int = 0
+    commit_ts: int = 0
+    table: str = field(default="", compare=False)
+    upstream: str = field(default="", compare=False)
 
     def following(self, **said: object) -> Commit:
         """The one behind this."""
-        return replace(self, generation=self.generation + 1, **{"load": "", "statement": "", **said})  # type: ignore[arg-type]
+        fresh = {"load": "", "statement": "", "from_ts": 0, "commit_ts": 0}
+        return replace(self, generation=self.generation + 1, **{**fresh, **said})  # type: ignore[arg-type]
+
+    @property
+    def flat(self) -> dict[str, str]:
+        """What others read of it, each in a key of its own."""
+        said = {"commit-ts": self.commit_ts, "from-ts": self.from_ts, "table": self.table, "upstream": self.upstream}
+        return {f"ticdc.{name}": str(value) for name, value in said.items() if value}
 
     def text(self) -> str:
         applied = [[*table, ts] for table, ts in self.applied.items()]
-        named = {name: getattr(self, name) for name in _SAID}
+        named = {name: getattr(self, name) for name in (*_SAID, *_MOMENTS)}
         return json.dumps({"storage_consumer": {**named, "applied": applied}}, ensure_ascii=False)
 
     @classmethod
@@ -60,7 +76,8 @@ class Commit:
         try:
             said = json.loads(text or "null")["storage_consumer"]
             applied = {TableName(*place[:2]): int(place[2]) for place in said["applied"]}
-            return cls(**{name: said[name] for name in _SAID}, applied=applied)
+            from_ts, commit_ts = (int(said.get(name, 0)) for name in _MOMENTS)
+            return cls(**{name: said[name] for name in _SAID}, applied=applied, from_ts=from_ts, commit_ts=commit_ts)
         except (TypeError, ValueError, KeyError):
             return None
 
@@ -182,6 +199,13 @@ class TableFormat(Protocol):
 
     def frame(self, spark: SparkSession, place: str) -> DataFrame:
         """Its rows now."""
+
+    def commits(self, place: str) -> Iterator[tuple[str, Commit]]:
+        """The table's versions that are commits of ours, as far as its log goes back, the newest first; each by what
+        follows VERSION AS OF. Raises SchemaDrift as `latest`."""
+
+    def is_whole(self, place: str, version: str) -> bool:
+        """Whether the files of a version that the log has are there, too."""
 
     def is_empty(self, spark: SparkSession, place: str) -> bool:
         """Whether it surely has no row; looks at no rows."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _SAID = "storage-consumer"
 """Of a snapshot's summary."""
 _TAG, _MAIN = "storage_consumer", "main"
-_STAGE, _SUMMARY = "spark.wap.id", f"spark.sql.iceberg.snapshot-property.{_SAID}"
+_STAGE, _SUMMARY = "spark.wap.id", "spark.sql.iceberg.snapshot-property."
 _TABLE = {
     OURS: "true",
     "format-version": "2",
@@ -225,6 +225,12 @@ class Iceberg:
     def latest(self, place: str) -> Commit | None:
         return _newest(place, self._load(place).operations().current())
 
+    def commits(self, place: str) -> Iterator[tuple[str, Commit]]:
+        return _commits(place, self._load(place).operations().current())
+
+    def is_whole(self, place: str, version: str) -> bool:
+        return True  # a snapshot goes before its files do
+
     @contextmanager
     def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
         with self._told(place, commit.generation):
@@ -360,7 +366,9 @@ class _Writing:
 
     def transacted(self, transaction: Any, operation: Any) -> None:
         """What the transaction has and `operation`, which makes its one snapshot."""
-        operation.set(_SAID, self.commit.text()).commit()
+        for key, value in _summary(self.commit).items():
+            operation.set(key, value)
+        operation.commit()
         made = transaction.currentMetadata()
         builder = self.ice.TableMetadata.buildFrom(made)
         self._without_lost_parts(made, builder)
@@ -385,13 +393,14 @@ class _Writing:
     def staged(self, spark: SparkSession) -> Iterator[None]:
         """What Spark writes within, by that session. Another commit that came between would be its parent."""
         stage = str(uuid4())
-        spark.conf.set(_STAGE, stage)
-        spark.conf.set(_SUMMARY, self.commit.text())
+        said = {_STAGE: stage, **{f"{_SUMMARY}{key}": value for key, value in _summary(self.commit).items()}}
+        for name, value in said.items():
+            spark.conf.set(name, value)
         try:
             yield
         finally:
-            spark.conf.unset(_STAGE)
-            spark.conf.unset(_SUMMARY)
+            for name in said:
+                spark.conf.unset(name)
         now = self.operations.refresh()
         snapshots = now.snapshots()
         numbers = range(snapshots.size() - 1, -1, -1)
@@ -514,8 +523,16 @@ def identifying(schema: Any, key: Sequence[str]) -> Sequence[str]:
     return key if taken else ()
 
 
+def _summary(commit: Commit) -> dict[str, str]:
+    return {_SAID: commit.text(), **commit.flat}
+
+
 def _newest(place: str, metadata: Any) -> Commit | None:
-    """What our newest commit says. Where somebody has removed the tag, the branch has it. Raises SchemaDrift where the
+    return next((commit for _, commit in _commits(place, metadata)), None)
+
+
+def _commits(place: str, metadata: Any) -> Iterator[tuple[str, Commit]]:
+    """From our newest one on. Where somebody has removed the tag, the branch has it. Raises SchemaDrift where the
     branch is not built on it any more."""
     tag, snapshot = metadata.ref(_TAG), metadata.currentSnapshot()
     if tag is not None:
@@ -524,9 +541,8 @@ def _newest(place: str, metadata: Any) -> Commit | None:
         snapshot = metadata.snapshot(tag.snapshotId())
     while snapshot is not None:
         if (found := Commit.of(snapshot.summary().get(_SAID))) is not None:
-            return found
+            yield str(snapshot.snapshotId()), found
         snapshot = _parent(metadata, snapshot)
-    return None
 
 
 def _is_built_on(metadata: Any, snapshot: Any, ours: int) -> bool:

@@ -29,7 +29,8 @@ _FEW = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """One load, on its way into `table`, by a session that no other thread has."""
+    """One load, on its way into `table`, by a session that no other thread has. It has no `paths` where it leaves the
+    rows as they are and the table was otherwise meanwhile: a commit says so."""
 
     spark: SparkSession
     tables: TableFormat
@@ -41,6 +42,10 @@ class Merging:
     def publish(self, commit: Commit) -> None:
         """Make `commit` of it. Raises CannotBeExact where a row to remove from a table with no key is not there,
         ProgressMoved."""
+        if not self.paths:
+            with self.tables.committing(self.spark, self.table.place, commit) as change:
+                change.append(self.tables.frame(self.spark, self.table.place).limit(0))
+            return
         few = sum(map(os.path.getsize, self.paths)) <= _FEW
         keyed = bool(self.target.key)
         new = keyed and self.target.ending is None and self.tables.is_empty(self.spark, self.table.place)

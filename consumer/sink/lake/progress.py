@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -38,11 +38,37 @@ _LAKE_TABLE = {
     "generation": "BIGINT",
     "table_text": "VARCHAR",
 }
-_BOOKS: Mapping[str, Mapping[str, str]] = {**TABLES, "lake_table": _LAKE_TABLE}
+# Which table had which name from which moment of upstream up to, but not at, which: 0 for one that has it still. One
+# whose rows are gone has no place.
+_LAKE_NAME = {
+    "database_name": "VARCHAR",
+    "table_name": "VARCHAR",
+    "from_ts": "UBIGINT",
+    "until_ts": "UBIGINT",
+    "place": "VARCHAR",
+}
+_OWN: Mapping[str, Mapping[str, str]] = {"lake_table": _LAKE_TABLE, "lake_name": _LAKE_NAME}
+_BOOKS: Mapping[str, Mapping[str, str]] = {**TABLES, **_OWN}
 _LEFT = "nobody"
 """Holder of a lease that was given back."""
 _ANEW = 100
 """So many commits add to the table before one writes it anew: each is a file that a start reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """That the table at `place` was called `name` from `from_ts` on, and at `until_ts` was not; 0: it still is. `place`
+    is "" where its rows are gone."""
+
+    name: TableName
+    from_ts: int
+    until_ts: int
+    place: str
+
+    @property
+    def row(self) -> Mapping[str, object]:
+        said = (*self.name, self.from_ts, self.until_ts, self.place)
+        return dict(zip(_LAKE_NAME, said, strict=True))
 
 
 @dataclass(frozen=True)
@@ -67,7 +93,11 @@ class NotedTables(FileTables):
     """Note what they change: how many times each row of each table is there more, as JSON."""
 
     columns = _BOOKS
-    keys: Mapping[str, Sequence[str]] = {**KEYS, "lake_table": ("database_name", "table_name")}
+    keys: Mapping[str, Sequence[str]] = {
+        **KEYS,
+        "lake_table": ("database_name", "table_name"),
+        "lake_name": ("database_name", "table_name", "from_ts"),
+    }
     returning = "RETURNING to_json({})"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -147,11 +177,49 @@ class LakeProgress:
             connection.rollback()
             raise
 
-    def remember(self, rows: FileTables, changed: Mapping[TableName, LakeTable | None]) -> None:
-        """In a transaction: tables that are others now; None for one that is gone."""
+    def remember(self, rows: FileTables, changed: Mapping[TableName, LakeTable | None], version: int = 0) -> None:
+        """In a transaction: tables that are others now; None for one that is gone. `version` is that of the statement
+        by which names change; 0: upstream's have not changed, and a table takes the place of another one."""
+        self._follow_names(rows, changed, version)
         rows.remove("lake_table", [_key(name) for name in changed])
         there = ((name, table) for name, table in changed.items() if table is not None)
         rows.append("lake_table", [_row(name, table) for name, table in there])
+
+    def _follow_names(self, rows: FileTables, changed: Mapping[TableName, LakeTable | None], version: int) -> None:
+        there = {name.folded: self._lake_tables.get(name.folded) for name in changed}
+        before = {name: table.place if table is not None else "" for name, table in there.items()}
+        after = {name.folded: table.place if table is not None else "" for name, table in changed.items()}
+        moved = {name for name, place in before.items() if place != after[name]}
+        if not moved:
+            return
+        former = self._names(rows, "WHERE place IN (SELECT unnest(?))", [before[name] for name in moved])
+        found, since = [], version
+        for named in former:
+            place = named.place if named.place in after.values() else ""
+            if named.until_ts or named.name not in moved:
+                found.append(replace(named, place=place))
+            elif not version:
+                since = max(since, named.from_ts)
+            elif named.from_ts < version:
+                found.append(replace(named, until_ts=version, place=place))
+        told_of = {named.place for named in former if not named.until_ts}
+        new = (name for name in moved if after[name] in told_of or after[name] not in before.values())
+        found += [Named(name, since, 0, after[name]) for name in new if after[name]]
+        rows.remove("lake_name", [named.row for named in former])
+        rows.put("lake_name", [named.row for named in found])
+
+    def forget_names(self, rows: FileTables, names: Collection[TableName]) -> None:
+        """In a transaction: nothing is known any more of the moments of these tables."""
+        for name in names:
+            rows.delete("lake_name", "database_name = ? AND table_name = ?", *name.folded)
+
+    def names(self) -> list[Named]:
+        """Which tables there were when, as far as statements of upstream told it to this lake."""
+        return self._names(self.rows(), "ORDER BY from_ts")
+
+    def _names(self, rows: FileTables, which: str, *values: object) -> list[Named]:
+        found = rows.run(f"SELECT {', '.join(_LAKE_NAME)} FROM {SCHEMA}.lake_name {which}", *values)
+        return [Named(TableName(database, table), *said) for database, table, *said in found]
 
     def keep(self, changed: Mapping[TableName, LakeTable | None]) -> None:
         """Behind a transaction, or a commit of a table: what is there now."""
@@ -165,8 +233,9 @@ class LakeProgress:
         """Raises TargetUnavailable, BadConfig."""
         connection = duckdb.connect()
         ensure_schema(connection)
-        columns = ", ".join(f"{name} {kind}" for name, kind in _LAKE_TABLE.items())
-        connection.execute(f"CREATE TABLE storage_consumer.lake_table ({columns})")
+        for book, columns in _OWN.items():
+            body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+            connection.execute(f"CREATE TABLE {SCHEMA}.{book} ({body})")
         with told():
             self._since, self._seen = 0, self._tables.version(self._place)
             records, self._generation = self._tables.few(self._place)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from consumer.errors import BadConfig, Code, ConsumerError, Fatal, LeaseHeld, TableError, TableMissing, TargetBusy
 from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.layout import Layout, Layouts
-from consumer.model.load import LoadOutcome, LoadTarget
+from consumer.model.load import LoadOutcome, LoadTarget, Purpose
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
 from consumer.model.readiness import Readiness, room
@@ -35,6 +35,7 @@ from consumer.sink.lake.failures import told, tried_twice
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.iceberg import Iceberg
 from consumer.sink.lake.merge import Merging
+from consumer.sink.lake.moments import Moments
 from consumer.sink.lake.names import Names
 from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable, hold, leave, take, was_left
 from consumer.sink.lake.settings import LakeSettings
@@ -51,13 +52,14 @@ from consumer.target import (
     Only,
     Script,
     SparkSource,
+    TableAt,
     TargetOptions,
     UpkeptTable,
     Writer,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class LakeSink(stored.ProgressPorts):
         self._progress = LakeProgress(self._tables, self._tables.place(PLACE), self._session)
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
+        self._upstream = ""
         self._own: tuple[object, SparkSession] | None = None
         self._spare: tuple[object, SimpleQueue[SparkSession]] = (None, SimpleQueue())
         self._settled, self._left = True, False
@@ -96,6 +99,7 @@ class LakeSink(stored.ProgressPorts):
 
     def acquire(self, upstream: str) -> Progress:
         self._lock.take()
+        self._upstream = upstream
         try:
             self._progress.forget()
             with self._progress.transaction(None) as rows:
@@ -155,9 +159,11 @@ class LakeSink(stored.ProgressPorts):
         epoch = self._held()
         if change.quarantined:
             self.record(ProgressChange(quarantined=change.quarantined))
+        if beyond := {outcome.task.target.name for outcome in loaded if _is_open(outcome)}:
+            self._change(lambda rows: self._progress.forget_names(rows, beyond))
         if loaded:
             self._unsettle()
-        published = self._publish(loaded)
+        published = self._publish(loaded, self._lacking() | change.losses.keys())
         recorded = replace(change, audit=(*change.audit, *(row for row in map(_lost, published) if row is not None)))
         with self._write() as rows:
             self._progress.remember(rows, {one.merging.target.name: one.table for one in published})
@@ -316,6 +322,16 @@ class LakeSink(stored.ProgressPorts):
         self._rows()
         yield from Upkeep(session, self._tables, self._progress, keep).run()
 
+    def at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
+        self._session()  # one that does not know the format is refused
+        self._rows()
+        return Moments(self._tables, self._progress).at(moment, wanted)
+
+    def frame(self, table: TableAt) -> DataFrame:
+        session: SparkSession = self._source.session()
+        self._tables.prepare(session)
+        return session.sql(table.query)
+
     def close(self) -> None:
         if self._epoch is not None:
             end_staging(self._settings.staging, self._epoch)
@@ -403,18 +419,20 @@ class LakeSink(stored.ProgressPorts):
             self._change(hold)
         self._settled = self._left = False
 
-    def _publish(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
-        """The rows of each outcome in one commit of its table: of one table they follow one another."""
+    def _publish(self, outcomes: Sequence[LoadOutcome], lacking: Collection[TableName]) -> list[_Published]:
+        """The rows of each outcome in one commit of its table: of one table they follow one another. `lacking` are
+        tables of upstream that are not whole."""
         of_tables: dict[TableName, list[LoadOutcome]] = defaultdict(list)
         for outcome in outcomes:
             of_tables[outcome.task.target.name.folded].append(outcome)
         waves = zip_longest(*of_tables.values())
-        return [one for wave in waves for one in self._publish_wave([found for found in wave if found is not None])]
+        return [one for wave in waves for one in self._publish_wave([one for one in wave if one is not None], lacking)]
 
-    def _publish_wave(self, outcomes: Sequence[LoadOutcome]) -> list[_Published]:
+    def _publish_wave(self, outcomes: Sequence[LoadOutcome], lacking: Collection[TableName]) -> list[_Published]:
         """Each is of another table, several at a time. What is published of several stays so where one of them fails:
         it is not done again."""
-        wanted = [one for one in map(self._wanted, outcomes) if one is not None]
+        found = (self._wanted(outcome, outcome.table not in lacking) for outcome in outcomes)
+        wanted = [one for one in found if one is not None]
         errors: list[Exception] = []
         done = []
         with ThreadPoolExecutor(max(1, min(len(wanted), self._at_a_time()))) as threads:
@@ -442,14 +460,15 @@ class LakeSink(stored.ProgressPorts):
         lost = one.merging.lost()
         return replace(one, lost=lost, table=replace(one.table, lost=one.table.lost or lost > 0))
 
-    def _wanted(self, outcome: LoadOutcome) -> _Published | None:
-        """What is to be published of a load; None where the table has it."""
+    def _wanted(self, outcome: LoadOutcome, whole: bool) -> _Published | None:
+        """What is to be published of a load; None where the table has it. `whole`: the table lacks nothing then."""
         target, window = outcome.task.target, outcome.task.window
         paths = self._staged(outcome)
-        if not paths:
+        if not paths and not _was_otherwise(outcome):
             return None
         table = self._existing(target)
-        digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
+        said = paths or [f"{target.table} {window.after} {window.end}"]
+        digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
         merging = Merging(self._session(), self._tables, table, target, paths, outcome.left_out)
         if table.newest.load == digest:
             return _Published(merging, window, table, is_there=True)
@@ -462,13 +481,25 @@ class LakeSink(stored.ProgressPorts):
         # Without times whole files are read, which may hold rows from behind the window.
         told_when = window.end != MAX_TSO and not outcome.task.dialect.timeless
         ends = {target.table: window.end} if told_when else {}
+        from_ts, commit_ts = _moments(outcome) if whole else (0, 0)
         commit = table.newest.following(
-            consumer=self._name,
-            epoch=self._held(),
+            **self._said(target.table),
             applied={**table.newest.applied, **ends},
             load=digest,
+            from_ts=from_ts,
+            commit_ts=commit_ts,
         )
         return _Published(merging, window, replace(table, newest=commit))
+
+    def _said(self, table: TableName) -> dict[str, object]:
+        """What each commit of one of upstream's tables says."""
+        return {"consumer": self._name, "epoch": self._held(), "upstream": self._upstream, "table": str(table)}
+
+    def _lacking(self) -> set[TableName]:
+        """Upstream's tables of which rows were quarantined, or losses accepted."""
+        of_book = "SELECT database_name, table_name FROM storage_consumer.{} WHERE name = ?"
+        query = " UNION ".join(map(of_book.format, ("bad_row", "loss")))
+        return {TableName(*found) for found in self._rows().run(query, self._name, self._name)}
 
     def _at_a_time(self) -> int:
         return int(self._session().sparkContext.defaultParallelism)
@@ -492,8 +523,11 @@ class LakeSink(stored.ProgressPorts):
                         if filled := asked and there is not None and self._is_filled(there):
                             executing.check_trash(step)
                         done = planned(step, known, self._settings.zone, filled)
-                        return executing.run(step, done, self._name, epoch)
+                        return executing.run(step, done, said)
 
+                said = self._said(step.table)
+                if step.table not in self._lacking():
+                    said |= {"from_ts": step.file.version - 1, "commit_ts": step.file.version}
                 self._unsettle()
                 effect = tried_twice(run)
                 self._progress.keep(
@@ -501,7 +535,7 @@ class LakeSink(stored.ProgressPorts):
                 )
                 recorded = step.before.merged(step.done(effect.note))
                 with self._write() as rows:
-                    self._progress.remember(rows, effect.there)
+                    self._progress.remember(rows, effect.there, step.file.version)
                     stored.store(rows, self._name, epoch, recorded, {step.table})
                 self._progress.keep(effect.there)
                 self._settled = True
@@ -573,6 +607,31 @@ class _Published:
     table: LakeTable
     lost: int = 0
     is_there: bool = False
+
+
+def _was_otherwise(outcome: LoadOutcome) -> bool:
+    """Whether a load without a row may have been of changes that the table does not show: those of a table with no key
+    cancel each other out, or all rows were quarantined."""
+    window = outcome.task.window
+    changed = any(stat.last_ts > window.after for stat in outcome.files)
+    return window.end != MAX_TSO and bool(outcome.quarantined or (changed and not outcome.task.target.key))
+
+
+def _is_open(outcome: LoadOutcome) -> bool:
+    """Whether it has rows from behind the moment up to which its table is complete: later commits may have them, too,
+    while that moves on."""
+    return outcome.task.window.end == MAX_TSO and outcome.task.target.load.purpose is not Purpose.MEND
+
+
+def _moments(outcome: LoadOutcome) -> tuple[int, int]:
+    """What the load's commit says as `from_ts` and `commit_ts`. Of rows whose time is a millisecond, or that have none,
+    some of the same moment can come later."""
+    window, target = outcome.task.window, outcome.task.target
+    if outcome.task.dialect.timeless or any(stat.coarse_ts or stat.coarse_quarantined for stat in outcome.files):
+        return 0, 0
+    if window.end == MAX_TSO:  # what differed is as upstream's now, and nobody knows since when it was not
+        return 0, window.after if target.load.purpose is Purpose.MEND else 0
+    return window.after, window.end
 
 
 def _lost(one: _Published) -> AuditRow | None:

@@ -105,12 +105,12 @@ class Executing:
     layouts: Layouts
     names: Names
 
-    def run(self, step: ApplyDdl, done: Operations, consumer: str, epoch: int) -> Effect:
+    def run(self, step: ApplyDdl, done: Operations, said: Mapping[str, object]) -> Effect:
         """Do to rows and columns what `done` says; names change with the record of it. What a table's newest commit
-        says is done already is not done again."""
+        says is done already is not done again. `said`: what the commit says, but for the statement."""
         there: dict[TableName, LakeTable | None] = {}
         if step.mode_ddl is not None and ends_rows(step):
-            return Effect({step.name: self._closed(step, step.mode_ddl, consumer, epoch)}, note=done.note)
+            return Effect({step.name: self._closed(step, step.mode_ddl, said)}, note=done.note)
         moved = moved_tables(step, done, self.known)
         for name, replica in done.there.items():
             if replica is None:
@@ -120,7 +120,7 @@ class Executing:
             elif name.folded not in self.known or done.moved is not None:
                 there[name] = self._created(step, replica)
             else:
-                there[name] = self._altered(step, done, replica, consumer, epoch)
+                there[name] = self._altered(step, done, replica, said)
         kept = {table.place for table in there.values() if table is not None}
         places = (self.known[name].place for name, table in there.items() if table is None and name in self.known)
         return Effect(there, tuple(place for place in places if place not in kept), done.note)
@@ -161,13 +161,13 @@ class Executing:
                 step, f"Spark or the lake's format keeps the name of the column {', '.join(kept)} for itself", hint
             )
 
-    def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, consumer: str, epoch: int) -> LakeTable:
+    def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, said: Mapping[str, object]) -> LakeTable:
         """A TRUNCATE of a table that keeps rows that have ended: it ends them."""
         before = self.known[step.name.folded]
         number = statement_text(step)
         if before.newest.statement == number or self.tables.is_empty(self.spark, before.place):
             return before
-        commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
+        commit = before.newest.following(**said, statement=number)
         kind = "" if mode_ddl.mode.kind is ModeKind.APPEND else "TIMESTAMP_NTZ "
         name, version = self.tables.sql(before.place), step.file.version
         statement = closing_statement(
@@ -183,7 +183,9 @@ class Executing:
             change.run(statement)
         return replace(before, newest=commit)
 
-    def _altered(self, step: ApplyDdl, done: Operations, replica: ReplicaTable, consumer: str, epoch: int) -> LakeTable:
+    def _altered(
+        self, step: ApplyDdl, done: Operations, replica: ReplicaTable, said: Mapping[str, object]
+    ) -> LakeTable:
         before = self.known[replica.name.folded]
         changes = done.columns or ()
         after = LakeTable(lake_replica(replica, before), before.place, before.newest)
@@ -192,7 +194,7 @@ class Executing:
         if before.newest.statement == number:
             return after
         self._check_names(step, after)
-        commit = before.newest.following(consumer=consumer, epoch=epoch, statement=number)
+        commit = before.newest.following(**said, statement=number)
         taken = self._taken(step, before)
         if before.lost and not done.emptied and (days := _days_read(changes, before, after)):
             self._check_days(step, before, days)

@@ -86,6 +86,11 @@ class FakeApp:
     def maintain(self, settings: Any, observer: Any, keep: timedelta, loader: Any) -> Any:
         return self.answer("maintain", settings, observer, keep)
 
+    def lake_at(
+        self, settings: Any, observer: Any, moment: int, wanted: Callable[[TableName], bool], loader: Any
+    ) -> Any:
+        return self.answer("lake_at", settings, observer, moment)
+
     def skip_ddl(self, settings: Any, observer: Any, table: TableName, version: int, reason: str) -> str:
         return self.answer("skip_ddl", settings, observer, table, version, reason)
 

@@ -158,7 +158,7 @@ def test_what_is_kept_is_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
                     stored.take(rows, "c", dict.fromkeys(rng.sample(tables, 2)))
                 case 1:
                     changed = {name: rng.choice((None, table(name, moment))) for name in rng.sample(tables, 2)}
-                    progress.remember(rows, changed)
+                    progress.remember(rows, changed, rng.choice((0, moment)))
                 case 2:
                     rng.choice((hold, leave))(rows)
                 case 3 if rng.random() < 0.3:

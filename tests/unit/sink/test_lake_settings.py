@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import cast
 
@@ -158,6 +159,9 @@ def test_what_no_table_of_the_target_can_be_is_refused(uri: str, layout: Layout,
 def test_what_a_commit_says_is_read_again() -> None:
     commit = Commit(3, "c", 2, {TableName("d", "t'数"): 7}, load="x")
     assert Commit.of(commit.text()) == commit
+    older = json.loads(commit.text())
+    del older["storage_consumer"]["from_ts"], older["storage_consumer"]["commit_ts"]
+    assert Commit.of(json.dumps(older)) == commit, "of an earlier build"
     assert Commit.of('{"another": 1}') is Commit.of(None) is Commit.of("[]") is None
     assert commit.following(statement="s") == Commit(4, "c", 2, commit.applied, statement="s")
 

@@ -1,0 +1,48 @@
+"""Tables of a lake as they were at one moment of upstream: ``from consumer import lake``. docs/lakes.md says which
+moments a lake has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from consumer.config.values import moment as written
+from consumer.config.values import tso_of
+from consumer.errors import BadConfig
+from consumer.model.names import TableName
+from consumer.sink import sink_for
+from consumer.spark.shared import GivenSpark
+from consumer.target import TargetOptions, Versioned
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["TableName", "at"]
+
+
+def at(
+    spark: SparkSession, uri: str, moment: int | str | datetime, tables: Collection[TableName] | None = None
+) -> dict[TableName, DataFrame]:
+    """All tables of the lake at `uri`, or `tables`, with exactly the rows that upstream's had at `moment`, by the names
+    that they had then. A moment is a TSO, or a time with its zone. `spark` is one that knows the format; the names of
+    an Iceberg lake become a catalog of this session, as the URI calls it. Nothing is read before the DataFrames are.
+
+    Raises BadConfig where a table has no version that surely has these rows, SchemaDrift where somebody has put another
+    one into the place of this program's newest.
+    """
+    try:
+        tso = tso_of(str(written(moment)), "System")
+    except ValueError as problem:
+        raise BadConfig(f"the moment is refused: {problem}") from None
+    wanted = None if tables is None else {name.folded for name in tables}
+    sink = sink_for(uri, TargetOptions("lake", "UTC", spark=GivenSpark(spark)))
+    if not isinstance(sink, Versioned):
+        raise BadConfig(f"{uri} is no lake", hint="give the --downstream-uri of one: delta:// or iceberg://")
+    try:
+        found = {table.name: table for table in sink.at(tso, None if wanted is None else wanted.__contains__)}
+        if wanted is not None and (lacking := wanted - {name.folded for name in found}):
+            raise BadConfig(f"the lake had no table {', '.join(map(str, sorted(lacking)))} at the moment {tso}")
+        return {name: sink.frame(table) for name, table in found.items()}
+    finally:
+        sink.close()
