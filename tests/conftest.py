@@ -22,6 +22,7 @@ from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
 from tests.support.lakes import lake_loader
+from tests.tidb_server import NO_TIDB, TiDb, has_tidb, why_left_out
 
 _LONG = (
     "tests/integration/spark/",
@@ -127,6 +128,26 @@ def fresh_mysql(mysql: MySql) -> MySql:
     """The session's MySQL with no user database in it."""
     mysql.drop_all()
     return mysql
+
+
+@pytest.fixture(scope="session")
+def tidb() -> Iterator[TiDb]:
+    """One TiDB for the whole test session, where one is built."""
+    if not has_tidb():
+        pytest.skip(NO_TIDB)
+    server = TiDb(None).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def fresh_tidb(request: pytest.FixtureRequest) -> TiDb:
+    """The session's TiDB with no user database in it; tests that cannot hold there are skipped."""
+    if reason := why_left_out(request.node.nodeid):
+        pytest.skip(reason)
+    server: TiDb = request.getfixturevalue("tidb")
+    server.drop_all()
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,12 @@ GROUPS = {
         ),
         tools=("mysql",),
     ),
+    "tidb": Group(
+        "the contracts, statements and recorded changefeeds once more, on a TiDB; `verify`, exports of a Dumpling",
+        30,
+        programs=(("tests.e2e.corpus_report", "--target", "tidb"),),
+        tools=("tidb",),
+    ),
     "clouds": Group(
         "S3 over a bad network, the emulators of Google Cloud Storage and of Azure",
         3,
@@ -367,6 +373,8 @@ def group_of(item: pytest.Item) -> str:
     needed = set() if place.startswith("unit/ddl/") else set(_needed(item))
     if needed & {"mysql", "fresh_mysql", "staged_mysql"}:
         return "mysql9"
+    if needed & {"tidb", "fresh_tidb", "staged_tidb"}:
+        return "tidb"
     if needed & {"lake_spark", "delta", "iceberg"}:
         return "lakes"
     if needed & {"gcs", "azure"}:

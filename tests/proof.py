@@ -30,6 +30,7 @@ TOOLS = {
     " && ln -s ../../../.venv/bin/weed build/oldest/bin/weed; } || rm -rf build/oldest",
     "chromium": "command -v chromium chromium-browser google-chrome >/dev/null || { as=; [ $(id -u) = 0 ] || as=sudo;"
     " $as apt-get install -y -q chromium >/dev/null; } || true",
+    "tidb": "bash scripts/tidb.sh",
     "azurite": "command -v npm >/dev/null && [ ! -d build/azurite ] && npm install --silent --no-fund --no-audit"
     " --prefix build/azurite azurite || true",
 }

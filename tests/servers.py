@@ -21,7 +21,7 @@ from pymysql.constants import CLIENT
 _START_SECONDS = 120
 _FIRST_PORT, _LAST_PORT = 10_240, 32_000
 _ports, _given = Random(), set[int]()
-_SYSTEM_DATABASES = {"mysql", "information_schema", "performance_schema", "sys", "test"}
+_SYSTEM_DATABASES = {"mysql", "information_schema", "metrics_schema", "performance_schema", "sys", "test"}
 _SYSTEM_USERS = {"root", "", "mariadb.sys", "mysql.sys", "mysql.session", "mysql.infoschema"}
 
 
@@ -34,7 +34,8 @@ class SqlServer(ABC):
     nopad_collation: str
     """Its collation that compares bytes, trailing blanks too."""
 
-    def __init__(self, template: Path, options: Sequence[str] = ()) -> None:
+    def __init__(self, template: Path | None, options: Sequence[str] = ()) -> None:
+        """`template`: the data folder that it begins with; without one it makes its own."""
         self._template, self._options = template, tuple(options)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{self.name.lower()}-"))
         self.port = free_port()
@@ -42,7 +43,7 @@ class SqlServer(ABC):
 
     def start(self) -> Self:
         data = self.folder / "data"
-        if not data.exists():
+        if self._template is not None and not data.exists():
             shutil.copytree(self._template, data)
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self._command(data), stdout=log, stderr=log)
@@ -99,7 +100,7 @@ class SqlServer(ABC):
         """Back to empty: no user database, no user but root, no connection that a failed test left behind."""
         self.kill_clients()
         for (name,) in self.execute("SHOW DATABASES"):
-            if name not in _SYSTEM_DATABASES:
+            if name.lower() not in _SYSTEM_DATABASES:
                 self.execute("DROP DATABASE `" + name.replace("`", "``") + "`")
         for user, host in self.execute("SELECT user, host FROM mysql.user"):
             if user not in _SYSTEM_USERS:

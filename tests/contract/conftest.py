@@ -15,7 +15,8 @@ from tests.contract.targets import DuckDb, Lake, Memory, Server, Target
 from tests.support.lakes import FORMATS
 
 _labels = itertools.count()
-_TARGETS = ("memory", "duckdb", "fresh_mariadb", "fresh_mysql", "staged_mariadb", "staged_mysql", *FORMATS)
+_SERVERS = [f"{kind}_{server}" for kind in ("fresh", "staged") for server in ("mariadb", "mysql", "tidb")]
+_TARGETS = ("memory", "duckdb", *_SERVERS, *FORMATS)
 
 
 @pytest.fixture(autouse=True)
@@ -33,10 +34,9 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
             return DuckDb(tmp_path / "replica.duckdb")
         case lake if lake in FORMATS:
             return Lake(lake, tmp_path / "lake", request.getfixturevalue("lake_spark"))
-        case "staged_mariadb" | "staged_mysql":
-            return Server(request.getfixturevalue(request.param.replace("staged", "fresh")), staged=True)
         case server:
-            return Server(request.getfixturevalue(server))
+            fresh = request.getfixturevalue(server.replace("staged", "fresh"))
+            return Server(fresh, staged=server.startswith("staged"))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers import MariaDb, SqlServer
+from tests.servers import SqlServer
 from tests.support.command_line import CommandLine, command_line
 from tests.support.every_target import Duck, Target
 from tests.support.feed import Feed, MemoryReplica, Replica
@@ -34,16 +34,16 @@ def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target
     if request.param == "duckdb":
         path = tmp_path / "replica.duckdb"
         return Target(Replica(feed, f"duckdb:///{path}"), Duck(path))
-    server: MariaDb = request.getfixturevalue("fresh_mariadb")
+    server: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
     return Target(Replica(feed, server.url()), server.execute)
 
 
-@pytest.fixture(params=["duckdb", "mariadb"])
+@pytest.fixture(params=["duckdb", "mariadb", "tidb"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[str], list[tuple[Any, ...]]]]:
     """Its URL, and a way to ask it."""
     if request.param == "duckdb":
         return f"duckdb:///{tmp_path / 'replica.duckdb'}", Duck(tmp_path / "replica.duckdb")
-    server: MariaDb = request.getfixturevalue("fresh_mariadb")
+    server: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
     return server.url(), server.execute
 
 

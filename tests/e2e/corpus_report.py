@@ -13,7 +13,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +25,10 @@ from tests.e2e.corpus import Case, read_cases
 from tests.e2e.outcome import stepwise, whole
 from tests.e2e.targets import File, Lake, Server, Target
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
-from tests.servers import MariaDb, mariadb_template
+from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.inline_loader import WithoutSpark
 from tests.support.lakes import FORMATS, lake_loader
+from tests.tidb_server import NO_TIDB, TiDb, has_tidb
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 
@@ -36,7 +37,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="cases whose name contains one of these, divided by commas")
     parser.add_argument(
-        "--target", default=",".join(_TARGETS), help="some of %(default)s (default), delta, iceberg; mysql is a MariaDB"
+        "--target",
+        default="mysql,mysql9,duckdb",
+        help="some of %(default)s (default), tidb, delta, iceberg; mysql is a MariaDB",
     )
     parser.add_argument("--inline", action="store_true", help="in this process, as in-process-bytes has it")
     parser.add_argument("--no-steps", action="store_true")
@@ -66,8 +69,8 @@ def main() -> int:
             if name in FORMATS:
                 bad += _of_lake(cases, name, work, steps=not args.no_steps, inline=args.inline)
                 continue
-            if name == "mysql9" and not has_mysql():
-                print(f"SKIPPED  {name}: {NO_MYSQL}", flush=True)
+            if lacking := _lacking(name):
+                print(f"SKIPPED  {name}: {lacking}", flush=True)
                 continue
             with _TARGETS[name](work) as target:
                 bad += sum(_differs(case, name, target, loader, work, steps=not args.no_steps) for case in cases)
@@ -87,20 +90,21 @@ def _differs(case: Case, name: str, target: Target, loader: Loader, work: Path, 
     return bool(problems)
 
 
-@contextlib.contextmanager
-def _mariadb(work: Path) -> Iterator[Target]:
-    server = MariaDb(mariadb_template(work)).start()
-    try:
-        yield Server(server)
-    finally:
-        server.stop()
+def _lacking(name: str) -> str:
+    """Why there is no such server here; "" where there is one."""
+    match name:
+        case "mysql9":
+            return "" if has_mysql() else NO_MYSQL
+        case "tidb":
+            return "" if has_tidb() else NO_TIDB
+        case _:
+            return ""
 
 
 @contextlib.contextmanager
-def _mysql(_work: Path) -> Iterator[Target]:
-    server = MySql(mysql_template()).start()
+def _running(server: SqlServer) -> Iterator[Target]:
     try:
-        yield Server(server)
+        yield Server(server.start())
     finally:
         server.stop()
 
@@ -123,7 +127,12 @@ def _of_lake(cases: Sequence[Case], name: str, work: Path, steps: bool, inline: 
 
 
 EXCHANGE = "EXCHANGE PARTITION stops its table in a lake"
-_TARGETS = {"mysql": _mariadb, "mysql9": _mysql, "duckdb": _file}
+_TARGETS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Target]]] = {
+    "mysql": lambda work: _running(MariaDb(mariadb_template(work))),
+    "mysql9": lambda _: _running(MySql(mysql_template())),
+    "tidb": lambda _: _running(TiDb(None)),
+    "duckdb": _file,
+}
 
 
 def _outcome(case: Case, target: Target, loader: Loader, work: Path, steps: bool) -> Iterator[str]:

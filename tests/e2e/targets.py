@@ -29,7 +29,7 @@ class Target(Protocol):
 
 
 class Server:
-    """A MariaDB or MySQL: the notes of recorded cases call both the former."""
+    """A MariaDB, MySQL or TiDB: the notes of recorded cases call all the first."""
 
     name = "MariaDB"
 

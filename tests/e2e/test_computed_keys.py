@@ -26,7 +26,7 @@ CREATE = (
 )
 
 
-@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb", "duckdb"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Query]:
     if request.param == "duckdb":
         path = str(tmp_path / "replica.duckdb")

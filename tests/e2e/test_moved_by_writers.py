@@ -18,7 +18,7 @@ from tests.support.observers import Recorder
 COLUMNS = (Column("id", "INT"), VALUE)
 
 
-@pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
+@pytest.fixture(params=["fresh_mariadb", "fresh_mysql", "fresh_tidb"])
 def server(request: pytest.FixtureRequest) -> SqlServer:
     found: SqlServer = request.getfixturevalue(request.param)
     return found

@@ -31,12 +31,12 @@ Row = Mapping[str, str | None]
 NUMBER, TEXT = Column("n", "INT", length=11), Column("s", "VARCHAR", length=40)
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb"])
 def server(request: pytest.FixtureRequest) -> Server:
     return Server(request.getfixturevalue(f"fresh_{request.param}"))
 
 
-@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb", "duckdb"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "duckdb":
         return File(tmp_path / "replica.duckdb")

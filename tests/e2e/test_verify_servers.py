@@ -25,6 +25,12 @@ from tests.support.observers import Recorder
 Row = Mapping[str, str | None]
 
 
+@pytest.fixture(params=["mariadb", "mysql", "tidb"])
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    found: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
+    return found
+
+
 def applied(tmp_path: Path, server: SqlServer, columns: Sequence[tuple[Column, str]], rows: Sequence[Row]) -> Settings:
     """One table with the column id and these, and rows that were inserted."""
     feed = Feed(tmp_path / "storage")

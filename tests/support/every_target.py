@@ -27,8 +27,9 @@ class Target:
             assert isinstance(self.replica, MemoryReplica)
             return {name: {k: str(v) for k, v in rows.items()} for name, rows in self.replica.tables.items()}
         listed = self._query(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN"
-            " ('storage_consumer', 'mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE LOWER(table_schema) NOT"
+            " IN ('storage_consumer', 'mysql', 'sys', 'information_schema', 'metrics_schema', 'performance_schema')"
+            " ORDER BY 1, 2"
         )
         quote = '"' if isinstance(self._query, Duck) else "`"
         return {

@@ -57,9 +57,15 @@ class Conversion:
         return self.old.nullable and not self.new.nullable
 
     @property
-    def by_zone(self) -> bool:
-        """Whether the time zone of the session that ran the statement decided."""
-        return self.old.family is not self.new.family and Family.TIMESTAMP in (self.old.family, self.new.family)
+    def by_clock(self) -> bool:
+        """Whether the clock of the session that ran the statement decided: its time zone, or its day for a TIME."""
+        old, new = self.old.family, self.new.family
+        return (old is not new and Family.TIMESTAMP in (old, new)) or (old is Family.TIME and new in _WITH_A_DAY)
+
+    @property
+    def by_mode(self) -> bool:
+        """Whether the session's sql_mode decided what becomes of days that no month has, where it took them."""
+        return self.old.family in _READ_AS_DAYS and self.new.family in (Family.DATE, Family.DATETIME)
 
     @property
     def unknown(self) -> str:
@@ -67,10 +73,10 @@ class Conversion:
         if self.way is not Way.UNKNOWN:
             return ""
         old, new = self.old, self.new
-        if self.by_zone:
+        if self.by_clock:
             return (
-                f"upstream made {new.type} of {old.type} by the time zone of the session that ran the statement, which"
-                " no file tells"
+                f"upstream made {new.type} of {old.type} by the clock and the time zone of the session that ran the"
+                " statement, which no file tells"
             )
         if _is_untold(old, new):
             return f"no statement tells the labels of {old.type if old.labelled else new.type}"
@@ -105,6 +111,8 @@ class _Rule:
 
 _LABELLED = (Family.ENUM, Family.SET)
 _TIMES = (Family.DATE, Family.DATETIME, Family.TIME)
+_WITH_A_DAY = (Family.DATE, Family.DATETIME, Family.YEAR)
+_READ_AS_DAYS = (Family.TEXT, Family.BINARY, Family.INTEGER, Family.JSON)
 _WHOLE = (Family.INTEGER, Family.BIT, Family.YEAR)
 _FLOATS = (Family.FLOAT, Family.DOUBLE)
 _RULES: Mapping[Family, _Rule] = {

@@ -7,9 +7,8 @@ import pytest
 from tests.servers import SqlServer
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb"])
 def fresh_mariadb(request: pytest.FixtureRequest) -> SqlServer:
     """A server with no user database in it."""
-    server: SqlServer = request.getfixturevalue(request.param)
-    server.drop_all()
+    server: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
     return server

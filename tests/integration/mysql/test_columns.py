@@ -72,10 +72,13 @@ def test_all_types_are_as_pymysql_has_them(fresh_mariadb: SqlServer) -> None:
         " '2026-01-02 03:04:05.006', '-838:59:59', 'é ', REPEAT('ü', 260), REPEAT('😀', 20000), REPEAT(0xff, 251),"
         " REPEAT(0x00, 70000), 'é', 'x,y', '{\"a\": [1, null]}', POINT(1, 2)"
     )
+    if server.name == "TiDB":  # it has no POINT
+        columns, row = (text[: text.rindex(",", 0, text.index("POINT"))] for text in (columns, row))
     server.execute(
         "CREATE DATABASE d CHARACTER SET utf8mb4", f"CREATE TABLE d.t ({columns})", f"INSERT INTO d.t VALUES ({row})"
     )
-    server.execute(f"INSERT INTO d.t VALUES ({', '.join(['NULL'] * 20)})", f"INSERT INTO d.t VALUES ({row})")
+    nothing = ", ".join(["NULL"] * (columns.count(", ") + 1))
+    server.execute(f"INSERT INTO d.t VALUES ({nothing})", f"INSERT INTO d.t VALUES ({row})")
     connection = connect(settings_of(server), "dml")
     connection.decoders = {}
     try:

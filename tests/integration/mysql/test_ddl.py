@@ -126,7 +126,8 @@ def test_a_database_that_was_there_gets_upstreams_defaults(fresh_mariadb: MariaD
     [outcome] = sink.apply_ddls([ddl(Action.CREATE_SCHEMA, "made", "", 1, "CREATE DATABASE `made`")], {})
     assert outcome.error is None
     assert "existed already" in outcome.note
-    assert "utf8mb4_bin" in fresh_mariadb.execute("SHOW CREATE DATABASE made")[0][1]
+    default = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = 'made'"
+    assert fresh_mariadb.execute(default) == [("utf8mb4_bin",)]
     sink.close()
 
 

@@ -31,7 +31,11 @@ _KEPT = ("consumer", "table_progress", "lease", "ddl", "proof")
 def _remember(server: MariaDb) -> Callable[[], None]:
     """What brings the progress back to what it is now, as a fail-over does."""
     server.execute("DROP DATABASE IF EXISTS past", "CREATE DATABASE past")
-    server.execute(*(f"CREATE TABLE past.{table} AS SELECT * FROM storage_consumer.{table}" for table in _KEPT))
+    for table in _KEPT:
+        server.execute(
+            f"CREATE TABLE past.{table} LIKE storage_consumer.{table}",
+            f"INSERT INTO past.{table} SELECT * FROM storage_consumer.{table}",
+        )
 
     def go_back() -> None:
         for table in _KEPT:

@@ -47,7 +47,7 @@ def make_target(
         ensure_schema(cursor)
         cursor.executemany(
             "REPLACE INTO storage_consumer.lease (name, slot, epoch, holder, since) VALUES (%s, %s, %s, 'test', NOW())",
-            [(NAME, lane * TIDB_SLOTS, EPOCH) for lane in (DRIVER, LOADS)],
+            [(NAME, lane * TIDB_SLOTS + slot, EPOCH) for lane in (DRIVER, LOADS) for slot in range(TIDB_SLOTS)],
         )
         cursor.execute(
             "REPLACE INTO storage_consumer.consumer "

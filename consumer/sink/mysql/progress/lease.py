@@ -16,18 +16,34 @@ import pymysql
 
 from consumer.errors import ConsumerError, LeaseHeld
 from consumer.sink.mysql.progress.epochs import STATEMENTS, check_epoch
-from consumer.sink.mysql.server.connection import connect
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.connection import connect, greeted
+from consumer.sink.mysql.server.errors import errno, translate
 from consumer.sink.mysql.settings import MySqlSettings
 
 _WAIT_SECONDS = 5
 _HEARTBEAT_SECONDS = 15
 _LAST_STATEMENTS_SECONDS = 5
+_GIVEN_UP = 1105
+"""How a TiDB ends a wait before its time, after as many looks as it makes."""
 
 
 def lock_name(name: str) -> str:
     """The server lock of the consumer `name`."""
     return "storage_consumer." + hashlib.sha256(name.encode()).hexdigest()[:40]
+
+
+def get_lock(cursor: pymysql.cursors.Cursor, lock: str, seconds: int) -> bool:
+    """Whether the session has taken it within that time. pymysql's errors pass through."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, seconds))
+            return bool(cursor.fetchone()[0])
+        except pymysql.MySQLError as error:
+            if errno(error) != _GIVEN_UP or greeted(cursor.connection).name != "tidb":
+                raise
+        if time.monotonic() > deadline:
+            return False
 
 
 class LeaseLock:
@@ -62,7 +78,7 @@ class LeaseLock:
         with self._in_use:
             ours = self._connection
             if ours is not None and ours.open:
-                if ours.thread_id() == holder and _answers(ours):
+                if holder is not None and self._is_held(ours, holder):
                     return
                 ours.close()
             self._connection = self._taken()
@@ -131,6 +147,17 @@ class LeaseLock:
             raise
         return connection
 
+    def _is_held(self, connection: pymysql.Connection, holder: object) -> bool:
+        """Whether the connection has the lock. A connection that was ended holds its locks for a moment more. To other
+        sessions a TiDB says of each holder that it is 1."""
+        try:
+            connection.ping(reconnect=False)
+            if greeted(connection).name == "tidb":
+                return self._get(connection, 0)
+        except pymysql.MySQLError:
+            return False
+        return bool(connection.thread_id() == holder)
+
     def _connected(self) -> pymysql.Connection:
         if self._connection is None or not self._connection.open:
             self._connection = connect(self._settings, "dml", autocommit=True)
@@ -160,8 +187,7 @@ class LeaseLock:
             cursor.execute("SELECT COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0)", (self._lock_name,))
             if cursor.fetchone()[0]:
                 return True
-            cursor.execute("SELECT GET_LOCK(%s, %s)", (self._lock_name, seconds))
-            return bool(cursor.fetchone()[0])
+            return get_lock(cursor, self._lock_name, seconds)
 
     def _holder(self, connection: pymysql.Connection) -> str:
         with connection.cursor() as cursor:
@@ -170,12 +196,3 @@ class LeaseLock:
             )
             row = cursor.fetchone()
         return f"{row[0]} since {row[1]} UTC" if row else "it is just starting"
-
-
-def _answers(connection: pymysql.Connection) -> bool:
-    """A connection that was ended holds its locks for a moment more."""
-    try:
-        connection.ping(reconnect=False)
-    except pymysql.MySQLError:
-        return False
-    return True

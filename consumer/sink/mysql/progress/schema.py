@@ -79,7 +79,10 @@ _REPLICA = """
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW storage_consumer.replica
   (consumer, `table`, applied_ts, applied_time, state)
 AS SELECT k.name, CONCAT(k.database_name, '.', k.table_name), COALESCE(p.applied_ts, c.applied_ts),
-  TIMESTAMPADD(MICROSECOND, (COALESCE(p.applied_ts, c.applied_ts) >> 18) * 1000, CAST('1970-01-01' AS DATETIME(3))),
+  CAST(
+    TIMESTAMPADD(MICROSECOND, (COALESCE(p.applied_ts, c.applied_ts) >> 18) * 1000, CAST('1970-01-01' AS DATETIME(3)))
+    AS DATETIME(3)
+  ),
   COALESCE(p.state, 'ok')
 FROM storage_consumer.known_table k
 JOIN storage_consumer.consumer c ON c.name = k.name

@@ -262,7 +262,8 @@ def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
     same = " AND ".join(same_values(target, position) for position in target.key if position != ending.began)
     stays = "".join(f", {table}.{name} = {table}.{name}" for name in _stamped(target))
-    time = f"'1970-01-01' + INTERVAL ({STAGED}.{began} >> {LOGICAL_BITS}) * 1000 MICROSECOND"
+    # To TiDB INTERVAL and a bracket are the function of this name.
+    time = f"'1970-01-01' + INTERVAL 1000 * ({STAGED}.{began} >> {LOGICAL_BITS}) MICROSECOND"
     cursor.execute(
         f"UPDATE {stage} {STAGED} STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < {STAGED}.{began}"
         f" AND {table}.{ended} IS NULL"

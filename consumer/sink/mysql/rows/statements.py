@@ -223,8 +223,19 @@ def delete_statements(target: LoadTarget, rows: pa.Table, plain: bool = False) -
         for piece in joined(sql(literals[0], ","), b",", _LIST_ROWS, _DELETE_BYTES):
             yield start + piece.text + b")"
         return
+    texts = [n for n, position in enumerate(target.key) if target.columns[position].family is Family.TEXT]
+    ranged = texts[:1] if mysql_target(target).server.flavor == "tidb" else []
     for piece in joined(sql("(", _have(target, literals), ") OR "), b" OR ", _CONDITION_ROWS, _DELETE_BYTES):
-        yield head.encode() + piece.text
+        before = [_range(target, n, literals[n].slice(piece.start, piece.stop - piece.start)) for n in ranged]
+        yield b"%b%b(%b)" % (head.encode(), b"".join(before), piece.text) if before else head.encode() + piece.text
+
+
+def _range(target: LoadTarget, number: int, literals: pa.Array) -> bytes:
+    """By which a TiDB finds an index: it finds none for those of `_equal`. One value alone would be as with =."""
+    return b"%b IN (%b, NULL) AND " % (
+        quote(target.names[target.key[number]]).encode(),
+        b",".join(literals.to_pylist()),
+    )
 
 
 def key_conditions(target: LoadTarget, rows: pa.Table) -> pa.Array:
@@ -250,9 +261,12 @@ def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
         # Some servers look a SET with the 64th label up as a negative number; CAST compares exactly.
         either = sql(literal, ",", as_signed(column, literal))
         return sql(f"{name} IN (", either, f") AND CAST({name} AS UNSIGNED) = ", literal)
-    condition = sql(f"{name} = ", literal)
     if column.family is not Family.TEXT:
-        return condition
+        return sql(f"{name} = ", literal)
+    condition = sql(f"{name} = ", literal)
+    if mysql_target(target).server.flavor == "tidb":
+        # With = it takes the literal for the column's own bytes, too, and a row that only looks the same would go.
+        condition = sql(f"{name} BETWEEN ", literal, " AND ", literal)
     return sql(condition, " AND ", same_bytes(name, literal))
 
 

@@ -173,6 +173,8 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
     }
     if flavor.name == "tidb":
         values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
+        values |= {"tidb_low_resolution_tso": 0, "tidb_enable_external_ts_read": 0}  # both read what was before
+        values["tidb_placement_mode"] = "IGNORE"  # a changefeed has no policies; TiCDC leaves them out, too
         if settings.write_source:
             values["tidb_cdc_write_source"] = settings.write_source
     else:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import pymysql
 
 from consumer.errors import TargetBusy
-from consumer.sink.mysql.progress.lease import lock_name
+from consumer.sink.mysql.progress.lease import get_lock, lock_name
 from consumer.sink.mysql.server import connection as server
 from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect, greeted
 from consumer.sink.mysql.server.errors import translate
@@ -41,7 +41,7 @@ class StatementConnections:
         self._idle: list[tuple[float, pymysql.Connection]] = []
         self._lock = threading.Lock()
         self.sessions: dict[pymysql.Connection, int] = {}
-        """The server's numbers of those that are open."""
+        """The server's numbers of those that are open and have a mark."""
 
     @contextmanager
     def cursor(self) -> Iterator[pymysql.cursors.Cursor]:
@@ -84,13 +84,13 @@ class StatementConnections:
 
     def _new(self) -> pymysql.Connection:
         connection = connect(self._settings, "ddl", autocommit=True)
-        self.sessions[connection] = connection.thread_id()
         try:
             with connection.cursor() as cursor:
-                mark(cursor, self._settings.name, beside=len(self.sessions) - 1)
+                mark(cursor, self._settings.name, beside=len(self.sessions))
         except pymysql.MySQLError as error:
             self._close(connection)
             raise translate(error, "start") from error
+        self.sessions[connection] = connection.thread_id()
         return connection
 
     def _idling(self) -> pymysql.Connection | None:
@@ -112,8 +112,7 @@ def mark(cursor: pymysql.cursors.Cursor, name: str, beside: int = 0) -> None:
     many others surely have a mark."""
     locks = _locks(name)
     for lock in locks[beside:] + locks[:beside]:
-        cursor.execute("SELECT GET_LOCK(%s, 0)", (lock,))
-        if cursor.fetchone()[0]:
+        if get_lock(cursor, lock, 0):
             return
 
 
@@ -124,31 +123,35 @@ def unmark(cursor: pymysql.cursors.Cursor, name: str) -> None:
 
 def wait_for_listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int] = ()) -> None:
     """Wait until there is no marked session of `name` that a statement could still come to, but this one and `but`:
-    those in use, read at each look, as others open some meanwhile. One that runs a statement listens to nothing.
-    Raises TargetBusy where it takes long."""
+    those in use, read at each look, as others open some meanwhile. One that runs a statement listens to nothing, but
+    a TiDB does not tell it from others. Raises TargetBusy where it takes long."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while listening := _listening(cursor, name, but):
         if time.monotonic() > deadline:
             raise TargetBusy(
-                f"the target has session {listening} of a connection that is lost, and a statement that was sent to it"
+                f"the target has {listening} of a connection that is lost, and a statement that was sent to it"
                 " can still come",
                 hint="try again: the server ends such a session within two minutes; nothing is lost",
             )
         time.sleep(_LOOKS_EVERY)
 
 
-def _listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int]) -> int:
-    """The number of such a session, 0 where there is none."""
+def _listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int]) -> str:
+    """What it is called; "" where there is none."""
     cursor.execute("SELECT CONNECTION_ID(), " + ", ".join(["IS_USED_LOCK(%s)"] * _MOST), _locks(name))
     own, *holders = cursor.fetchone()
+    if greeted(cursor.connection).name == "tidb":  # it says only how many other sessions have a lock
+        others_in_use = len({*but} - {own})
+        return "a session" if sum(holder not in (own, None) for holder in holders) > others_in_use else ""
     others = set(holders) - {own, None, *but}
     if not others:
-        return 0
+        return ""
     cursor.execute(
         "SELECT COALESCE(MIN(id), 0) FROM information_schema.processlist WHERE command = 'Sleep' AND id IN %s",
         (others,),
     )
-    return int(cursor.fetchone()[0])
+    number = int(cursor.fetchone()[0])
+    return f"session {number}" if number else ""
 
 
 def _locks(name: str) -> list[str]:

@@ -129,7 +129,16 @@ def _look(
         cursor.execute(f"SELECT 1 FROM {there} WHERE {own} IS NULL LIMIT 1")
         if cursor.fetchone() is not None:
             raise NoValue("it has a NULL, and upstream had none")
-    if conversion.unknown:
+    if flavor == "tidb" and conversion.by_mode:
+        read = f"JSON_UNQUOTE({own})" if conversion.old.family is Family.JSON else own
+        # Our session lets any day up to a 31st pass. The inner LIMIT keeps the condition from the store, which may not.
+        day = f"CAST({read} AS DATETIME({new.scale or 0}))"
+        days = f"SELECT {own} AS value, {day} AS day FROM {there} LIMIT {2**64 - 1}"
+        odd = "day <> 0 AND day + INTERVAL 0 DAY IS NULL"
+        cursor.execute(f"SELECT value FROM ({days}) AS looked_at WHERE {odd} LIMIT 1")
+        for (value,) in cursor.fetchall():
+            raise NoValue(f"{shown(value if isinstance(value, bytes) else str(value))} is a day that no month has")
+    elif conversion.unknown:
         cursor.execute(f"SELECT 1 FROM {there} WHERE {own} IS NOT NULL LIMIT 1")
         if cursor.fetchone() is not None:
             raise NoValue(conversion.unknown)

@@ -140,9 +140,11 @@ def wait_for_running(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]
 
 
 def _check_jobs(cursor: pymysql.cursors.Cursor, name: TableName) -> None:
+    """A job has names in lower case, one of a whole database no table, and one that renames several a list of them."""
     cursor.execute(
-        "SELECT job_id FROM information_schema.ddl_jobs WHERE db_name = %s AND table_name = %s "
-        "AND state NOT IN ('synced', 'done', 'cancelled', 'rollback done')",
+        "SELECT job_id FROM information_schema.ddl_jobs"
+        " WHERE state NOT IN ('synced', 'done', 'cancelled', 'rollback done') AND (job_type = 'rename tables'"
+        " OR (db_name = LOWER(%s) AND table_name IN ('', LOWER(%s))))",
         (name.database, name.table),
     )
     if job := cursor.fetchone():

@@ -179,7 +179,7 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     session = session_zone(step, statement, zone)
     converted = _converted(step, now) if statement.is_alter and step.merged is None else ()
     if step.mode_ddl is not None:
-        found = tuple(mode_statements(step, step.mode_ddl, zone))
+        found = tuple(mode_statements(step, step.mode_ddl, zone, now.flavor))
         merged = None if step.merged is None else Merged(step, step.merged, zone)
         # Rows that upstream no longer has may hold what does not fit a column that it changes.
         return Operations(found, time_zone=session, strict=True, merged=merged, converted=converted)
@@ -220,7 +220,7 @@ def _converted(step: ApplyDdl, now: TargetNow) -> tuple[Converted, ...]:
     before = step.mode_ddl.before if step.mode_ddl else step.known.columns
     found = converted_columns(step, now.declared(step.name) if before is None else before)
     if now.flavor == "tidb":  # converts as upstream did, but for what its session said
-        return tuple(column for column in found if column.conversion.by_zone)
+        return tuple(column for column in found if column.conversion.by_clock or column.conversion.by_mode)
     return found
 
 

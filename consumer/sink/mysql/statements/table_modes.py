@@ -18,6 +18,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, ModeDdl, source_of
 from consumer.model.times import zone_of
 from consumer.sink.common import closing_statement, merge_conflict, only_own_rows, rows_there
+from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.tables.columns import column_type
 from consumer.sink.progress_layout import SCHEMA
@@ -27,7 +28,7 @@ _ZERO_DATE = "0000-00-00"
 _BLOBS = ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
 
 
-def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str) -> list[str]:
+def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str, flavor: FlavorName) -> list[str]:
     """None for a statement about what such a table does not have. `zone` is the changefeed's. Raises DdlRefused."""
     there = qualified(step.name.database, step.name.table)
     for column in mode_ddl.after:
@@ -42,7 +43,7 @@ def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str) -> list[str]:
     if step.action == Action.TRUNCATE_TABLE:
         stays = times_stay(mode_ddl.after[: -len(mode_ddl.mode.added)])
         return [closing_statement(mode_ddl, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
-    return list(_altered(step, mode_ddl, there, zone))
+    return list(_altered(step, mode_ddl, there, zone, flavor))
 
 
 def _created(mode_ddl: ModeDdl, there: str) -> str:
@@ -60,7 +61,7 @@ def _declared(column: Column) -> str:
     return f"{quote(column.name)} {kind} {f'NOT NULL{default}' if column.is_pk else 'NULL'}"
 
 
-def _altered(step: ApplyDdl, mode_ddl: ModeDdl, there: str, zone: str) -> Iterator[str]:
+def _altered(step: ApplyDdl, mode_ddl: ModeDdl, there: str, zone: str, flavor: FlavorName) -> Iterator[str]:
     parsed = declared_columns(step.file, mode_ddl.mode, mode_ddl.before)
     before = by_name(mode_ddl.before)
     clauses, fills, stayed, same = list[str](), list[str](), set[str](), list[Column]()
@@ -78,8 +79,9 @@ def _altered(step: ApplyDdl, mode_ddl: ModeDdl, there: str, zone: str) -> Iterat
                 clauses.append(f"CHANGE COLUMN {quote(before[old].name)} {_declared(column)}")
         place = f"AFTER {quote(column.name)}"
     clauses += [f"DROP COLUMN {quote(column.name)}" for name, column in before.items() if name not in stayed]
-    if clauses:
-        yield f"ALTER TABLE {there} {', '.join(clauses)}"
+    # A TiDB puts no column behind one that the same statement makes or changes.
+    for part in clauses if flavor == "tidb" else filter(None, [", ".join(clauses)]):
+        yield f"ALTER TABLE {there} {part}"
     if fills:
         yield f"UPDATE {there} SET {', '.join([*fills, *times_stay(same)])}"
 
