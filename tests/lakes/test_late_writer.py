@@ -111,7 +111,7 @@ def test_appends_without_spark_and_commits_of_spark_refuse_each_other(
 ) -> None:
     sink = lake_sink(lake_uri(lake, tmp_path), lake_spark)
     tables, spark = sink._tables, sink._new_session()
-    place, own = tables.place(TableName("d", "t")), pa.table({"id": pa.array([1], pa.int32()), "v": ["a"]})
+    place, own = tables.place(TableName("d", "t")), pa.table({"id": pa.array([1], pa.int64()), "v": ["a"]})
     tables.create(spark, place, COLUMNS, Layout())
     assert tables.add(place, own, FIRST)
     assert tables.latest(place) == FIRST
