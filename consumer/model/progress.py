@@ -111,7 +111,8 @@ class FolderProgress:
     write again. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
     none. The rows that were read, up to how far their table was, have commit-ts from `first_ts` to `last_ts` (0: there
     were none, MAX_TSO: not known). Those up to `gone_ts` may be in the storage no more, as files were written again, or
-    were in folders that are gone.
+    were in folders that are gone. `head_ts` is the least commit-ts that file 1 ever began with, 0 where that is not
+    known: where it begins later, rows from before are gone.
     """
 
     done: int = 0
@@ -124,6 +125,7 @@ class FolderProgress:
     gone_ts: int = 0
     checksum: int = 0
     file_first_ts: int = 0
+    head_ts: int = 0
 
     @property
     def waits(self) -> bool:

@@ -15,8 +15,17 @@ from consumer.model.progress import AuditRow, FolderProgress, Progress, Progress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
+from consumer.plan.gaps import last_row
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import TableState, folder_after, folder_with_due, gone_with_heads, lose_records, unread_files
+from consumer.plan.unread import (
+    TableState,
+    folder_after,
+    folder_with_due,
+    gone_with_heads,
+    is_written_again,
+    lose_records,
+    unread_files,
+)
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult
 
@@ -31,7 +40,7 @@ class TableConsumer:
         self.files = assembly.files.get(name, ()) if assembly.wanted(name) else ()
         self._indexes, self._goes_on = assembly.listing.indexes, assembly.goes_on
         self._timeless = options.files.dialect.timeless
-        self._ungated = assembly.checkpoint == MAX_TSO
+        self._ungated, self._whole = assembly.checkpoint == MAX_TSO, assembly.whole
         unread = unread_files(self.files, progress.folders, self._timeless, assembly.whole)
         position = progress.table(name).applied_ts
         # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
@@ -119,6 +128,8 @@ class TableConsumer:
                 put_off = [file for file in files if file.path in unread and file.path not in read]
                 # Without a checkpoint the table is no further than before, whatever was read.
                 heads = 0 if self._ungated else gone_with_heads(files, first, place, position)
+                if self._timeless and is_written_again(files, place, whole=folder in self._whole):
+                    heads = last_row(folder, place)
                 gone_ts = max(place.gone_ts, heads, position if lose_records(put_off, place) else 0)
                 after = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
                 found[folder] = after.with_rows(times[folder], position)

@@ -145,10 +145,11 @@ def gone_upto(
         read = {entry.index for entry in place.open if entry.size != NOT_READ} | ({place.done} if place.size else set())
         if not listed.get(folder, set()).issuperset(read):
             found = max(found, min(last_row(folder, place), position))
-    changed = [file for file, _ in rewritten_files(files, folders)]
+    changed = {file for file, _ in rewritten_files(files, folders)}
+    changed |= {file for file in files if file.index == 1 and file.folder in folders and folders[file.folder].head_ts}
     ends = bounds(changed) if changed else {}
     first = {path: end.first for path, end in ends.items() if isinstance(end, Bounds)}
-    for folder, group in groupby(changed, key=lambda file: file.folder):
+    for folder, group in groupby(sorted(changed), key=lambda file: file.folder):
         found = max(found, min(gone_with_heads(group, first, folders[folder], position), folders[folder].last_ts))
     return found
 

@@ -100,27 +100,32 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
     begins later than the one that was read. A changefeed that was set back writes files again from where it begins.
 
     `first` has the least commit-ts of the rows of today's files, by path; files that it does not name are passed over.
-    `folder` is their folder's progress until now, the table is at `position`.
+    `folder` is their folder's progress until now, the table is at `position`. File 1 tells of itself at any time, any
+    other one only until it is read again.
     """
     if not folder.last_ts:
         return 0
     opened = {entry.index: entry for entry in folder.open}
     gone = 0
     for file in files:
-        known = _known(file.index, folder, opened)
-        if not (first_ts := first.get(file.path, 0)) or not _is_written_again(file, known, folder):
+        known, first_ts = _known(file.index, folder, opened), first.get(file.path, 0)
+        if not first_ts:
             continue
-        before = known.first_ts if known else 0
-        if not before and file.index == 1:
-            before = folder.first_ts
-        if before < first_ts if before else first_ts > position:
+        if file.index == 1 and folder.head_ts:
+            is_later = folder.head_ts < first_ts
+        elif known is None:
+            is_later = file.index < folder.done and first_ts > position
+        else:
+            is_later = _is_another(known, file) and max(known.first_ts, folder.first_ts) < first_ts
+        if is_later:
             gone = max(gone, min(first_ts - 1, position))
     return gone
 
 
-def _is_written_again(file: DataFile, known: OpenFile | None, folder: FolderProgress) -> bool:
-    """Whether `file`, which is to be read, counted as read, or was another one when it was looked at."""
-    return file.index < folder.done if known is None else _is_another(known, file)
+def is_written_again(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
+    """Whether one of `files`, whose rows have no time, was another one when it was read. `whole`: more than the last
+    one of the folder may have been."""
+    return (whole and folder.done > 0) or any(True for _ in rewritten_files(files, {f.folder: folder for f in files}))
 
 
 def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:
@@ -180,6 +185,8 @@ def folder_after(
         if entry is None or entry.next_ts or (end is not None and file.index > end):
             break
         last = entry
+    heads = [first.get(file.path, 0) for file in listed[:1] if file.index == 1]
+    folder = replace(folder, head_ts=min(filter(None, [folder.head_ts, *heads]), default=0))
     return folder.done_to(last, sorted(entry for entry in entries.values() if entry.index > last.index))
 
 

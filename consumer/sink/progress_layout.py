@@ -61,6 +61,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "gone_ts": "tso",
         "checksum": "number",
         "file_first_ts": "tso",
+        "head_ts": "tso",
     },
     "ddl": {
         **_TABLE,

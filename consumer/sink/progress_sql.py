@@ -411,8 +411,8 @@ def _table_row(name: str, table: TableName, place: TableProgress | None) -> Row:
 
 def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
     assert place is not None
-    rest = (place.index, place.first_ts, place.last_ts, place.gone_ts, place.checksum, place.file_first_ts)
-    last = (place.done, place.size, place.stamp, open_files(place), *rest)
+    rest = (place.index, place.first_ts, place.last_ts, place.gone_ts, place.checksum)
+    last = (place.done, place.size, place.stamp, open_files(place), *rest, place.file_first_ts, place.head_ts)
     return _row("folder_progress", name, *folder, *last)
 
 

@@ -78,7 +78,7 @@ def test_rows_and_bad_lines_of_the_checkpoints_own_millisecond_are_read_again(na
 )
 def test_a_file_that_counted_as_read_and_begins_later_has_lost_rows(number: int, first_ts: int, gone: int) -> None:
     """The first file began where the folder did, the last one at 35; of the second nothing is recorded."""
-    before = FolderProgress(3, 100, "a", first_ts=10, last_ts=40, file_first_ts=35)
+    before = FolderProgress(3, 100, "a", first_ts=10, last_ts=40, file_first_ts=35, head_ts=10)
     progress = Progress("u", 50, folders={FOLDER: before})
     window, file = Window(50, 90), FILES[number - 1]
     stat = FileStat(file.path, 2, int(first_ts <= 50), 0, first_ts=first_ts, last_ts=70)

@@ -79,7 +79,9 @@ def test_files_that_were_read_and_are_not_there_leave_a_doubt() -> None:
     assert gone([1], replace(read, last_ts=90)) == 50
 
 
-def test_a_file_written_anew_leaves_a_doubt_if_it_begins_where_the_table_is() -> None:
+def test_a_file_written_anew_leaves_a_doubt_if_it_begins_later() -> None:
     other = FolderProgress(3, 9, "other", first_ts=10, last_ts=40)
-    assert [gone([1, 2, 3], other, first) for first in (10, 50, 51)] == [0, 0, 40]
+    assert [gone([1, 2, 3], other, first) for first in (10, 36, 50, 51)] == [0, 35, 40, 40]
+    assert [gone([1, 2, 3], replace(other, file_first_ts=35), first) for first in (35, 36)] == [0, 35]
+    assert [gone([1, 2, 3], replace(other, head_ts=10, stamp="a", size=100), first) for first in (10, 12)] == [0, 11]
     assert gone([1, 2, 3], replace(other, gone_ts=45), 51) == 45

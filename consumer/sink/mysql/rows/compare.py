@@ -106,7 +106,8 @@ def _chosen(target: LoadTarget, only: Only | None) -> tuple[list[str], list[Any]
     if only is None:
         return [], []
     name, places = _literal(quote(target.names[only.position])), ", ".join(["%s"] * len(only.values))
-    exact = f"{name} IN ({places}) AND {bytes_of(name)} IN ({places})"
+    # With one value alone a TiDB would take it for the column's own bytes, too.
+    exact = f"{name} IN ({places}, NULL) AND {bytes_of(name)} IN ({places})"
     return [f"({exact} OR {name} IS NULL)"], [*only.values, *(value.encode() for value in only.values)]
 
 
