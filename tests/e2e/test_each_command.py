@@ -32,6 +32,7 @@ STEPS: tuple[tuple[str, int, str, tuple[str, ...]], ...] = (
     ("load-export", 2, "it is not there", ("no-such-export",)),
     ("run", 0, "", ("--flush-interval", "100ms")),
     ("maintain", 2, "nothing to maintain", ()),
+    ("lake-at", 2, "keeps no older versions", ("--moment", "2026-11-21T06:01:21.800Z")),
     ("forget", 0, "", ("--name", "default", "--yes")),
 )
 """What is called, how it ends, what its error says, and its flags."""
