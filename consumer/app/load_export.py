@@ -22,6 +22,7 @@ from consumer.app.parts import (
     open_ports,
     sink_of,
     start_of,
+    unloaded,
 )
 from consumer.config.clocks import clock_of
 from consumer.config.export import ExportSettings, export_settings
@@ -134,7 +135,9 @@ class _Work:
         if is_known:
             self._release(loading, spark, self._ended)
             with closing(sink_of(loading)) as sink:
-                sink.forget()
+                # --tables leaves tables out for good, --table chooses those of one call.
+                if self._some is None or not unloaded(sink.progress()):
+                    sink.forget()
         return result
 
     def _summary(self) -> LoadedExport:

@@ -25,7 +25,8 @@ from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
-from consumer.model.progress import Progress, ProgressChange
+from consumer.model.names import TableName
+from consumer.model.progress import Progress, ProgressChange, State
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
@@ -285,6 +286,13 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
         exit_code=4 if reasons else 3 if manager.stopped or waits or short else 0,
     )
     return found if person is None else found.ended_by(person)
+
+
+def unloaded(loading: Progress) -> list[TableName]:
+    """The tables of an export that do not go on with the storage's changes yet. `loading` is the progress under the
+    export's own name."""
+    names = {*loading.tables, *(TableName(ddl.database, ddl.table) for ddl in loading.ddls)}
+    return sorted(name for name in names if name.table and loading.table(name).state is not State.EXCLUDED)
 
 
 def refusal(settings: Settings, reader: StorageReader, progress: Progress) -> ConsumerError | None:

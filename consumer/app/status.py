@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from consumer.app.parts import open_ports, refusal, sink_of
+from consumer.app.parts import open_ports, refusal, sink_of, unloaded
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError, WrongUpstream
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
-from consumer.model.names import TableName
 from consumer.model.progress import Progress, State, is_export, is_resync_of
 from consumer.pipeline.context import Ports
 from consumer.pipeline.gone import all_gone
@@ -107,8 +106,8 @@ def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) ->
     for name in names:
         if is_export(name, settings.name):
             loading = _progress_of(settings, name)
-            tables = sorted({TableName(ddl.database, ddl.table) for ddl in loading.ddls if ddl.table})
-            yield UnfinishedExport(export=loading.upstream or "", tables=() if progress.is_empty else tuple(tables))
+            tables = () if progress.is_empty else tuple(unloaded(loading))
+            yield UnfinishedExport(export=loading.upstream or "", tables=tables)
 
 
 def _resyncs(settings: Settings, names: Iterable[str]) -> Iterator[UnfinishedResync]:

@@ -23,8 +23,12 @@ Export = Annotated[
     str, typer.Argument(metavar="DIR|URI", help="The export: a folder, or a URI in the form of --upstream-uri.")
 ]
 Some = Annotated[
-    str | None,
-    typer.Option("--table", metavar="RULE", help="Only these tables, of a replica that goes on: DB.T, or a rule."),
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="RULE",
+        help="Only these tables, of a replica that goes on: DB.T, or a rule. It can be given several times.",
+    ),
 ]
 
 
@@ -82,7 +86,7 @@ def load_export(call: Invocation, export: Export, table: Some = None) -> int:
     is killed, run it again: it goes on where it was."""
     from consumer import app
 
-    some = None if table is None else wanted_tables(table, call.settings.case_sensitive)
+    some = wanted_tables(table, call.settings.case_sensitive) if table else None
     return call.finish(app.load_export(call.settings, call.observer, export, some))
 
 

@@ -39,7 +39,7 @@ def retry(call: Invocation, table: Tables = "*.*") -> int:
     """Take quarantined rows in again, as the storage has them now. A newer change of the same key wins."""
     from consumer import app
 
-    result = app.retry(call.settings, call.observer, wanted_tables(table, call.settings.case_sensitive))
+    result = app.retry(call.settings, call.observer, wanted_tables([table], call.settings.case_sensitive))
     code = TableError.exit_code if any(row.quarantined for row in result.tables) else 0
     return call.show(result, lambda: _print_retry(result, call.options), code)
 

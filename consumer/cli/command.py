@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -178,8 +178,13 @@ def parse_owner(text: str) -> TableName:
     return TableName((alone[1] or "").replace("``", "`") or alone[2], "") if alone else parse_table(text)
 
 
-def wanted_tables(text: str, case_sensitive: bool) -> Callable[[TableName], bool]:
-    """What ``--table`` names where it can be a rule too. Raises BadConfig."""
+def wanted_tables(texts: Iterable[str], case_sensitive: bool) -> Callable[[TableName], bool]:
+    """Whether one of several ``--table``, which can be rules too, names a table. Raises BadConfig."""
+    rules = [_wanted_by(text, case_sensitive) for text in texts]
+    return lambda table: any(rule(table) for rule in rules)
+
+
+def _wanted_by(text: str, case_sensitive: bool) -> Callable[[TableName], bool]:
     with suppress(BadConfig):
         if (name := parse_table(text)) and not set(text) & set("*?[/"):
             return lambda table: table == name

@@ -29,7 +29,7 @@ def lake_at(call: Invocation, moment: Moment, table: Tables = "*.*", views: View
     from consumer import app
 
     settings = call.settings
-    wanted = wanted_tables(table, settings.case_sensitive)
+    wanted = wanted_tables([table], settings.case_sensitive)
     result = app.lake_at(settings, call.observer, settings.tso("--moment", moment), wanted, call.loader)
     return call.show(result, lambda: _print_views(result) if views else _print_versions(result))
 

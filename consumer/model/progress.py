@@ -84,7 +84,8 @@ NOT_READ = -1
 class OpenFile:
     """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none. One
     of size NOT_READ was not: it is read from its beginning. `checksum` is that of its content, 0 where it is not known
-    (see `FileStat`), `first_ts` the least commit-ts of its rows, 0 where that is not known."""
+    (see `FileStat`), `first_ts` the least commit-ts of its rows: 0 where that is not known, MAX_TSO where no row tells
+    one."""
 
     index: int
     next_ts: int

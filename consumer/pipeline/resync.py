@@ -144,18 +144,15 @@ def taken_over(
 
 def ended_loads(names: Iterable[str], name: str, assembly: Assembly, progress: Progress) -> Mapping[str, TableName]:
     """Of the consumer `names` those under which the consumer `name` has begun to load a table again that ended since,
-    each with that table."""
+    each with that table. Of a table that the storage does not name, as its folder is away, nobody knows that."""
     begun = [other for other in names if is_resync_of(other, name)]
     if not begun:
         return {}
     tables = [*assembly.there(progress).items(), *assembly.history.alive.items()]
     going_on = {resync_name(name, table, found.birth.version) for table, found in tables if found.birth is not None}
     known = assembly.catalog.by_table
-    return {
-        other: next((table for table in known if is_resync_of(other, name, table)), TableName("", ""))
-        for other in begun
-        if other not in going_on
-    }
+    tables_of = {other: [table for table in known if is_resync_of(other, name, table)] for other in begun}
+    return {other: of[0] for other, of in tables_of.items() if of and other not in going_on}
 
 
 def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:

@@ -42,6 +42,8 @@ class TableConsumer:
         self._timeless = options.files.dialect.timeless
         self._ungated, self._whole = assembly.checkpoint == MAX_TSO, assembly.whole
         unread = unread_files(self.files, progress.folders, self._timeless, assembly.whole)
+        self._with_bad_rows = {row.path for row in progress.bad_rows.get(name, {}).values()}
+        """Files that somebody is to mend."""
         position = progress.table(name).applied_ts
         # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
         known = {folder: progress.folders.get(folder) for folder in {entry.file.folder for entry in unread}}
@@ -108,9 +110,9 @@ class TableConsumer:
         """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `first` has
         the least commit-ts of the rows of files of which `stats` do not tell, by path."""
         first = dict(first or {})
-        for stat in stats:
-            first_ts = filter(None, (first.get(stat.path, 0), stat.first_ts or stat.next_ts))
-            first[stat.path] = min(first_ts, default=0)
+        for stat in () if self._timeless else stats:
+            first_ts = stat.first_ts or stat.next_ts or MAX_TSO  # of lines that were quarantined none tells its time
+            first[stat.path] = min(first.get(stat.path, MAX_TSO), first_ts)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
         for stat in stats:
@@ -128,7 +130,8 @@ class TableConsumer:
                 put_off = [file for file in files if file.path in unread and file.path not in read]
                 # Without a checkpoint the table is no further than before, whatever was read.
                 heads = 0 if self._ungated else gone_with_heads(files, first, place, position)
-                if self._timeless and is_written_again(files, place, whole=folder in self._whole):
+                mended = any(file.path in self._with_bad_rows for file in files)
+                if self._timeless and not mended and is_written_again(files, place, whole=folder in self._whole):
                     heads = last_row(folder, place)
                 gone_ts = max(place.gone_ts, heads, position if lose_records(put_off, place) else 0)
                 after = replace(after, index=self._stamp(folder), gone_ts=gone_ts)

@@ -112,11 +112,12 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
         if not first_ts:
             continue
         if file.index == 1 and folder.head_ts:
-            is_later = folder.head_ts < first_ts
+            is_later = folder.head_ts < first_ts and folder.head_ts <= position
         elif known is None:
             is_later = file.index < folder.done and first_ts > position
         else:
-            is_later = _is_another(known, file) and max(known.first_ts, folder.first_ts) < first_ts
+            before = max(known.first_ts, folder.first_ts)
+            is_later = _is_another(known, file) and before < first_ts and before <= position
         if is_later:
             gone = max(gone, min(first_ts - 1, position))
     return gone

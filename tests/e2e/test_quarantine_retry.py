@@ -182,13 +182,13 @@ def test_rows_below_files_that_were_written_anew_stay_quarantined_by_the_right_r
     first, *rest = (storage.line((ts, str(ts), "1", "a")) for ts in (11, 14, 16, 26))
     path = storage.file(first[:-9])
     anew = storage.file(rest[0], rest[1][:-9])
-    storage.once(target.uri, 13)
+    storage.once(target.uri, 15)
     storage.file(rest[2])
     mend(storage, path, first)
-    mend(storage, anew, *rest[:2])
+    mend(storage, anew, rest[1])
     assert storage.once(target.uri, 31).exit_code == 3
     (found,) = retry(storage, target).tables
-    assert (found.taken_in, found.quarantined) == (0, 1)
+    assert (found.taken_in, found.quarantined) == (0, 2)
     assert "files were written again" in found.error
 
 
