@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 from consumer import app
+from consumer.app.parts import unloaded
 from consumer.cli.command import wanted_tables
 from consumer.config.load import load
 from consumer.config.settings import Settings
@@ -23,7 +24,7 @@ from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, Consumer
 from consumer.model.actions import Action
 from consumer.model.columns import Column, Family
 from consumer.model.names import TableName
-from consumer.model.progress import State
+from consumer.model.progress import Progress, State, TableProgress
 from consumer.model.times import ms_to_tso
 from consumer.results import RunResult
 from consumer.sink import sink_for
@@ -92,7 +93,7 @@ class Scene:
 
     def load(self, table: str | None = None, query: str = "", **flags: Any) -> RunResult:
         self.export.finish()
-        some = None if table is None else wanted_tables(table, False)
+        some = None if table is None else wanted_tables([table], False)
         uri = f"{self.export.folder}{query}"
         return app.load_export(self.settings(**flags), Recorder(), uri, some, InlineLoader())
 
@@ -400,7 +401,7 @@ def test_a_table_that_had_another_name_since_the_export_is_not_set_back(newcomer
 def killed_while_a_table_comes_back(scene: Scene, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     running(scene)
     uri = str(scene.export.finish())
-    only: Any = wanted_tables("d.t", False)
+    only: Any = wanted_tables(["d.t"], False)
 
     before, seen = scene.rows("d.t"), list[list[Pair]]()
 
@@ -428,7 +429,7 @@ def test_killed_anywhere_the_table_of_a_target_comes_back(scene: Scene, monkeypa
 def test_a_run_between_two_tries_spoils_nothing(duck: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is dropped, and half loaded, is left alone by name."""
     running(duck)
-    uri, only = str(duck.export.finish()), wanted_tables("d.t", False)
+    uri, only = str(duck.export.finish()), wanted_tables(["d.t"], False)
     monkeypatch.setattr(InlineLoader, "load", _fails)
     with pytest.raises(RuntimeError):
         app.load_export(duck.settings(), Recorder(), uri, only, InlineLoader())
@@ -458,7 +459,7 @@ def test_status_names_what_goes_on_with_an_export(
     for table in ("d.u",) if tables != ("d.t",) else ():
         duck.older(table, (1, 1))
     uri = str(duck.export.finish())
-    some = None if tables is None else wanted_tables("d.t" if len(tables) == 1 else "d.*", False)
+    some = None if tables is None else wanted_tables(["d.t" if len(tables) == 1 else "d.*"], False)
     monkeypatch.setattr(InlineLoader, "load", _fails)
     with pytest.raises(RuntimeError):
         app.load_export(duck.settings(), Recorder(), uri, some, InlineLoader())
@@ -640,6 +641,12 @@ def test_rows_that_are_there_twice_are_found(duck: Scene) -> None:
     assert (result.exit_code, states(result)) == (3, {"d.t": "stopped", "d.u": "ok"})
     assert "has 5 rows of d.t; written: 3; in the target: 3" in str(result.tables[T].error)
     assert duck.names == {"default", f"default.export-{EXPORTED}"}
+
+
+def test_tables_that_go_on_are_not_left_of_an_export() -> None:
+    other = TableName("d", "u")
+    places = {T: TableProgress(EXPORTED, State.EXCLUDED), other: TableProgress(0, State.STOPPED, "its CREATE TABLE")}
+    assert unloaded(Progress("export", tables=places)) == [other]
 
 
 GEN = TableName("d", "gen")
