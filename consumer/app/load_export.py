@@ -34,7 +34,7 @@ from consumer.layout.export import shown_names
 from consumer.layout.schema_file import root_of
 from consumer.model.bad_rows import STOP
 from consumer.model.events import NowDoing, TableStopped
-from consumer.model.files import Bounds, Folder, Listing
+from consumer.model.files import Folder, Listing, known_bounds
 from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
@@ -439,7 +439,7 @@ def _first(ports: Ports, assembly: Assembly, moment: int) -> int | None:
     if statements and min(statements) <= moment:
         return min(statements)
     files = [files[0] for files in assembly.listing.files.values() if files]
-    rows = [found.first for found in ports.reader.bounds(files).values() if isinstance(found, Bounds)]
+    rows = [found.first for found in known_bounds(ports.reader.bounds(files)).values()]
     return min([*statements, *rows], default=None)
 
 

@@ -129,7 +129,7 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
 def _doubt(check: TableCheck, refused: int) -> str:
     """Why the table may not be as the storage says."""
     if check.counted.differences > refused:
-        return check.unmended or f"{count_text(check.counted.differences, 'row still differs', 'rows still differ')}"
+        return check.unmended or count_text(check.counted.differences, "row still differs", "rows still differ")
     if check.counted.unsure or check.counted.unknown:
         return "statements changed columns or partitions in a way that the storage does not show"
     return ""

@@ -17,8 +17,8 @@ COMBINED = "combinations", "docs/shaping.md"
 CODES = "codes", "docs/errors.md"
 """A table's name, and the page that it stands in between two comments."""
 
-_PAGE = re.compile(r"\(docs/([\w-]+\.md)\)")
-"""How a description names a page of the docs."""
+_PAGE = re.compile(r"docs/([\w-]+\.md)")
+"""How a text names a page of the docs."""
 
 
 def settings_table() -> str:
@@ -42,12 +42,7 @@ def codes_table() -> str:
     exits = {kind.code: kind.exit_code for kind in error_classes().values() if issubclass(kind, (Retryable, Fatal))}
     del exits[Code.ERROR]  # it is any error's
     for code in Code:
-        cells = [
-            f"`{code}`",
-            str(exits.get(code, "")),
-            _linked(code.cause),
-            _linked(code.way_back),
-        ]
+        cells = [f"`{code}`", str(exits.get(code, "")), _linked(code.cause), _linked(code.way_back)]
         rows.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
     return "\n".join(rows)
 
@@ -67,11 +62,12 @@ def _code(text: str) -> str:
 
 
 def _meaning(info: Any) -> str:
-    return _PAGE.sub(r"([\1](\1))", info.description or "")
+    return _linked(info.description or "")
 
 
 def _linked(text: str) -> str:
-    return re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+    """With links to the pages that it names."""
+    return _PAGE.sub(r"[\1](\1)", text)
 
 
 def _default(info: Any) -> str:

@@ -112,6 +112,11 @@ class Bounds:
         return self.last <= ts if self.exact else self.last < ms_to_tso(tso_to_ms(ts))
 
 
+def known_bounds(looked_at: Mapping[str, object]) -> dict[str, Bounds]:
+    """By path, the bounds of the files that have some; of the others an error tells why not."""
+    return {path: bounds for path, bounds in looked_at.items() if isinstance(bounds, Bounds)}
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """One look at the storage, taken after `checkpoint` was read.

@@ -16,7 +16,7 @@ from consumer.errors import (
     StorageUnavailable,
 )
 from consumer.model.events import Note, NoteKind
-from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.files import Bounds, DataFile, Folder, known_bounds
 from consumer.model.hints import ACCEPT_LOSS
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
@@ -126,7 +126,7 @@ def learn_bounds(context: RoundContext) -> None:
         return
     bounds = context.ports.reader.bounds([file for file in wanted if file not in lessons])
     files = {file.path: file for file in wanted}
-    known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+    known = known_bounds(bounds)
     lessons |= {files[path]: found for path, found in known.items()}
     failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
     of_wanted = {file.path: lessons[file] for file in wanted if file in lessons}
@@ -170,7 +170,7 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
     wanted = [entry.file for consumer in resting for entry in consumer.state.unread if not entry.next_ts]
     bounds = {} if context.options.files.dialect.timeless else context.ports.reader.bounds(wanted)
     # What cannot be read yet is looked at when the checkpoint has moved.
-    known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+    known = known_bounds(bounds)
     context.round.learned(known)
     folders: dict[Folder, FolderProgress | None] = {}
     loads = []
@@ -206,7 +206,7 @@ def look_at_ended(context: RoundContext) -> None:
         if context.consumers[name].state.error is None
     }
     looked = bounds_of_ended(context.ports.reader, found, context.options, context.assembly.checkpoint, progress)
-    first = {path: known.first for path, known in (looked or {}).items() if isinstance(known, Bounds)}
+    first = {path: known.first for path, known in known_bounds(looked or {}).items()}
     were_read = partial(rows_were_read, context.ports.reader, context.assembly, context.options)
     for name, of in context.assembly.of_nobody(found, looked, progress, were_read).items():
         consumer, there = context.consumers[name], progress.table(name)

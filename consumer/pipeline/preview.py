@@ -11,7 +11,7 @@ from consumer.errors import CannotBeExact, ConsumerError, TableMissing
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
-from consumer.model.files import Bounds, Listing
+from consumer.model.files import Bounds, Listing, known_bounds
 from consumer.model.hints import about_table, statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
@@ -302,7 +302,7 @@ class _Preview:
 
     def _loads(self) -> Iterator[_Planned]:
         bounds = self._reader.bounds(self._round.wants_bounds())
-        self._bounds.update((path, found) for path, found in bounds.items() if isinstance(found, Bounds))
+        self._bounds.update(known_bounds(bounds))
         self._round.learned(self._bounds)
         for name, state in self._round.tables.items() if bounds else ():
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]

@@ -126,17 +126,29 @@ class TableConsumer:
                 files, end = list(group), self._goes_on.get(folder)
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
-                after = folder_after(place, files, read, unread, end, checksums, first)
+                after = folder_after(place, files, read, unread, end, checksums=checksums, first=first)
                 put_off = [file for file in files if file.path in unread and file.path not in read]
-                # Without a checkpoint the table is no further than before, whatever was read.
-                heads = 0 if self._ungated else gone_with_heads(files, first, place, position)
-                mended = any(file.path in self._with_bad_rows for file in files)
-                if self._timeless and not mended and is_written_again(files, place, whole=folder in self._whole):
-                    heads = last_row(folder, place)
-                gone_ts = max(place.gone_ts, heads, position if lose_records(put_off, place) else 0)
+                gone_ts = position if lose_records(put_off, place) else 0
+                gone_ts = max(place.gone_ts, gone_ts, self._gone(folder, place, files, first, position))
                 after = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
                 found[folder] = after.with_rows(times[folder], position)
         return found
+
+    def _gone(
+        self,
+        folder: Folder,
+        place: FolderProgress,
+        files: Sequence[DataFile],
+        first: Mapping[str, int],
+        position: int,
+    ) -> int:
+        """The commit-ts up to which rows of the folder may be gone by what `files`, its own, are now; 0 if none is."""
+        if self._timeless:
+            mended = any(file.path in self._with_bad_rows for file in files)
+            again = not mended and is_written_again(files, place, whole=folder in self._whole)
+            return last_row(folder, place) if again else 0
+        # Without a checkpoint the table is no further than before, whatever was read.
+        return 0 if self._ungated else gone_with_heads(files, first, place, position)
 
     def _stamp(self, folder: Folder) -> str:
         """That of the folder's index file."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from consumer.errors import GapFound
 from consumer.layout.paths import directory_of
-from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.files import DataFile, Folder, known_bounds
 from consumer.model.hints import Hint, Instead, accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
@@ -148,7 +148,7 @@ def gone_upto(
     changed = {file for file, _ in rewritten_files(files, folders)}
     changed |= {file for file in files if file.index == 1 and file.folder in folders and folders[file.folder].head_ts}
     ends = bounds(changed) if changed else {}
-    first = {path: end.first for path, end in ends.items() if isinstance(end, Bounds)}
+    first = {path: end.first for path, end in known_bounds(ends).items()}
     for folder, group in groupby(sorted(changed), key=lambda file: file.folder):
         found = max(found, min(gone_with_heads(group, first, folders[folder], position), folders[folder].last_ts))
     return found

@@ -108,9 +108,9 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
     opened = {entry.index: entry for entry in folder.open}
     gone = 0
     for file in files:
-        known, first_ts = _known(file.index, folder, opened), first.get(file.path, 0)
-        if not first_ts:
+        if not (first_ts := first.get(file.path, 0)):
             continue
+        known = _known(file.index, folder, opened)
         if file.index == 1 and folder.head_ts:
             is_later = folder.head_ts < first_ts and folder.head_ts <= position
         elif known is None:
@@ -126,7 +126,7 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
 def is_written_again(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
     """Whether one of `files`, whose rows have no time, was another one when it was read. `whole`: more than the last
     one of the folder may have been."""
-    return (whole and folder.done > 0) or any(True for _ in rewritten_files(files, {f.folder: folder for f in files}))
+    return (whole and folder.done > 0) or any(rewritten_files(files, {file.folder: folder for file in files}))
 
 
 def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:

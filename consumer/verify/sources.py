@@ -14,7 +14,7 @@ from consumer.history.incarnations import Incarnation
 from consumer.layout.paths import directory_of
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.files import Bounds, DataFile, Folder, SchemaFile, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, SchemaFile, StoredFile, known_bounds
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
@@ -243,7 +243,7 @@ class TableFiles:
         if self.timeless:
             return {}
         files = [file for name in dict.fromkeys(names) for file in self.of(name)]
-        return {path: found for path, found in self.reader.bounds(files).items() if isinstance(found, Bounds)}
+        return known_bounds(self.reader.bounds(files))
 
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:

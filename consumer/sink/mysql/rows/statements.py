@@ -261,9 +261,9 @@ def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
         # Some servers look a SET with the 64th label up as a negative number; CAST compares exactly.
         either = sql(literal, ",", as_signed(column, literal))
         return sql(f"{name} IN (", either, f") AND CAST({name} AS UNSIGNED) = ", literal)
-    if column.family is not Family.TEXT:
-        return sql(f"{name} = ", literal)
     condition = sql(f"{name} = ", literal)
+    if column.family is not Family.TEXT:
+        return condition
     if mysql_target(target).server.flavor == "tidb":
         # With = it takes the literal for the column's own bytes, too, and a row that only looks the same would go.
         condition = sql(f"{name} BETWEEN ", literal, " AND ", literal)
