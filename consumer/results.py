@@ -673,6 +673,8 @@ class CheckedLine(Model):
     text: str
     fix: HintOrNull = NO_HINT
     """What to do where the verdict is not ok."""
+    code: Code | None = None
+    """That of the error that a run would meet; null where the verdict is not that of an error."""
 
 
 class CheckResult(Result):

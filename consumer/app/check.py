@@ -18,7 +18,7 @@ from consumer.codec import PROTOCOLS
 from consumer.config.clocks import resolved_zone
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
-from consumer.errors import ConsumerError, NeedsPerson
+from consumer.errors import Code, ConsumerError, NeedsPerson
 from consumer.layout.paths import date_level
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
@@ -43,7 +43,7 @@ def check(settings: Settings, observer: Observer) -> CheckResult:
     lines = list(dict.fromkeys(_lines(settings, observer)))
     failed = next((line for line in lines if line.verdict == "fail"), None)
     result = CheckResult(lines=tuple(CheckedLine(**asdict(line)) for line in lines))
-    return result if failed is None else result.ended_by(NeedsPerson(failed.text, hint=failed.fix))
+    return result if failed is None else result.ended_by(NeedsPerson(failed.text, hint=failed.fix, code=failed.code))
 
 
 def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
@@ -79,7 +79,7 @@ def _tried(about: str, look: Callable[[], Iterable[Readiness]]) -> Iterator[Read
     try:
         yield from look()
     except ConsumerError as error:
-        yield Readiness(about, "fail", error.sentence(), error.hint)
+        yield Readiness(about, "fail", error.sentence(), error.hint, error.code)
 
 
 def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[Readiness]:
@@ -92,8 +92,10 @@ def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[R
         else:
             yield Readiness("storage", "ok", text)
     if not inspected.tables:
-        hint = "" if inspected.checkpoint_ts is None else "check --upstream-uri and --tables"
-        yield Readiness("storage", "fail", "; ".join(inspected.findings), hint)
+        hint, code = "check --upstream-uri and --tables", None
+        if inspected.checkpoint_ts is None:
+            hint, code = "", Code.CHECKPOINT_MISSING
+        yield Readiness("storage", "fail", "; ".join(inspected.findings), hint, code)
         return
     files, size = sum(t.files for t in inspected.tables), sum(t.bytes for t in inspected.tables)
     yield Readiness(
@@ -180,7 +182,7 @@ def _progress(
     elif found.target_upstream == storage.upstream:
         yield Readiness("progress", "ok", f"applied up to {time_text(found.applied_ts)}")
     if found.error:
-        yield Readiness("progress", "fail", found.error, found.hint or "")
+        yield Readiness("progress", "fail", found.error, found.hint or "", found.code)
     for note in found.notes:
         yield Readiness("progress", "warn", note)
     yield from _retention(settings, storage, found)
@@ -228,11 +230,11 @@ def _plan(found: PlanResult, known: set[str], begins: bool) -> Iterator[Readines
     for row in found.stopped:
         if begins and row.state == "missing":
             continue  # an export can have it, as `_older` says
-        yield Readiness("plan", "fail", f"{row.table} would stop: {row.error}", row.hint)
+        yield Readiness("plan", "fail", f"{row.table} would stop: {row.error}", row.hint, row.code)
     for step in found.steps:
         if step.target is not None and step.target.error:
             text = f"the target would refuse a statement of {step.table} ({step.to_ts}): {step.target.error}"
-            yield Readiness("plan", "fail", text, "docs/ddl.md has the ways past a statement")
+            yield Readiness("plan", "fail", text, "docs/ddl.md has the ways past a statement", Code.DDL_REFUSED)
     for note in found.notes:
         if note not in known:
             yield Readiness("plan", "warn", note)

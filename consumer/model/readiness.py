@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Literal
 
+from consumer.errors import Code
 from consumer.model.texts import size_text
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -19,6 +20,8 @@ class Readiness:
     verdict: Verdict
     text: str
     fix: str = ""
+    code: Code | None = None
+    """That of the error that a run would meet; None where the verdict is not that of an error."""
 
 
 def room(folder: str, size: int) -> Readiness:

@@ -182,13 +182,19 @@ def not_whole(
 ) -> list[TableName]:
     """The tables of consumer `name` that it was still loading, and that may be dropped: those that were to take the
     places of others, and those of an export that it has made; the target has those that `there` gives back. Raises
-    BadConfig where these may be just about to take other places."""
+    BadConfig where these, or what was loaded beside its own tables, may be just about to take other places."""
     query = "SELECT database_name, table_name FROM storage_consumer.owned_table WHERE name = ?"
     own = (TableName(*row) for row in tables.run(query, name))
     made = _made(tables, name) if is_export(name) else ()
     found = [table for table in own if is_beside(table) or table.folded in made]
-    marked = "SELECT 1 FROM storage_consumer.table_progress WHERE state = ? LIMIT 1"
-    if there([*filter(is_beside, found)]) and tables.run(marked, str(State.EXCHANGING)):
+    exchanging = "SELECT name FROM storage_consumer.table_progress WHERE state = ?"
+    marked = {str(row[0]) for row in tables.run(exchanging, str(State.EXCHANGING))}
+    if name in marked:
+        raise BadConfig(
+            f"a table of {name!r} is to be replaced by what was loaded beside it, which is not at its end",
+            hint="run `once` first: it ends that",
+        )
+    if marked and there([*filter(is_beside, found)]):
         raise BadConfig(
             f"a table that was loaded under {name!r} is taking the place of another one, which is not at its end",
             hint="run `once` under the other name first: it ends that",

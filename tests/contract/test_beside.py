@@ -151,6 +151,9 @@ def test_what_is_about_to_take_its_place_is_not_forgotten(target: Target) -> Non
     with pytest.raises(BadConfig, match="is taking the place of another one"):
         other.forget()
     other.close()
+    sink = target.sink()
+    with pytest.raises(BadConfig, match="is to be replaced by what was loaded beside it"):
+        sink.forget()
     sink.acquire(UPSTREAM)
     sink.replace_table(SHOP, TAKEN)
     assert target.rows(SHOP) == [("2", "new")]

@@ -47,6 +47,16 @@ def test_a_run_that_would_fail_is_an_error_of_check(shop: Shop) -> None:
     body = checked(shop.run("check", "--json"), "CheckResult")
     assert body["exit_code"] == 5
     assert "d.u would stop: " in body["error"]
+    failed = [line["code"] for line in body["lines"] if line["verdict"] == "fail"]
+    assert (body["code"], failed) == ("files-missing", ["files-missing"])
+
+
+def test_check_tells_the_code_of_the_error_that_a_run_would_meet(shop: Shop) -> None:
+    shop.feed.checkpoint(30)
+    assert shop.once(30).code == 0
+    other = shop.run("check", "--upstream-uri", f"file://{shop.cli.storage}/other?protocol=canal-json", "--json")
+    body = checked(other, "CheckResult")
+    assert (body["exit_code"], body["code"]) == (5, "checkpoint-missing"), body
 
 
 def test_help_and_docs_say_the_rule(shop: Shop) -> None:

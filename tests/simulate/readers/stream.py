@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from consumer.errors import ConsumerError, SchemaDrift, TableMissing
+from consumer.errors import ConsumerError, SchemaDrift, StorageChanged, TableMissing
 from consumer.source.data_source import TicdcStream
 from tests.simulate.machine import Failure
 from tests.simulate.readers.asking import LOST, READ, refuse
@@ -68,13 +68,15 @@ class Following:
             raise Failure(f"a stream of {self._truth.name} does not give all up to {self._until()}: {left[:1]}")
 
     def _call(self, call: Callable[[], _Answer]) -> _Answer | None:
-        """None where the query ends. A statement that changed columns ends it, too: it can be started again."""
+        """None where the query ends. A statement that changed columns ends it, and so does a file that was written
+        again between its listing and its reading: it can be started again."""
         try:
             return call()
         except ConsumerError as error:
             unheard = type(error) is TableMissing and not self._at and self._world.given  # no file of it is there yet
-            self._stream, self._is_over = None, not (type(error) is SchemaDrift or unheard)
-            if type(error) not in (SchemaDrift, TableMissing):
+            rewritten = type(error) is StorageChanged and bool(self._world.changefeed.rewrites)
+            self._stream, self._is_over = None, not (type(error) is SchemaDrift or unheard or rewritten)
+            if type(error) not in (SchemaDrift, TableMissing) and not rewritten:
                 self._is_refused = True
                 refuse(self._world, READER, self._truth.name, error)
         return None

@@ -95,6 +95,8 @@ class MemorySink:
         name = name or self._name
         own = [table for table, owner in self._store.owners.items() if owner == name]
         progress = self._store.progress.get(name, Progress())
+        if any(place.state is State.EXCHANGING for place in progress.tables.values()):
+            raise BadConfig(f"a table of {name!r} is to be replaced by what was loaded beside it")
         executed = (ddl for ddl, record in progress.ddls.items() if record.state is DdlState.DONE)
         made = {naming_from(progress.routes).target(TableName(ddl.database, ddl.table)).folded for ddl in executed}
         for table in own:
