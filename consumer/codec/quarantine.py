@@ -187,7 +187,7 @@ class Quarantining:
             if own.ts <= window.after and (passed or self._latest is not None):
                 return replace(none, dropped=1)
             if own.ts > window.end:
-                return replace(none, next_ts=own.ts)
+                return replace(none, next_ts=own.ts, first_ts=own.ts)
             quarantined = self._quarantine(block, bad.line, bad.error, own.ts if own.exact else 0)
             if own.ts <= window.after:
                 return replace(none, quarantined=(quarantined,))

@@ -96,7 +96,7 @@ def windowed(pieces: Sequence[FileSlice], rows: BlockRows, counts: Ints) -> tupl
         "dropped": np.add.reduceat(early, starts, dtype=np.int64),
         "next_ts": _least(rows.ts, late, starts),
         "coarse_ts": _greatest(rows.ts, inside & ~rows.exact, starts),
-        "first_ts": _least(rows.ts, timed, starts),
+        "first_ts": np.minimum.reduceat(rows.ts, starts),
         "last_ts": _greatest(rows.ts, timed, starts),
     }
     of_slices = [dict(zip(numbers, row, strict=True)) for row in np.stack(list(numbers.values()), axis=1).tolist()]

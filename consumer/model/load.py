@@ -259,7 +259,7 @@ class FileStat:
     dropped: int
     """Rows at or below the window."""
     next_ts: int
-    """The lowest commit-ts above the window; none: the slice is done."""
+    """The lowest commit-ts that rows above the window can have; none: the slice is done."""
     coarse_ts: int = 0
     """The greatest ``es << 18`` of the rows inside the window that have no commit-ts."""
     coarse_quarantined: int = 0
@@ -269,9 +269,9 @@ class FileStat:
     doubled_times: int = 0
     """Likewise the TIMESTAMPs that are two moments on the changefeed's clock."""
     first_ts: int = 0
-    """The least commit-ts up to the window's end."""
+    """The least commit-ts of the rows that tell one."""
     last_ts: int = 0
-    """The greatest one."""
+    """The greatest one up to the window's end."""
     unseen_ts: int = 0
     """The least commit-ts of a dropped row outside of the slice's `seen`."""
     checksum: int = 0

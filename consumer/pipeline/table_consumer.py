@@ -111,8 +111,8 @@ class TableConsumer:
         the least commit-ts of the rows of files of which `stats` do not tell, by path."""
         first = dict(first or {})
         for stat in () if self._timeless else stats:
-            first_ts = stat.first_ts or stat.next_ts or MAX_TSO  # of lines that were quarantined none tells its time
-            first[stat.path] = min(first.get(stat.path, MAX_TSO), first_ts)
+            # Lines that were quarantined do not all tell their time.
+            first[stat.path] = min(first.get(stat.path, MAX_TSO), stat.first_ts or MAX_TSO)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
         for stat in stats:

@@ -123,7 +123,7 @@ def decode_slowly(lines: Sequence[Line], piece: FileSlice, target: LoadTarget) -
             for put, values in _changes(row, target):
                 tombstone = not exact and not put and row["type"] == "UPDATE"
                 found.append((ts, put, series, -rank if tombstone else rank, *values))
-    least, most, late = min(timed, default=0), max(timed, default=0), min(unseen, default=0)
+    least, most, late = min([*timed, *above], default=0), max(timed, default=0), min(unseen, default=0)
     return found, FileStat(
         piece.path, len(own), dropped, min(above, default=0), coarse_ts, first_ts=least, last_ts=most, unseen_ts=late
     )
