@@ -72,6 +72,11 @@ class Asked:
     """Whether each change says its file and its line."""
 
     @property
+    def is_command(self) -> bool:
+        """Whether a command asks, and not Spark: its moments are flags, and it has no choice of columns."""
+        return self.lines
+
+    @property
     def meta(self) -> frozenset[str]:
         """The names of the columns that are given beside those of a table."""
         if self.mode is not Mode.CHANGES:

@@ -111,11 +111,12 @@ def _changes(share: Share, reader: RangeReader) -> pa.Table:
     if not share.before:
         return _given(_now(rows, share), share, _head(rows, share))
     changes = _with_found(every, rows, share)
-    given = _given(changes.now, share, _head(rows, share))
-    given = given.append_column(BEFORE, _struct(changes.then, changes.found, share))
-    if share.where:
+    rows, now, found = changes.rows, changes.now, changes.found
+    if share.where:  # values of the others may be none of their types
         chosen = pa.array(changes.chosen)
-        given, rows = given.filter(chosen), rows.filter(chosen)
+        rows, now, found = rows.filter(chosen), now.filter(chosen), found[changes.chosen]
+    given = _given(now, share, _head(rows, share))
+    given = given.append_column(BEFORE, _struct(changes.then, found, share))
     if share.lines and FILE in share.fields:
         for field, values in zip(PLACES, places(rows, share.eras[0].task, stats, reader), strict=True):
             given = given.append_column(field, values)
@@ -288,7 +289,7 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
         raise CannotBeExact(
             f"a statement of version {end} or later changed {names}, and what older rows have there cannot be told from"
             " the files",
-            hint=" or ".join([*ways, f"end with to-ts {end}"]),
+            hint=f"give --from-ts {end}" if share.lines else " or ".join([*ways, f"end with to-ts {end}"]),
         )
 
 
@@ -329,7 +330,12 @@ def _given(rows: pa.Table, share: Share, head: Sequence[pa.Array | pa.ChunkedArr
 
 
 def _typed(column: Column, values: pa.ChunkedArray, share: Share) -> pa.ChunkedArray:
-    found, lost = typed_values(column, values)
+    try:
+        found, lost = typed_values(column, values)
+    except CannotBeExact as error:
+        if share.lines:  # a command asks, which gives all columns
+            error.hint = "ask for a part without it: --from-ts, --to-ts, --key"
+        raise
     if lost:
         sentence = f"column {column.name} has {lost} values that are days of no calendar"
         if share.strict:

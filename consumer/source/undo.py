@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 import numpy as np
@@ -14,15 +14,18 @@ import pyarrow as pa
 from consumer.app.parts import open_ports, refusal
 from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
+from consumer.codec.typed import typed_values
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableError
 from consumer.model.actions import Action
 from consumer.model.check import Era
+from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.times import time_text
+from consumer.model.types.conversions import Conversion, Way
 from consumer.pipeline.context import Ports
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.options import RoundOptions
@@ -77,6 +80,8 @@ def undo(
             )
         taken = _moments_of_rows(plan)
         _check_statements(source, taken, first, last)
+        _check_beginning(plan, progress, first)
+        _check_spelling(plan, first, last)
         target = _write_target(options, plan, place, ports)
         script = ports.sink.script(target)
         rows = _Rows.of(plan, last, max(taken, default=0), one_by_one=bool(target.own) and not script.exchanges)
@@ -153,6 +158,43 @@ def _check_statements(source: LoadTarget, versions: Sequence[int], first: int, l
         )
 
 
+def _check_beginning(plan: Plan, progress: Progress, first: int) -> None:
+    """Raises CannotBeExact where the storage need not have every change after `first`: of a table without a CREATE
+    TABLE there it has those since the target was given the table."""
+    name = plan.tables[0].target.table
+    own = plan.catalog.history.alive[name]
+    begins = progress.start_of(name) or own.files[0].version
+    if own.birth is None and first < begins:
+        raise CannotBeExact(
+            f"it is older than the storage's changes, which are known to be all only after {time_text(begins)}",
+            hint=f"give --from-ts {begins}; rows of an earlier moment are in a backup of the target",
+            table=str(name),
+        )
+
+
+def _check_spelling(plan: Plan, first: int, last: int) -> None:
+    """Raises CannotBeExact where a statement in the range changed how values of a key are written: it is not known then
+    which changes before and behind it are of one row."""
+    (table,) = plan.tables
+    keys = {*table.target.key, *(at for places in _uniques(plan) for at in places)}
+    for era in reversed(table.eras):
+        pairs = [(at, era.places[at]) for at in sorted(keys) if era.places[at] >= 0]
+        other = [at for at, then in pairs if _is_respelled(era.task.source.columns[then], table.target.columns[at])]
+        if other and first < era.task.window.end < last:
+            names, version = ", ".join(table.target.columns[at].name for at in other), era.task.window.end
+            raise CannotBeExact(
+                f"the statement of version {version} changed the type of {names}, by which rows are told apart",
+                hint=f"give --from-ts {version} to take back what was committed after it",
+                table=str(table.target.table),
+            )
+
+
+def _is_respelled(old: Column, new: Column) -> bool:
+    """Whether the files have values of `old` otherwise than those of `new` that mean the same. Numbers of labels are
+    those of now."""
+    return Conversion(old, replace(new, nullable=True)).way is not Way.KEPT and not (old.labelled and new.labelled)
+
+
 def _write_target(options: RoundOptions, plan: Plan, place: int, ports: Ports) -> LoadTarget:
     """What the statements are for. Raises what the target says."""
     source = plan.tables[0].target
@@ -203,7 +245,11 @@ class _Rows:
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).select(schema.names).cast(schema))
             later.append(rows.filter(pa.array(~of_range)).select(left).cast(later[0].schema))
-        return cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques, one_by_one)
+        net = cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques, one_by_one)
+        for at, column in enumerate(table.target.columns):
+            values = pa.chunked_array([*net.gone.column(f"c{at}").chunks, *net.changed.column(f"c{at}").chunks])
+            _check_values(column, values, table.target.table)
+        return net
 
     @classmethod
     def _net(
@@ -238,6 +284,18 @@ class _Rows:
         left_out = ((taken(why == number), reason) for number, reason in enumerate(_REASONS))
         gone, changed, new = map(taken, parts)
         return cls(gone, changed, new, tuple((some, reason) for some, reason in left_out if some.num_rows))
+
+
+def _check_values(column: Column, values: pa.ChunkedArray, table: TableName) -> None:
+    """Raises CannotBeExact where a row had a value that is none of the column: such rows were quarantined."""
+    try:
+        typed_values(column, values)
+    except TableError as error:
+        raise CannotBeExact(
+            f"a row that is to be taken back had what is no value: {error.message}",
+            hint="give a --where that leaves the row out: `changes --format jsonl` prints all rows of the range",
+            table=str(table),
+        ) from error
 
 
 def _alike(eras: Sequence[Era]) -> int:

@@ -33,6 +33,7 @@ from tests.support.places import File, Place, Server
 
 T = TableName("d", "t")
 Row = dict[str, str | None]
+PAIR = (ID, Column("v", "VARCHAR", length=8))
 CREATE = (
     "`id` INT PRIMARY KEY, `u` INT UNIQUE, `s` VARCHAR(40), `b` VARBINARY(20), `j` JSON, `d` DECIMAL(30,10),"
     " `at` TIMESTAMP(6) NULL, `day` DATETIME"
@@ -452,6 +453,89 @@ def test_a_range_that_is_not_there_is_refused(
     upstream.feed.checkpoint(40)
     with pytest.raises(kind, match=says):
         upstream.undo(first, last)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "before", "behind"),
+    [
+        (
+            Column("k", "DECIMAL", length=5, scale=1),
+            Column("k", "DECIMAL", length=9, scale=3),
+            "DECIMAL(9,3)",
+            "1.5",
+            "1.500",
+        ),
+        (Column("k", "TIME"), Column("k", "TIME", scale=3), "TIME(3)", "01:00:00", "01:00:00.000"),
+    ],
+)
+def test_rows_whose_key_is_written_otherwise_since_a_statement_are_not_told_apart(
+    old: Column, new: Column, kind: str, before: str, behind: str, tmp_path: Path
+) -> None:
+    keyed = [(replace(one, nullable=False, is_pk=True), Column("v", "INT")) for one in (old, new)]
+    create = "`k` DECIMAL(5,1) PRIMARY KEY, `v` INT" if old.type == "DECIMAL" else "`k` TIME PRIMARY KEY, `v` INT"
+    upstream = Upstream(tmp_path, File(tmp_path / "replica.duckdb"), create, keyed[0])
+    upstream.insert({"k": before, "v": "0"})
+    first = upstream.ts
+    changed = upstream.update({"k": before, "v": "0"}, v="1")
+    version = upstream.ts = upstream.version = upstream.ts + 1
+    upstream.columns = keyed[1]
+    query = f"ALTER TABLE `t` MODIFY COLUMN `k` {kind} NOT NULL"
+    upstream.feed.statement("d.t", version, Action.MODIFY_COLUMN, query, keyed[1])
+    upstream.update(changed | {"k": behind}, v="2")
+    upstream.apply()
+    with pytest.raises(CannotBeExact, match="changed the type of k") as refused:
+        upstream.undo(first)
+    assert f"--from-ts {version} " in refused.value.hint
+    assert upstream.undo(version).rows == 1
+    assert [left[-1] for left in upstream.place.rows()] == [1]
+
+
+def test_a_moment_before_the_storage_has_every_change_is_refused(tmp_path: Path) -> None:
+    """The table is older than the changefeed, and the target was given it as it was at 30."""
+    place = File(tmp_path / "replica.duckdb")
+    place.by_hand(
+        "CREATE SCHEMA d", "CREATE TABLE d.t (id INTEGER PRIMARY KEY, v VARCHAR)", "INSERT INTO d.t VALUES (1, 'b')"
+    )
+    upstream = Upstream(tmp_path, place, columns=PAIR, start_ts="30")
+    (upstream.feed.folder / "d" / "t" / "meta").rename(tmp_path / "gone")
+    upstream.feed.describe("d.t", 10, PAIR)
+    upstream.ts = 24
+    old: Row = {"id": "1", "v": "a"}
+    upstream.update(old, v="b")
+    upstream.ts = 30
+    upstream.update(old | {"v": "b"}, v="c")
+    upstream.apply()
+    with pytest.raises(CannotBeExact, match="older than the storage's changes") as refused:
+        upstream.undo(22)
+    assert "--from-ts 30;" in refused.value.hint
+    assert upstream.undo(30).rows == 1
+    assert place.rows() == [(1, "b")]
+
+
+def test_a_value_that_was_none_of_its_type_does_not_come_back(tmp_path: Path) -> None:
+    place = File(tmp_path / "replica.duckdb")
+    letters = f"file://{tmp_path}/letters"
+    upstream = Upstream(tmp_path, place, "`id` INT PRIMARY KEY, `v` INT", (ID, Column("v", "INT")))
+    upstream.settings = load(
+        {
+            "upstream_uri": f"file://{upstream.feed.folder}?protocol=canal-json",
+            "downstream_uri": place.uri,
+            "tz": "UTC",
+            "on_bad_row": "quarantine",
+            "dead_letters": letters,
+        },
+        {},
+    ).settings
+    upstream.insert({"id": "1", "v": "1"}, {"id": "2", "v": "bad"})
+    first = upstream.ts
+    upstream.update({"id": "1", "v": "1"}, v="5")
+    upstream.update({"id": "2", "v": "bad"}, v="8")
+    now = upstream.apply()
+    with pytest.raises(CannotBeExact, match="had what is no value"):
+        upstream.undo(first)
+    assert place.rows() == now == [(1, 5), (2, 8)]
+    assert upstream.undo(first, where="id = 1").rows == 1
+    assert place.rows() == [(1, 1), (2, 8)]
 
 
 def test_a_target_that_has_nothing_is_refused(tmp_path: Path) -> None:
