@@ -231,8 +231,9 @@ def _plan(found: PlanResult, known: set[str], begins: bool) -> Iterator[Readines
         if begins and row.state == "missing":
             continue  # an export can have it, as `_older` says
         yield Readiness("plan", "fail", f"{row.table} would stop: {row.error}", row.hint, row.code)
+    stopped = {row.table for row in found.stopped}
     for step in found.steps:
-        if step.target is not None and step.target.error:
+        if step.target is not None and step.target.error and step.table not in stopped:
             text = f"the target would refuse a statement of {step.table} ({step.to_ts}): {step.target.error}"
             yield Readiness("plan", "fail", text, "docs/ddl.md has the ways past a statement", Code.DDL_REFUSED)
     for note in found.notes:

@@ -104,6 +104,8 @@ def _late(result: StatusResult, longest: float | None) -> str:
         return f"the storage could not be compared: {next(iter(result.notes), 'it does not answer')}"
     if not result.tables_ok and all(row.state == "excluded" for row in result.tables):
         return "the target has no table: check --name and --tables"
+    if result.went_back:
+        return result.went_back
     if result.exports:
         return f"the export {result.exports[0].export} is not loaded to its end"
     if longest is not None and age is not None and age > longest and age > lag:

@@ -86,7 +86,7 @@ def _readiness(lives: Sequence[Live], ready_lag: float) -> Answer:
 def _late(live: Live, ready_lag: float) -> str:
     name, status = live.identity.name, live.status()
     if status.lag_seconds is None:
-        return f"{name}: nothing was applied yet"
+        return f"{name}: nothing is known to be applied yet"
     if status.lag_seconds <= ready_lag:
         return ""
     which, why = status.slowest or "all tables", f"; {status.went_back}" if status.went_back else ""

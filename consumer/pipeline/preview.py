@@ -20,7 +20,7 @@ from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, Window, ddl_id
 from consumer.pipeline.decoding import damage, rows_were_read
 from consumer.pipeline.files import bounds_of_ended, left_to_nobody
-from consumer.pipeline.gone import gone, not_begun
+from consumer.pipeline.gone import all_gone, gone, not_begun
 from consumer.pipeline.ledger import spared
 from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
 from consumer.pipeline.others import Others
@@ -84,6 +84,8 @@ def preview(
         if not (more := _refused(runs, targets, progress)):
             break
         refused |= more  # what is behind them waits, or goes another way: all is planned again
+    for name, error in all_gone(sink, found.assembly, progress, options).items():
+        found.errors.setdefault(name, error)
     mended = found.mended() if look_again else ()
     other, mode = options.rules.naming.other, options.rules.naming.mode
     steps = []

@@ -575,7 +575,8 @@ def check_upstream(name: str, recorded: str, upstream: str) -> None:
     if recorded != upstream:
         raise WrongUpstream(
             f"the progress of consumer {name!r} belongs to the upstream {recorded}, not to {upstream}",
-            hint="give that one as --upstream-uri, or give each upstream a --name of its own",
+            hint="give that one as --upstream-uri, or give each upstream a --name of its own; docs/storages.md has what"
+            " to do where a storage was moved",
         )
 
 

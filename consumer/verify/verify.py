@@ -34,11 +34,13 @@ from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now, time_text
 from consumer.pipeline.context import Ports
+from consumer.pipeline.gone import gone
 from consumer.pipeline.opening import copied_files
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
+from consumer.plan.notes import went_back
 from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping
@@ -80,6 +82,8 @@ class Verifier:
             raise WrongUpstream(f"the progress belongs to {recorded.upstream}, not to {self.ports.reader.identity}")
         progress = recorded.after(copied_files(self.ports.reader, listing, recorded, {}))
         assembly = Assembly.of(listing, progress, self.options.rules.wanted, retention=self.options.files.retention)
+        if text := went_back(assembly, progress):
+            raise CheckpointBehind(text, hint="verify again once the changefeed is past it")
         check_begun(self.options.rules.naming, assembly, progress)
         check_shaping(self.options.rules.shaping_of, progress, assembly.catalog)
         foreign = self._foreign(assembly, progress)
@@ -157,6 +161,7 @@ class Verifier:
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
+            error.hint = history.assembly.advised(error.hint, history.name, self.options.replay)
             found = TableCheck(history.name, history.end, error=error)
         return replace(found, seconds=now() - started)
 
@@ -168,7 +173,8 @@ class Verifier:
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
-            return TableCheck(history.name, history.end, error=answer, refused=True)
+            error = gone(history.name, answer, self.ports.sink, history.assembly, history.progress, self.options)
+            return TableCheck(history.name, history.end, error=error, refused=True)
         if another := history.files.another:
             raise CannotBeExact(
                 f"{another} is another file than was read, and nothing tells which of its rows were applied",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -87,14 +88,43 @@ def test_a_file_of_statements_that_cannot_be_written(cli: CommandLine) -> None:
     assert cli.run("verify", "--repair-sql", str(cli.storage.parent / "right.sql")).code == 0
 
 
+def test_a_storage_that_was_moved(cli: CommandLine) -> None:
+    """As docs/storages.md says."""
+    assert cli.run("once").code == 0
+    moved = cli.storage.with_name("moved")
+    shutil.copytree(cli.storage, moved)
+    shutil.rmtree(cli.storage)
+    there = ("--upstream-uri", f"file://{moved}?protocol=canal-json")
+    refused = cli.run("once", *there)
+    assert (refused.code, "docs/storages.md" in refused.err) == (5, True)
+    by_hand(cli, f"UPDATE storage_consumer.consumer SET upstream = 'file://{moved}' WHERE name = 'default'")
+    assert cli.run("once", *there).code == 0
+    assert cli.run("verify", *there, "--strict").code == 0
+
+
+def test_a_table_that_somebody_dropped_is_told_as_by_a_run(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    by_hand(cli, "DROP TABLE du.s")
+    told = {command: cli.run(command, "--json").json for command in ("status", "plan", "verify", "check")}
+    hints = {told["status"]["tables"]["du.s"]["hint"], told["plan"]["stopped"]["du.s"]["hint"]}
+    hints |= {told["verify"]["tables"]["du.s"]["hint"], told["check"]["hint"]}
+    assert len(hints) == 1, hints
+    assert "storage-consumer resync --table du.s" in hints.pop()
+    assert [told[command]["exit_code"] for command in ("verify", "check")] == [3, 5]
+
+
 def test_a_checkpoint_that_went_back(cli: CommandLine) -> None:
     assert cli.run("once").code == 0
     whole = (cli.storage / "metadata").read_bytes()
     (cli.storage / "metadata").write_bytes(render_checkpoint(470611618366488577))
-    left = cli.run("verify")
-    assert "above the checkpoint" in left.out
-    assert "0 of " in left.out
-    assert left.code == 4
+    for more in ((), ("--table", "du.t"), ("--repair",)):
+        left = cli.run("verify", *more, "--json")
+        assert (left.code, left.json["code"]) == (4, "checkpoint-behind")
+        assert "went back" in left.json["error"]
+    (cli.storage / "metadata").write_bytes(render_checkpoint(5))  # below the CREATE TABLE of each
+    assert cli.run("verify").code == 4
+    checked = cli.run("status", "--check")
+    assert (checked.code, "check: exit 4, the storage's checkpoint went back" in checked.out) == (4, True)
     (cli.storage / "metadata").write_bytes(whole)
     assert cli.run("verify", "--strict").code == 0
 

@@ -265,7 +265,7 @@ def test_one_that_has_failed_is_not_healthy_until_it_is_at_work_again(live: Live
 @pytest.mark.parametrize(("ready_lag", "status"), [(101, 200), (99, 503)])
 def test_ready_while_the_slowest_table_is_not_too_far_behind(live: Live, ready_lag: float, status: int) -> None:
     ready = site([live], ready_lag, "").routes["/readyz"]
-    assert ready({}).body == b"prod: nothing was applied yet\n"
+    assert ready({}).body == b"prod: nothing is known to be applied yet\n"
     a_round(live)
     assert ready({}).status == status
 
