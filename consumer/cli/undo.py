@@ -49,7 +49,7 @@ def undo(
         result = taken_back(settings, call.observer, name, first, last, where, file)
     error = _left_out(result)
     code = 0 if error is None else error.exit_code
-    say(f"{count_text(result.rows, 'row')} of {name}: back to what they were at {time_text(first)}")
+    say(f"{count_text(result.rows, 'row')} of {name} taken back to {time_text(first)}")
     call.show(result if error is None else result.ended_by(error), lambda: None, code)
     if error is not None:
         tell(error.sentence(), completed(error.hint, call.options), settings.scrub)

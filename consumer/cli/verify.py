@@ -103,8 +103,8 @@ def _lines(check: TableCheck) -> Iterator[str]:
     if check.repaired is not None:
         yield from _differences(f"{check.table}, before the repair,", check.repaired)
         right = max(check.repaired.differences - check.counted.differences, 0)
-        every = count_text(check.repaired.differences, "row that differed is", "rows that differed are")
-        yield f"{check.table}: {right:,} of {every} right now"
+        every = count_text(check.repaired.differences, "row that differed", "rows that differed")
+        yield f"{check.table}: {right:,} of {every} made right"
     yield from _differences(str(check.table), check.counted)
     for note in check.notes:
         yield f"note: {check.table}: {note}"

@@ -21,7 +21,7 @@ _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
 _OF_A_TARGET = ("--config", "--downstream-uri")
 """The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
 and targets it needs all flags that say which they are."""
-LETTERS_UNKNOWN = ("--dead-letters", "URI")
+LETTERS_UNKNOWN = ("--dead-letters", "URI-OF-THE-DEAD-LETTERS")
 """Among the flags of a call that was not told where letters are: `retry` needs that."""
 _BEHIND_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
 

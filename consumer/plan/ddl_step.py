@@ -129,7 +129,7 @@ def refused_by_policy(statement: Statement) -> DdlRefused:
     kind = kind_of(statement.action)
     return DdlRefused(
         f"the policy for {kind} is fail: {cut(statement.file.query)}",
-        hint=f"set another action for {kind} in [consumer.ddl], or take it out of [[consumer.event-filters]], and run"
+        hint=f"set another action for {kind} in [consumer.ddl] or for the table in [[consumer.event-filters]] and run"
         " again, or do by hand what the statement means and then:"
         " " + skip_ddl_command(statement.file.name, statement.version),
         table=str(statement.file.name),

@@ -90,8 +90,9 @@ def test_a_value_that_is_none_keeps_no_other_row_away(tmp_path: Path, target: Ta
     (check,), verdict = compared.tables, compared.verdict(strict=False)
     assert (check.error, check.counted.missing, check.counted.differences) == (None, 1, 1)
     assert verdict is not None
-    assert completed(verdict.hint, "--dead-letters URI") == (
-        "2 rows are quarantined; once that is mended: storage-consumer retry --table d.t --dead-letters URI"
+    assert completed(verdict.hint, "--dead-letters URI-OF-THE-DEAD-LETTERS") == (
+        "2 rows are quarantined; once that is mended: storage-consumer retry --table d.t --dead-letters"
+        " URI-OF-THE-DEAD-LETTERS"
     )
     mend(storage, path, *lines[:2], none_of_it, lines[3])
     (found,) = retry(storage, target).tables
