@@ -95,3 +95,23 @@ def _vectors(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     inner = pc.utf8_slice_codeunits(pc.replace_substring(values, " ", ""), 1, -1)
     lists = pc.if_else(pc.equal(inner, ""), pa.scalar([], pa.list_(values.type)), pc.split_pattern(inner, ","))
     return pc.cast(lists, kind)
+
+
+def with_few_digits(rows: pa.Table) -> pa.Table:
+    """`rows` with each FLOAT as the DOUBLE that has its digits: 0.1, not 0.10000000149011612."""
+    fields = [pa.field(field.name, _wide(field.type)) for field in rows.schema]
+    return pa.table([_widened(column) for column in rows.columns], schema=pa.schema(fields))
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _wide(field.type)) for field in kind])
+    return pa.float64() if kind == pa.float32() else kind
+
+
+def _widened(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    if pa.types.is_struct(column.type):
+        whole = column.combine_chunks()
+        parts = [_widened(whole.field(at)) for at in range(column.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(_wide(column.type)), mask=whole.is_null())
+    return column.cast(pa.string()).cast(pa.float64()) if column.type == pa.float32() else column

@@ -20,6 +20,7 @@ from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
 from consumer.model.check import Era, converted_columns
 from consumer.model.columns import Column
+from consumer.model.hints import about_table, read_anyway_hint
 from consumer.model.load import FileStat, LoadTarget, LoadTask
 from consumer.model.table_modes import OP, VERSION
 from consumer.model.times import LOGICAL_BITS
@@ -69,7 +70,9 @@ def _as_told(share: Share) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise told(of_table(error, share.target.table, share.target.load.shaping)) from error
+        known = of_table(error, share.target.table, share.target.load.shaping)
+        known.hint = read_anyway_hint(about_table(known.hint, share.target.table))
+        raise (known if share.lines else told(known)) from error  # those with lines go to a command
 
 
 def told(error: ConsumerError) -> ConsumerError:

@@ -51,6 +51,23 @@ def test_every_change_once_in_order(consumer: CommandLine) -> None:
     assert (left.code, json.loads(last)["changes"]) == (0, len(found))
 
 
+def test_a_float_has_the_digits_of_upstream(consumer: CommandLine, tmp_path: Path) -> None:
+    columns = (Column("id", "INT", nullable=False, is_pk=True), Column("f", "FLOAT"))
+    feed = Feed(tmp_path / "floats")
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `f` FLOAT)", columns)
+    old, new = {"id": "1", "f": "0.1"}, {"id": "1", "f": "3.4028235e38"}
+    lines = typed_line(columns, 11, old) + typed_line(columns, 12, new, "UPDATE", old=[{"f": "0.1"}])
+    feed.file("d.t", 10, lines)
+    feed.checkpoint(20)
+    there = ("--upstream-uri", f"file://{feed.folder}?protocol=canal-json", "--table", "d.t")
+    assert "f: 0.1 -> 3.4028235e+38" in consumer.run("changes", *there).out
+    *lines, _ = consumer.run("changes", *there, "--format", "jsonl", "--json").out.splitlines()
+    assert [(row["f"], row["_before"]) for row in shown(lines)] == [
+        (0.1, None),
+        (3.4028235e38, {"id": 1, "f": 0.1}),
+    ]
+
+
 def stands(storage: Path, change: dict[str, Any]) -> None:
     """At its line is a change of the same row, kind and time."""
     line = (storage / change["_file"]).read_bytes().split(b"\r\n")[change["_line"] - 1]
