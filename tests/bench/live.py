@@ -36,7 +36,9 @@ def measure_live(work: Path, server: MariaDb, minutes: float, backlog_rows: int)
     server.drop_all()
     watch = _Watch(server)
     with (work / "L.log").open("wb") as log:
-        program = subprocess.Popen(_command(storage.folder, server), stdout=log, stderr=log)
+        program = subprocess.Popen(
+            [*run_command(storage.folder, server), "--flush-interval", "1s"], stdout=log, stderr=log
+        )
         try:
             memory = _write(storage, watch, minutes, program)
             watch.finish()
@@ -56,10 +58,10 @@ def measure_live(work: Path, server: MariaDb, minutes: float, backlog_rows: int)
     }
 
 
-def _command(folder: Path, server: MariaDb) -> list[str]:
+def run_command(folder: Path, server: MariaDb) -> list[str]:
     program = str(Path(sys.executable).with_name("storage-consumer"))
     uris = ["--upstream-uri", f"file://{folder}?protocol=canal-json", "--downstream-uri", server.url()]
-    return [program, "run", *uris, "--tz", "UTC", "--flush-interval", "1s"]
+    return [program, "run", *uris, "--tz", "UTC"]
 
 
 def _write(storage: Storage, watch: _Watch, minutes: float, program: subprocess.Popen[bytes]) -> list[int]:

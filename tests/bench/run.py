@@ -3,7 +3,7 @@
 Measured when named: ``E1,E5,E20`` (1,000 to 20,000 tables), ``F5`` and ``F5S`` (nothing new in 5,000 tables, on disk
 and S3), ``AP`` (A from cold), ``WTXN`` (one transaction of 1 M rows), ``X`` (a standalone cluster), ``V`` (`verify`),
 ``DA,DC,DE`` and ``IA,IC,IE`` (A, C and E into Delta and Iceberg, beside a plain job of PySpark), ``CS`` (the state of C
-by the data source) and ``L`` (live, for ``--minutes``).
+by the data source), ``L`` (live, for ``--minutes``) and ``LAG`` (one change at a time).
 Speeds are ratios of one run: machines differ and are noisy. Results are kept in ``build/bench`` as JSON and a chart.
 """
 
@@ -28,6 +28,7 @@ from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
 from tests.bench.chart import draw
 from tests.bench.discovery import DISCOVERY_FILES, measure_discovery
+from tests.bench.lag import measure_lag
 from tests.bench.live import measure_live
 from tests.bench.meter import Meter
 from tests.bench.sample_consumer import seconds_of_sample
@@ -37,6 +38,8 @@ from tests.servers import MariaDb, mariadb_template
 
 RESULTS = Path("build/bench")
 _BACKLOG_ROWS = 5_000_000
+_ALONE = ("D", "L", "LAG")
+"""Shapes that are measured beside nothing."""
 
 
 def main() -> None:
@@ -45,12 +48,15 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a quick look")
     parser.add_argument("--minutes", type=float, default=10.0, help="of shape L")
+    parser.add_argument("--changes", type=int, default=200, help="of shape LAG")
+    parser.add_argument("--idle", type=int, default=1000, help="tables of shape LAG that do not change")
+    parser.add_argument("--look", default="200ms", help="--flush-interval of shape LAG")
     parser.add_argument("--sample-consumer", type=Path, help="the binary of TiCDC's sample consumer, to run beside")
     args = parser.parse_args()
     gc.set_threshold(*COLLECT_AFTER)  # as the program has it
     names = args.shapes.split(",")
-    if unknown := [name for name in names if name not in {*SHAPES, *MORE, "D", "L"}]:
-        parser.error(f"no shape {', '.join(unknown)}; there are {', '.join([*SHAPES, *MORE, 'D', 'L'])}")
+    if unknown := [name for name in names if name not in {*SHAPES, *MORE, *_ALONE}]:
+        parser.error(f"no shape {', '.join(unknown)}; there are {', '.join([*SHAPES, *MORE, *_ALONE])}")
     results: dict[str, Any] = {"D": measure_discovery(int(DISCOVERY_FILES * args.scale))} if "D" in names else {}
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         server = MariaDb(mariadb_template(Path(work)), ["--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G"])
@@ -59,7 +65,10 @@ def main() -> None:
             if "L" in names:
                 results["L"] = measure_live(Path(work), server, args.minutes, int(_BACKLOG_ROWS * args.scale))
                 Console(width=140).print(results["L"])
-            paired = [name for name in names if name not in "DL"]
+            if "LAG" in names:
+                results["LAG"] = measure_lag(Path(work), server, args.changes, args.idle, args.look)
+                Console(width=140).print(results["LAG"])
+            paired = [name for name in names if name not in _ALONE]
             if paired:
                 results |= _paired(paired, Path(work), server, args)
         finally:
