@@ -319,6 +319,8 @@ class UnfinishedExport(Model):
     """Where the export is, without the parameters of its URI."""
     tables: tuple[Table, ...] = ()
     """Those of a replica that goes on with others; empty where the export is to fill it."""
+    reasons: dict[str, str] = {}
+    """Why tables could not be loaded."""
 
 
 class UnfinishedResync(Model):

@@ -107,7 +107,9 @@ def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) ->
         if is_export(name, settings.name):
             loading = _progress_of(settings, name)
             tables = () if progress.is_empty else tuple(unloaded(loading))
-            yield UnfinishedExport(export=loading.upstream or "", tables=tables)
+            places = ((table, loading.table(table)) for table in unloaded(loading))
+            reasons = {str(table): place.reason for table, place in places if place.state is State.STOPPED}
+            yield UnfinishedExport(export=loading.upstream or "", tables=tables, reasons=reasons)
 
 
 def _resyncs(settings: Settings, names: Iterable[str]) -> Iterator[UnfinishedResync]:

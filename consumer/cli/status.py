@@ -167,6 +167,7 @@ def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
         yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
         only = one.tables[0] if len(one.tables) == 1 else None
         yield f"  {completed(load_export_command(one.export, only), options)}"
+        yield from (f"  {table}: {behind_name(table, reason)}" for table, reason in one.reasons.items())
     for loading in result.resyncs:
         yield f"the resync of {loading.table} is not at its end, and the target has the table as it was; if that is not"
         yield "at work, run it again, which goes on, or give it up:"

@@ -496,6 +496,9 @@ def test_the_last_words_say_what_became_of_each_table(duck: Scene, cli: CommandL
         "next: `once` or `run` with these settings applies the changes after ",
     ):
         assert words in stopped.out
+    told = cli.raw("status", *flags)
+    (line,) = [line for line in told.out.splitlines() if line.startswith("  d.u: ")]
+    assert file.name in line
     file.write_bytes(good)
     ended = cli.raw("load-export", str(uri), *flags)
     assert (ended.code, "not loaded" in ended.out) == (0, False)
