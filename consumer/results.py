@@ -319,7 +319,7 @@ class UnfinishedExport(Model):
     """Where the export is, without the parameters of its URI."""
     tables: tuple[Table, ...] = ()
     """Those of a replica that goes on with others; empty where the export is to fill it."""
-    reasons: dict[str, str] = {}
+    reasons: dict[Table, str] = {}
     """Why tables could not be loaded."""
 
 

@@ -108,7 +108,7 @@ def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) ->
             loading = _progress_of(settings, name)
             tables = () if progress.is_empty else tuple(unloaded(loading))
             places = ((table, loading.table(table)) for table in unloaded(loading))
-            reasons = {str(table): place.reason for table, place in places if place.state is State.STOPPED}
+            reasons = {table: place.reason for table, place in places if place.state is State.STOPPED}
             yield UnfinishedExport(export=loading.upstream or "", tables=tables, reasons=reasons)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.pipeline.preview import preview
+from consumer.sink.lake.delta import Delta
+from consumer.sink.lake.formats import Commit
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, Replica, states
@@ -59,9 +63,7 @@ def partitions(lake: str, folder: Path) -> list[str]:
         names = {field.field_id: field.name for field in found.schema().fields}
         parts = [f"{field.transform} {names[field.source_id]}" for field in found.spec().fields]
         return [*parts, *(f"near {names[field.source_id]}" for field in found.sort_order().fields)]
-    log = sorted((folder / "lake/d/t/_delta_log").glob("*.json"))
-    actions = [json.loads(text) for file in log for text in file.read_text().splitlines()]
-    newest: dict[str, Any] = [action["metaData"] for action in actions if "metaData" in action][-1]
+    newest, actions = delta_metadata(folder), delta_actions(folder)
     columns = json.loads(newest["schemaString"])["fields"]
     names = {
         column["metadata"].get("delta.columnMapping.physicalName", column["name"]): column["name"] for column in columns
@@ -75,6 +77,15 @@ def partitions(lake: str, folder: Path) -> list[str]:
         *(f"identity {name}" for name in newest["partitionColumns"]),
         *(f"near {names[path[0]]}" for path in clustered),
     ]
+
+
+def delta_actions(folder: Path) -> list[dict[str, Any]]:
+    log = sorted((folder / "lake/d/t/_delta_log").glob("*.json"))
+    return [json.loads(text) for file in log for text in file.read_text().splitlines()]
+
+
+def delta_metadata(folder: Path) -> dict[str, Any]:
+    return [action["metaData"] for action in delta_actions(folder) if "metaData" in action][-1]
 
 
 def number(path: Path) -> tuple[float, str]:
@@ -301,3 +312,98 @@ def test_an_empty_text_in_a_partition_of_delta_stops_its_table(lake_spark: Spark
     assert states(result) == {"d.t": "stopped"}
     assert "empty text in region" in str(result.tables)
     assert rows(uri, lake_spark) == [(1, "eu")]
+
+
+def test_delta_cannot_partition_by_what_a_statement_made_bytes(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    query = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20))"
+    feed = begin(tmp_path / "storage", (ID, REGION), query, line(11, id="1", region="eu"))
+    uri = lake_uri("delta", tmp_path)
+    settings = Replica(feed, uri).settings(lake_tables=[rule(partition_by=["region"])])
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    query = "ALTER TABLE `t` MODIFY COLUMN `region` VARBINARY(20)"
+    feed.statement("d.t", 20, Action.MODIFY_COLUMN, query, (ID, replace(REGION, type="VARBINARY")))
+    feed.checkpoint(25)
+    result = app.once(settings, Recorder(), lake_spark)
+    assert states(result) == {"d.t": "stopped"}
+    assert "the column region is BINARY, by which Delta cannot partition" in result.tables[T].error
+    mended = settings.model_copy(update={"lake_tables": ()})
+    assert app.resync(mended, Recorder(), T, lake_spark).exit_code == 0
+    assert rows(uri, lake_spark) == [(1, b"eu")]
+
+
+def test_delta_has_no_table_of_partition_columns_alone(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    query = "CREATE TABLE `t` (`region` VARCHAR(20) PRIMARY KEY,`v` INT)"
+    region = replace(REGION, nullable=False, is_pk=True)
+    feed = begin(tmp_path / "storage", (region, VALUE), query, line(11, key=("region",), region="eu", v="1"))
+    uri = lake_uri("delta", tmp_path)
+    settings = Replica(feed, uri).settings(lake_tables=[rule(partition_by=["region"])])
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    feed.statement("d.t", 20, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `v`", (region,))
+    feed.file("d.t", 20, line(21, key=("region",), region="us"))
+    feed.checkpoint(25)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    assert partitions("delta", tmp_path) == []
+    assert sorted(rows(uri, lake_spark)) == [("eu",), ("us",)]
+
+
+@pytest.mark.parametrize("query", ["DROP COLUMN `region`", "RENAME COLUMN `region` TO `area`"])
+def test_statistics_of_delta_follow_the_names_of_columns(query: str, lake_spark: SparkLoader, tmp_path: Path) -> None:
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20))"
+    feed = begin(tmp_path / "storage", (ID, REGION), create, line(11, id="1", region="eu"))
+    uri, named = lake_uri("delta", tmp_path), "delta.dataSkippingStatsColumns"
+    settings = Replica(feed, uri).settings(lake_tables=[rule(properties={named: "region, id"})])
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    renamed = query.startswith("RENAME")
+    action = Action.MODIFY_COLUMN if renamed else Action.DROP_COLUMN
+    feed.statement("d.t", 20, action, f"ALTER TABLE `t` {query}", (ID, AREA) if renamed else (ID,))
+    feed.file("d.t", 20, line(21, id="2", **({"area": "us"} if renamed else {})))
+    feed.checkpoint(25)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    newest = delta_metadata(tmp_path)["configuration"][named]
+    assert newest.replace("`", "") == ("area,id" if renamed else "id")
+    assert sorted(rows(uri, lake_spark)) == ([(1, "eu"), (2, "us")] if renamed else [(1,), (2,)])
+
+
+def test_a_column_that_somebody_adds_while_delta_writes_rows_anew_stays(
+    lake_spark: SparkLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`region` VARCHAR(20))"
+    feed = begin(tmp_path / "storage", (ID, REGION), create, line(11, id="1", region="eu"))
+    uri = lake_uri("delta", tmp_path)
+    settings = Replica(feed, uri).settings(max_wait="5s")
+    feed.checkpoint(15)
+    assert applied(settings, lake_spark) == {"d.t": "ok"}
+    change = Delta.committing
+    place = lake_sink(uri, lake_spark)._tables.place(T)
+
+    @contextmanager
+    def altered(tables: Delta, spark: Any, at: str, commit: Commit) -> Iterator[Any]:
+        with change(tables, spark, at, commit) as found:
+            yield Meanwhile(found, lambda: spark.sql(f"ALTER TABLE delta.`{place}` ADD COLUMNS (z INT)"))
+
+    monkeypatch.setattr(Delta, "committing", altered)
+    feed.statement("d.t", 20, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `region`", (ID,))
+    feed.checkpoint(25)
+    result = app.once(settings, Recorder(), lake_spark)
+    monkeypatch.undo()
+    assert result.exit_code != 0
+    assert app.once(settings, Recorder(), lake_spark).exit_code == 5, "the column is there, and is told by name"
+    assert rows(uri, lake_spark) == [(1, "eu", None)]
+
+
+@dataclass
+class Meanwhile:
+    """A `Change` before whose `replace` something else happens once."""
+
+    change: Any
+    happens: Callable[[], object]
+
+    def replace(self, *given: Any) -> None:
+        self.happens()
+        self.change.replace(*given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.change, name)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from consumer.errors import BadConfig, LeaseHeld
-from consumer.model.layout import Layout
+from consumer.model.layout import Layout, Part
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.lake.formats import (
@@ -24,6 +24,7 @@ from consumer.sink.lake.formats import (
     Alteration,
     Change,
     Commit,
+    Unfit,
     as_parquet,
     busy,
     check_newest,
@@ -57,6 +58,7 @@ _REWRITTEN = 32 << 20
 _TABLE = {OURS: "true", "delta.feature.timestampNtz": "supported"}
 """Not more than all usual readers know."""
 _MODE = "delta.columnMapping.mode"
+_STATISTICS = "delta.dataSkippingStatsColumns"
 _MAPPED = {_MODE: "name"}
 """Of a table with a name that no Parquet file of Spark's can have, and of tables of older releases."""
 _ONLY_MAPPED = re.compile(r"[ ,;{}()\n\t=]")
@@ -142,9 +144,9 @@ class Delta:
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         """Delta writes the values of a partition as texts."""
-        parts = (part.column for part in layout.partition_by)
-        kinds = (f"the column {name} is {types[name]}, by which Delta cannot partition" for name in parts)
-        return next((text for text in kinds if "BINARY" in text or "ARRAY" in text), "")
+        parts = ((part.column, types[part.column].upper()) for part in layout.partition_by)
+        unfit = ((name, kind) for name, kind in parts if kind.startswith(("BINARY", "ARRAY")))
+        return next((f"the column {name} is {kind}, by which Delta cannot partition" for name, kind in unfit), "")
 
     def keeps(self, name: str) -> bool:
         return False
@@ -488,13 +490,22 @@ class _Change:
         rows.write.format("delta").mode("append").save(self.place)
 
     def replace(
-        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+        self,
+        rows: DataFrame,
+        kept: Mapping[str, str],
+        required: Collection[str] = (),
+        key: Sequence[str] = (),
+        had: Sequence[str] = (),
     ) -> None:
         """By a transaction of Delta's own: Spark's overwrite makes each column nullable, and ends the clustering."""
         self._map_names(rows.columns)
         detail = self.tables.detail(self.spark, self.place)
         found = detail["partitionColumns"], detail["clusteringColumns"] or ()
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
+        if len(partitioned) == len(rows.columns):  # Delta has no table of these alone
+            partitioned = []
+        if why := self.tables.unfit(dict(rows.dtypes), Layout(partition_by=tuple(map(Part, partitioned)))):
+            raise Unfit(why)
         same = {new: old for old, new in kept.items()}
         rows = self.tables.guarded(self.spark, self.place, rows, same)
         schema = json.loads(rows.schema.json())
@@ -507,6 +518,8 @@ class _Change:
         if transaction.txnVersion(_APP) >= self.commit.generation:  # and the commit fails where it changes meanwhile
             raise moved(self.place)
         old = transaction.metadata()
+        if had and [str(name) for name in old.schema().fieldNames()] != list(had):
+            raise moved(self.place)
         transaction.updateMetadataForTableOverwrite(
             old.copy(
                 old.id(),
@@ -515,7 +528,7 @@ class _Change:
                 old.format(),
                 json.dumps(schema),
                 _sequence(java, partitioned),
-                old.configuration(),
+                _with_names(old.configuration(), kept),
                 old.createdTime(),
             )
         )
@@ -557,6 +570,16 @@ class _Change:
 def _metadata(commit: Commit) -> str:
     """The one text that a commit of Delta's can say."""
     return json.dumps({**commit.flat, **json.loads(commit.text())}, ensure_ascii=False)
+
+
+def _with_names(properties: Any, kept: Mapping[str, str]) -> Any:
+    """A table's properties, of which one names columns, once these are called so."""
+    named = properties.get(_STATISTICS)
+    if not named.isDefined():
+        return properties
+    names = [name.strip() for name in str(named.get()).split(",")]
+    found = [quoted(kept[bare]) for name in names if (bare := name.strip("`")) in kept]
+    return properties.updated(_STATISTICS, ",".join(found)) if found else properties.removed(_STATISTICS)
 
 
 def is_mapped(detail: Any) -> bool:

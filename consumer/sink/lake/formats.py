@@ -32,6 +32,10 @@ _MOMENTS = ("from_ts", "commit_ts")
 """What commits of earlier builds do not say."""
 
 
+class Unfit(Exception):
+    """Why a table cannot be laid out by a column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """What a commit of ours says of itself, as a text in the table's own log. The newest of a table is the truth of it.
@@ -114,10 +118,17 @@ class Change(Protocol):
     def append(self, rows: DataFrame) -> None: ...
 
     def replace(
-        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+        self,
+        rows: DataFrame,
+        kept: Mapping[str, str],
+        required: Collection[str] = (),
+        key: Sequence[str] = (),
+        had: Sequence[str] = (),
     ) -> None:
         """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
-        called; the table is laid out by these as it was. `required` take no NULL. `key` as of an `Alteration`."""
+        called; the table is laid out by these as it was. `required` take no NULL. `key` as of an `Alteration`. `had`
+        are the columns that it had when `rows` were made of it. Raises ProgressMoved where it has others by now, Unfit
+        for a column that cannot be laid out by."""
 
     def clear(self) -> None:
         """All rows go."""

@@ -433,7 +433,12 @@ class _Change:
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
     def replace(
-        self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str] = (), key: Sequence[str] = ()
+        self,
+        rows: DataFrame,
+        kept: Mapping[str, str],
+        required: Collection[str] = (),
+        key: Sequence[str] = (),
+        had: Sequence[str] = (),
     ) -> None:
         """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now. They
         overwrite those that are there: the older snapshots stay, and who reads changes goes on."""
