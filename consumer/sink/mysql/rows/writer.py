@@ -134,7 +134,9 @@ class MySqlSession:
 
         def work(cursor: pymysql.cursors.Cursor) -> None:
             for target, batch in batches:
-                self._write_batch(cursor, target, batch, self._put(target))
+                # A transaction of several LOAD DATA is not known to be one on each TiDB.
+                put = by_statements if mysql_target(target).server.flavor == "tidb" else self._put(target)
+                self._write_batch(cursor, target, batch, put)
 
         first = batches[0][0]
         try:
@@ -222,9 +224,8 @@ class MySqlSession:
 
 
 def _is_plain(target: LoadTarget) -> bool:
-    """Whether its rows are written with nothing around them. A transaction of several LOAD DATA is not known to be
-    one on each TiDB."""
-    return not mysql_target(target).is_staged and target.ending is None and mysql_target(target).server.flavor != "tidb"
+    """Whether its rows are written with nothing around them."""
+    return not mysql_target(target).is_staged and target.ending is None
 
 
 def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
