@@ -19,7 +19,7 @@ from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.integration.mysql.writing import changes, make_target, write
 from tests.support.build import ID, VALUE
 from tests.support.conversions import column_of
-from tests.support.feed import Feed, Replica
+from tests.support.feed import Feed, Replica, with_two_rows
 from tests.tidb_server import TiDb
 
 OWN = {
@@ -146,19 +146,19 @@ def _die(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_dropped_table_comes_back(fresh_tidb: TiDb) -> None:
-    """A TiDB keeps it for a while; its rows this one's store has forgotten by then."""
+def test_what_it_dropped_last_does_not_come_back(fresh_tidb: TiDb, tmp_path: Path) -> None:
+    """The table had stopped: it lacked rows when it was dropped, and would lack them again, unseen."""
     safe_point = "('tikv_gc_safe_point', '20200101-00:00:00.000 +0000', '')"
     fresh_tidb.execute(f"REPLACE INTO mysql.tidb VALUES {safe_point}")
-    fresh_tidb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-    sink = acquired(fresh_tidb)
-    drop = ddl(Action.DROP_TABLE, "d", "t", 20, "DROP TABLE `t`", touches=(TableName("d", "t"),))
-    back = ddl(Action.RECOVER_TABLE, "d", "t", 21, "RECOVER TABLE `t`", columns=(ID,))
-    for step in (drop, back):
-        [outcome] = sink.apply_ddls([step], {})
-        assert outcome.error is None
-    sink.close()
-    assert fresh_tidb.execute("SHOW TABLES FROM d") == [("t",)]
+    feed, replica = with_two_rows(tmp_path), Replica(Feed(tmp_path), fresh_tidb.url())
+    feed.damaged("d.t", 10)
+    feed.drop("d.t", 20)
+    assert replica.once(25).exit_code == 0
+    feed.statement("d.t", 30, Action.RECOVER_TABLE, "RECOVER TABLE `t`")
+    result = replica.once(40)
+    assert result.exit_code == 5
+    assert "the target did not keep it" in result.tables[TableName("d", "t")].error
+    assert fresh_tidb.execute("SHOW TABLES FROM d") == []
 
 
 def test_its_defaults_do_not_count(fresh_tidb: TiDb) -> None:
