@@ -134,9 +134,7 @@ class MySqlSession:
 
         def work(cursor: pymysql.cursors.Cursor) -> None:
             for target, batch in batches:
-                # A transaction of several LOAD DATA is not known to be one on each TiDB.
-                put = by_statements if mysql_target(target).server.flavor == "tidb" else self._put(target)
-                self._write_batch(cursor, target, batch, put)
+                self._write_batch(cursor, target, batch, self._put(target, shared=True))
 
         first = batches[0][0]
         try:
@@ -208,8 +206,8 @@ class MySqlSession:
                 self._local_infile = not reason.switched_off
         return self._in_transaction(target, batch, by_statements)
 
-    def _put(self, target: LoadTarget) -> Put:
-        return by_load_data if self._local_infile and can_load(target) else by_statements
+    def _put(self, target: LoadTarget, shared: bool = False) -> Put:
+        return by_load_data if self._local_infile and can_load(target, shared) else by_statements
 
     def _in_transaction(self, target: LoadTarget, batch: _Batch, put: Put) -> int:
         def work(cursor: pymysql.cursors.Cursor) -> int:
