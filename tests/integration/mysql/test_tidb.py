@@ -20,7 +20,7 @@ from tests.integration.mysql.writing import changes, make_target, write
 from tests.support.build import ID, VALUE
 from tests.support.conversions import column_of
 from tests.support.feed import Feed, Replica, with_two_rows
-from tests.tidb_server import TiDb
+from tests.tidb_server import TiDb, checks_hold
 
 OWN = {
     "a key that is no row id": ("PRIMARY KEY (`id`) /*T![clustered_index] NONCLUSTERED */", "", "NONCLUSTERED"),
@@ -181,14 +181,11 @@ def test_its_defaults_do_not_count(fresh_tidb: TiDb) -> None:
 
 def test_a_row_that_a_check_refuses_is_not_lost(fresh_tidb: TiDb) -> None:
     """Its LOAD DATA leaves such a row out, and the old one with it, without a warning."""
-    fresh_tidb.execute("SET GLOBAL tidb_enable_check_constraint = 1")
-    try:
+    with checks_hold(fresh_tidb):
         target = make_target(fresh_tidb, [ID, VALUE], "id INT PRIMARY KEY, v INT CHECK (v < 100)")
         write(fresh_tidb, target, changes(target, puts=[("1", "5")]))
         with pytest.raises(RowRefused, match=r"id='1'.*Check constraint"):
             write(fresh_tidb, target, changes(target, puts=[("1", "500"), ("2", "6")]))
-    finally:
-        fresh_tidb.execute("SET GLOBAL tidb_enable_check_constraint = 0")
     assert fresh_tidb.execute("SELECT * FROM db.t") == [(1, 5)]
 
 

@@ -16,9 +16,9 @@ from consumer.model.load import LoadTarget, Receipt
 from consumer.sink.mysql.rows.writer import MySqlSession, MySqlWriter
 from consumer.sink.mysql.server.connection import LOCK_WAIT_SECONDS
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
 from tests.support.feed import Feed, Replica
-from tests.tidb_server import TiDb
+from tests.tidb_server import TiDb, checks_hold
 
 _ID = Column("id", "INT", is_pk=True, nullable=False)
 _V = Column("v", "VARCHAR")
@@ -179,14 +179,9 @@ def _feed(folder: Path, tables: int) -> Feed:
 
 
 @pytest.fixture
-def checking(fresh_mariadb: MariaDb) -> Iterator[MariaDb]:
-    """The server, whose CHECKs hold."""
-    if not isinstance(fresh_mariadb, TiDb):
-        yield fresh_mariadb
-        return
-    fresh_mariadb.execute("SET GLOBAL tidb_enable_check_constraint = 1")
-    yield fresh_mariadb
-    fresh_mariadb.execute("SET GLOBAL tidb_enable_check_constraint = 0")
+def checking(fresh_mariadb: SqlServer) -> Iterator[SqlServer]:
+    with checks_hold(fresh_mariadb) as server:
+        yield server
 
 
 def test_a_refused_row_stops_its_own_table(checking: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
