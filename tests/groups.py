@@ -83,8 +83,8 @@ GROUPS = {
         tools=("mysql",),
     ),
     "tidb": Group(
-        "the contracts, statements and recorded changefeeds once more, on a TiDB; `verify`, exports of a Dumpling",
-        30,
+        "contracts, statements, table modes, recorded changefeeds once more on a TiDB; `verify`; exports of a Dumpling",
+        40,
         programs=(("tests.e2e.corpus_report", "--target", "tidb"),),
         tools=("tidb",),
     ),

@@ -27,7 +27,7 @@ def replica(feed: Feed) -> MemoryReplica:
     return MemoryReplica(feed)
 
 
-@pytest.fixture(params=["memory", "duckdb", "mariadb"])
+@pytest.fixture(params=["memory", "duckdb", "mariadb", "tidb"])
 def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target:
     if request.param == "memory":
         return Target(MemoryReplica(feed), None)

@@ -41,7 +41,7 @@ NO_VIEWS = {"rules": [{"kinds": ["view"], "action": "ignore"}]}
 Query = Callable[[str], list[tuple[Any, ...]]]
 
 
-@pytest.fixture(params=["duckdb", "mariadb", "mysql"])
+@pytest.fixture(params=["duckdb", "mariadb", "mysql", "tidb"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Query]:
     if request.param == "duckdb":
         return f"duckdb:///{tmp_path}/r.duckdb", Duck(tmp_path / "r.duckdb")

@@ -38,12 +38,19 @@ from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.moments import both, every_state, held, two_accounts
 from tests.support.observers import Recorder
+from tests.tidb_server import checks_hold
 
 
-@pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
+@pytest.fixture(params=["fresh_mariadb", "fresh_mysql", "fresh_tidb"])
 def server(request: pytest.FixtureRequest) -> SqlServer:
     found: SqlServer = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture
+def checking(server: SqlServer) -> Iterator[SqlServer]:
+    with checks_hold(server):
+        yield server
 
 
 @pytest.fixture
@@ -215,7 +222,8 @@ def test_a_stopped_table_comes_to_the_others_and_goes_on_with_them(
     assert both(server) == [41, 59]
 
 
-def test_rows_that_the_target_refuses(feed: Feed, server: SqlServer, tmp_path: Path) -> None:
+def test_rows_that_the_target_refuses(feed: Feed, checking: SqlServer, tmp_path: Path) -> None:
+    server = checking
     replica = Replica(feed, server.url())
     replica.once(25, consistency="snapshot")
     server.execute("ALTER TABLE d.b ADD CONSTRAINT few CHECK (v < 100)")

@@ -62,7 +62,7 @@ class Merged(Replica):
 Make = Callable[[], Merged]
 
 
-@pytest.fixture(params=["duckdb", "mariadb", "mysql"])
+@pytest.fixture(params=["duckdb", "mariadb", "mysql", "tidb"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """A replica of a feed with s1.t, which has the rows 1 and 2, and s2.t, which has 1 and 3, made again each time."""
     numbers = itertools.count()

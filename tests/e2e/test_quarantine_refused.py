@@ -32,7 +32,7 @@ class Target:
         self.execute(statement)
 
 
-@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb", "duckdb"])
 def target(tmp_path: Path, request: pytest.FixtureRequest) -> Target:
     if request.param == "duckdb":
         path = tmp_path / "replica.duckdb"

@@ -90,7 +90,7 @@ Made = Callable[[str], str]
 """Makes d.t in the target by its columns, and gives the target's URI."""
 
 
-@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb", "duckdb"])
 def made(tmp_path: Path, request: pytest.FixtureRequest) -> Made:
     def on_server(columns: str) -> str:
         server = request.getfixturevalue(f"fresh_{request.param}")
@@ -140,7 +140,7 @@ _OF_A_FORM = (("mariadb", "out of range"), ("duckdb", "NULL"))
 @pytest.mark.parametrize(
     ("storage", "made", "case"),
     [
-        *(("canal-json", server, case) for server in ("mariadb", "mysql") for case in CASES),
+        *(("canal-json", server, case) for server in ("mariadb", "mysql", "tidb") for case in CASES),
         # texts of a DuckDB file have no greatest length
         *(("canal-json", "duckdb", case) for case in CASES if case != "too long"),
         # The form says where a line is, the target why it is refused.

@@ -81,7 +81,7 @@ POINTS = "SELECT upstream_ts, is_current FROM storage_consumer.syncpoint ORDER B
 Query = Callable[[str], list[tuple[Any, ...]]]
 
 
-@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb", "duckdb"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Query]:
     if request.param == "duckdb":
         file = tmp_path / "replica.duckdb"

@@ -58,7 +58,7 @@ def row(number: int, **other: str | None) -> Row:
     return found | other
 
 
-@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+@pytest.fixture(params=["mariadb", "mysql", "tidb", "duckdb"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "duckdb":
         return File(tmp_path / "replica.duckdb")

@@ -142,7 +142,7 @@ class Place:
 Make = Callable[[str], Place]
 
 
-@pytest.fixture(params=["duckdb", "mariadb", "mysql"])
+@pytest.fixture(params=["duckdb", "mariadb", "mysql", "tidb"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     numbers = itertools.count()
 

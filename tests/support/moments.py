@@ -34,7 +34,8 @@ def two_accounts(folder: Path) -> Feed:
 
 def both(server: SqlServer) -> list[int]:
     """What the two accounts hold on `server`."""
-    return [int(v) for (v,) in server.execute("SELECT v FROM d.a UNION ALL SELECT v FROM d.b")]
+    rows = "SELECT 'a', id, v FROM d.a UNION ALL SELECT 'b', id, v FROM d.b"
+    return [int(v) for _, _, v in server.execute(f"{rows} ORDER BY 1, 2")]
 
 
 class Upstream:

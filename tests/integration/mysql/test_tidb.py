@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.errors import DdlRefused, TargetBusy
+from consumer.errors import DdlRefused, RowRefused, TargetBusy
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -16,10 +16,11 @@ from consumer.model.progress import DdlState
 from consumer.model.steps import TableBefore
 from consumer.sink.mysql.sink import MySqlSink
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
+from tests.integration.mysql.writing import changes, make_target, write
 from tests.support.build import ID, VALUE
 from tests.support.conversions import column_of
-from tests.support.feed import Feed, Replica
-from tests.tidb_server import TiDb
+from tests.support.feed import Feed, Replica, with_two_rows
+from tests.tidb_server import TiDb, checks_hold
 
 OWN = {
     "a key that is no row id": ("PRIMARY KEY (`id`) /*T![clustered_index] NONCLUSTERED */", "", "NONCLUSTERED"),
@@ -145,19 +146,19 @@ def _die(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_dropped_table_comes_back(fresh_tidb: TiDb) -> None:
-    """A TiDB keeps it for a while; its rows this one's store has forgotten by then."""
+def test_what_it_dropped_last_does_not_come_back(fresh_tidb: TiDb, tmp_path: Path) -> None:
+    """The table had stopped: it lacked rows when it was dropped, and would lack them again, unseen."""
     safe_point = "('tikv_gc_safe_point', '20200101-00:00:00.000 +0000', '')"
     fresh_tidb.execute(f"REPLACE INTO mysql.tidb VALUES {safe_point}")
-    fresh_tidb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-    sink = acquired(fresh_tidb)
-    drop = ddl(Action.DROP_TABLE, "d", "t", 20, "DROP TABLE `t`", touches=(TableName("d", "t"),))
-    back = ddl(Action.RECOVER_TABLE, "d", "t", 21, "RECOVER TABLE `t`", columns=(ID,))
-    for step in (drop, back):
-        [outcome] = sink.apply_ddls([step], {})
-        assert outcome.error is None
-    sink.close()
-    assert fresh_tidb.execute("SHOW TABLES FROM d") == [("t",)]
+    feed, replica = with_two_rows(tmp_path), Replica(Feed(tmp_path), fresh_tidb.url())
+    feed.damaged("d.t", 10)
+    feed.drop("d.t", 20)
+    assert replica.once(25).exit_code == 0
+    feed.statement("d.t", 30, Action.RECOVER_TABLE, "RECOVER TABLE `t`")
+    result = replica.once(40)
+    assert result.exit_code == 5
+    assert "the target did not keep it" in result.tables[TableName("d", "t")].error
+    assert fresh_tidb.execute("SHOW TABLES FROM d") == []
 
 
 def test_its_defaults_do_not_count(fresh_tidb: TiDb) -> None:
@@ -176,3 +177,33 @@ def test_its_defaults_do_not_count(fresh_tidb: TiDb) -> None:
         sink.close()
     finally:
         fresh_tidb.execute(*(f"SET GLOBAL {name} = DEFAULT" for name in given))
+
+
+def test_a_row_that_a_check_refuses_is_not_lost(fresh_tidb: TiDb) -> None:
+    """Its LOAD DATA leaves such a row out, and the old one with it, without a warning."""
+    with checks_hold(fresh_tidb):
+        target = make_target(fresh_tidb, [ID, VALUE], "id INT PRIMARY KEY, v INT CHECK (v < 100)")
+        write(fresh_tidb, target, changes(target, puts=[("1", "5")]))
+        with pytest.raises(RowRefused, match=r"id='1'.*Check constraint"):
+            write(fresh_tidb, target, changes(target, puts=[("1", "500"), ("2", "6")]))
+    assert fresh_tidb.execute("SELECT * FROM db.t") == [(1, 5)]
+
+
+def test_rows_that_waited_for_a_lock_are_sent_again(fresh_tidb: TiDb) -> None:
+    """It executes the LOAD DATA from its beginning then. They are more than it gets in one packet."""
+    target = make_target(fresh_tidb, [ID, Column("v", "VARCHAR")], "id INT PRIMARY KEY, v VARCHAR(999)")
+    puts = [(str(number), "x" * 900) for number in range(900)]
+    write(fresh_tidb, target, changes(target, puts=[("7", "old")]))
+    with fresh_tidb.connect(autocommit=False) as holder, holder.cursor() as cursor:
+        cursor.execute("SELECT * FROM db.t FOR UPDATE")
+        job = threading.Timer(0.5, holder.rollback)
+        job.start()
+        assert write(fresh_tidb, target, changes(target, puts=puts)).puts == 900
+        job.join()
+    assert fresh_tidb.execute("SELECT COUNT(*), SUM(LENGTH(v)) FROM db.t") == [(900, 810_000)]
+
+
+def test_a_row_that_is_too_long_is_named(fresh_tidb: TiDb) -> None:
+    target = make_target(fresh_tidb, [ID, Column("b", "LONGBLOB")], "id INT PRIMARY KEY, b LONGBLOB")
+    with pytest.raises(RowRefused, match=r"id='7'.*entry too large.*tidb_txn_entry_size_limit"):
+        write(fresh_tidb, target, changes(target, puts=[("7", b"x" * (7 << 20))]))

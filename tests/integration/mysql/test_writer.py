@@ -24,6 +24,7 @@ from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of, write
 from tests.servers import MariaDb
+from tests.tidb_server import TiDb
 
 _ID = Column("id", "INT", is_pk=True, nullable=False)
 Way = Callable[[LoadTarget], LoadTarget]
@@ -69,7 +70,7 @@ def test_a_key_of_0_stays_0(fresh_mariadb: MariaDb, way: Way, kind: str) -> None
         ("INT", "BIGINT", "1", "99999999999", "Out of range value for column 'v'"),
         ("VARCHAR(3)", "VARCHAR", "abc", "abcd", "Data too long for column 'v'"),
         ("VARCHAR(3)", "VARCHAR", "abc", "abc ", "Data truncated for column 'v'"),
-        ("DECIMAL(5,1)", "DECIMAL", "1.1", "1.25", "Data truncated for column 'v'"),
+        ("DECIMAL(5,1)", "DECIMAL", "1.1", "1.25", "Data truncated for column 'v'|Incorrect decimal value: '1.25' for"),
         ("DATE", "DATE", "2024-01-31", "2024-01-32", "Incorrect date value"),
         ("VARCHAR(9) NOT NULL", "VARCHAR", "", None, "Column 'v' cannot be null"),
         ("VARCHAR(9) CHARACTER SET gbk", "VARCHAR", "一", "😀", "Incorrect string value"),
@@ -245,7 +246,11 @@ def _waiting(server: MariaDb, text: str = "INTO") -> int:
     """The id of the connection that waits for a lock with a statement that has `text` in it."""
     deadline = time.monotonic() + 20
     query = (
-        "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
+        # It does not show a LOAD DATA.
+        "SELECT session_id FROM information_schema.tidb_trx "
+        f"WHERE state = 'LockWaiting' AND COALESCE(current_sql_digest_text, 'into') LIKE '%{text.lower()}%'"
+        if isinstance(server, TiDb)
+        else "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
         f"WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE '%{text}%'"
     )
     while time.monotonic() < deadline:

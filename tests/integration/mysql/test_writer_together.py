@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,8 +16,9 @@ from consumer.model.load import LoadTarget, Receipt
 from consumer.sink.mysql.rows.writer import MySqlSession, MySqlWriter
 from consumer.sink.mysql.server.connection import LOCK_WAIT_SECONDS
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
 from tests.support.feed import Feed, Replica
+from tests.tidb_server import TiDb, checks_hold
 
 _ID = Column("id", "INT", is_pk=True, nullable=False)
 _V = Column("v", "VARCHAR")
@@ -110,7 +111,9 @@ def test_who_is_locked_out_writes_none(fresh_mariadb: MariaDb) -> None:
 def test_one_that_is_locked_holds_up_the_others_for_a_second(fresh_mariadb: MariaDb) -> None:
     parts = _several(fresh_mariadb, "t")
     before = _rows(fresh_mariadb, "t")
-    locking, waiting = fresh_mariadb.connect(autocommit=False), "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout"
+    locking, waiting = fresh_mariadb.connect(autocommit=False), "SELECT @@innodb_lock_wait_timeout"
+    if not isinstance(fresh_mariadb, TiDb):
+        waiting += ", @@lock_wait_timeout"
     with (
         locking,
         locking.cursor() as cursor,
@@ -126,7 +129,7 @@ def test_one_that_is_locked_holds_up_the_others_for_a_second(fresh_mariadb: Mari
         locking.rollback()
         assert None not in session.write_packed(parts)
         waits = session._transactions.run("", lambda own: own.execute(waiting) and own.fetchone())
-    assert waits == (1, 1)
+    assert set(waits) == {1}
 
 
 def test_a_table_without_transactions_keeps_what_it_got_and_gets_it_again(fresh_mariadb: MariaDb) -> None:
@@ -175,18 +178,26 @@ def _feed(folder: Path, tables: int) -> Feed:
     return feed
 
 
-def test_a_refused_row_stops_its_own_table(
-    fresh_mariadb: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def checking(fresh_mariadb: SqlServer) -> Iterator[SqlServer]:
+    with checks_hold(fresh_mariadb) as server:
+        yield server
+
+
+def test_a_refused_row_stops_its_own_table(checking: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = _feed(tmp_path / "storage", 5)
-    replica = Replica(feed, fresh_mariadb.url())
+    replica = Replica(feed, checking.url())
     assert replica.once(9).exit_code == 0
-    fresh_mariadb.execute("ALTER TABLE d.t2 ADD CONSTRAINT few CHECK (v < 100)")
+    checking.execute("ALTER TABLE d.t2 ADD CONSTRAINT few CHECK (v < 100)")
     answers: list[Sequence[Receipt | None]] = []
     real = MySqlSession.write_packed
 
     def told(session: MySqlSession, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
-        answers.append(real(session, parts))
+        try:
+            answers.append(real(session, parts))
+        except RowRefused:
+            answers.append([None] * len(parts))
+            raise
         return answers[-1]
 
     monkeypatch.setattr(MySqlSession, "write_packed", told)
@@ -199,15 +210,15 @@ def test_a_refused_row_stops_its_own_table(
     assert answers == [[None] * 5]
     for number in range(5):
         rows = [] if number == 2 else [(1, 5), (2, 6)]
-        assert fresh_mariadb.execute(f"SELECT * FROM d.t{number} ORDER BY id") == rows
+        assert checking.execute(f"SELECT * FROM d.t{number} ORDER BY id") == rows
     for number in range(5):
         feed.puts(f"d.t{number}", 2 + number, {40: (3, "7")})
-    fresh_mariadb.execute("ALTER TABLE d.t2 DROP CONSTRAINT few")
+    checking.execute("ALTER TABLE d.t2 DROP CONSTRAINT few")
     assert replica.once(50).exit_code == 0
     assert [None not in answer for answer in answers[1:]] == [True]
     for number in range(5):
         rows = [(1, 5), (2, 500 if number == 2 else 6), (3, 7)]
-        assert fresh_mariadb.execute(f"SELECT * FROM d.t{number} ORDER BY id") == rows
+        assert checking.execute(f"SELECT * FROM d.t{number} ORDER BY id") == rows
 
 
 def test_of_several_that_are_locked_only_the_first_is_waited_for_as_long_as_the_patience_lasts(

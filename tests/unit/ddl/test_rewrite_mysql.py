@@ -117,16 +117,13 @@ def test_old_rows_get_upstreams_moment(query: str, timestamp: float | None) -> N
     [
         ("RECOVER TABLE `t`", "mysql"),
         ("FLASHBACK TABLE `t` TO `t2`", "mariadb"),
+        ("RECOVER TABLE `t`", "tidb"),
         ("RECOVER TABLE BY JOB 12", "tidb"),
     ],
 )
 def test_rows_that_come_back_are_refused(query: str, flavor: FlavorName) -> None:
     with pytest.raises(DdlRefused, match="came back"):
         run({"input": query, "action": 25}, flavor)
-
-
-def test_tidb_recovers_a_table_itself() -> None:
-    assert run({"input": "RECOVER TABLE `t`", "action": 25}, "tidb").statements == ("RECOVER TABLE `t`",)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ class Publication:
                     case Kind.COPIES:
                         for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):
                             multiset.make_copies(cursor, target, piece, packet)
-        put_by = by_load_data if loads and can_load(target) else by_statements
+        put_by = by_load_data if loads and can_load(target, shared=True) else by_statements
         return write_rows(cursor, target, puts, deletes, packet, put_by)
 
     def _chosen(self, rows: pa.Table) -> pa.Table:

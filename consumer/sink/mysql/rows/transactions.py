@@ -86,7 +86,7 @@ class Transactions:
         try:
             connection = self._open()
             with connection.cursor() as cursor:
-                if wait != self._lock_wait and not _is_tidb(connection):
+                if wait != self._lock_wait:
                     wait_for_locks(cursor, wait, wait)
                     self._lock_wait = wait
                 before(cursor)

@@ -52,11 +52,11 @@ _CLAUSES = (
 )
 
 
-def can_load(target: LoadTarget) -> bool:
+def can_load(target: LoadTarget, shared: bool = False) -> bool:
     """Whether LOAD DATA may write its puts. It is quicker for any number of rows. TiDB's is optimistic: it fails where
-    two meet at a key."""
+    two meet at a key. `shared`: in the transaction of several loads, which is not known to be one on each TiDB then."""
     settings = mysql_target(target)
-    safe = settings.server.flavor != "tidb" or not (settings.secondary_unique or settings.is_staged)
+    safe = settings.server.flavor != "tidb" or not (shared or settings.secondary_unique or settings.is_staged)
     return safe and settings.server.local_infile
 
 

@@ -134,7 +134,7 @@ class MySqlSession:
 
         def work(cursor: pymysql.cursors.Cursor) -> None:
             for target, batch in batches:
-                self._write_batch(cursor, target, batch, self._put(target))
+                self._write_batch(cursor, target, batch, self._put(target, shared=True))
 
         first = batches[0][0]
         try:
@@ -206,8 +206,8 @@ class MySqlSession:
                 self._local_infile = not reason.switched_off
         return self._in_transaction(target, batch, by_statements)
 
-    def _put(self, target: LoadTarget) -> Put:
-        return by_load_data if self._local_infile and can_load(target) else by_statements
+    def _put(self, target: LoadTarget, shared: bool = False) -> Put:
+        return by_load_data if self._local_infile and can_load(target, shared) else by_statements
 
     def _in_transaction(self, target: LoadTarget, batch: _Batch, put: Put) -> int:
         def work(cursor: pymysql.cursors.Cursor) -> int:
@@ -222,9 +222,8 @@ class MySqlSession:
 
 
 def _is_plain(target: LoadTarget) -> bool:
-    """Whether its rows are written with nothing around them. A transaction of several LOAD DATA is not known to be
-    one on each TiDB."""
-    return not mysql_target(target).is_staged and target.ending is None and mysql_target(target).server.flavor != "tidb"
+    """Whether its rows are written with nothing around them."""
+    return not mysql_target(target).is_staged and target.ending is None
 
 
 def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:

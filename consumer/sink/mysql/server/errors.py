@@ -167,7 +167,8 @@ def _kind(number: int, doing: Doing) -> type[ConsumerError]:
 
 
 _REMARKS = {
-    4025: "; if it is the check of a JSON column: MariaDB reads JSON of at most 31 levels, a LONGTEXT column takes more"
+    4025: "; if it is the check of a JSON: MariaDB reads JSON of at most 31 levels, a LONGTEXT column takes more",
+    8025: "; a greater tidb_txn_entry_size_limit (or txn-entry-size-limit of its configuration) has it take such rows",
 }
 """What a server does not say of its reason."""
 

@@ -131,17 +131,21 @@ class _NoFiles(MySQLResult):  # type: ignore[misc]
 
 
 class _FromMemory(MySQLResult):  # type: ignore[misc]
-    """The answer to a LOAD DATA LOCAL that sends a buffer when the server asks for a file."""
+    """The answer to a LOAD DATA LOCAL that sends a buffer whenever the server asks for a file: a TiDB that waited for a
+    lock executes the statement again, and asks once more."""
 
     def __init__(self, connection: pymysql.Connection, data: memoryview) -> None:
         super().__init__(connection)
         self._data = data
 
-    def _read_load_local_packet(self, first_packet: object) -> None:
-        for start in range(0, len(self._data), _PACKET_BYTES):
-            self.connection.write_packet(bytes(self._data[start : start + _PACKET_BYTES]))
-        self.connection.write_packet(b"")
-        self._read_ok_packet(self.connection._read_packet())
+    def _read_load_local_packet(self, first_packet: Any) -> None:
+        answer = first_packet
+        while answer.is_load_local_packet():
+            for start in range(0, len(self._data), _PACKET_BYTES):
+                self.connection.write_packet(bytes(self._data[start : start + _PACKET_BYTES]))
+            self.connection.write_packet(b"")
+            answer = self.connection._read_packet()
+        self._read_ok_packet(answer)
 
 
 def _right_for(sql: str | bytes) -> str:
