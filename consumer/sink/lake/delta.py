@@ -61,6 +61,8 @@ _MODE = "delta.columnMapping.mode"
 _STATISTICS = "delta.dataSkippingStatsColumns"
 _MAPPED = {_MODE: "name"}
 """Of a table with a name that no Parquet file of Spark's can have, and of tables of older releases."""
+_PARTED = {"delta.randomizeFilePrefixes": "true"}
+"""Of a table with partitions: no folder could be called as some of their values."""
 _ONLY_MAPPED = re.compile(r"[ ,;{}()\n\t=]")
 """In such a name."""
 _COPYING = {"delta.enableDeletionVectors": "false"}
@@ -161,14 +163,15 @@ class Delta:
         kernel, engine = self._kernel()
         schema = self._schema(kernel, ", ".join(columns))
         mapped = any(self.apart(str(field.getName())) for field in schema.fields())
-        properties = {**_TABLE, **(_MAPPED if mapped else {}), **dict(layout.properties)}
+        own = {**(_MAPPED if mapped else {}), **(_PARTED if layout.partition_by else {})}
+        properties = {**_TABLE, **own, **dict(layout.properties)}
         if layout == Layout():  # by Delta's library without Spark: no job runs for it
             nothing = self._files.java()[0].java.util.Collections.emptyList().iterator()
             builder = self._new(kernel, engine, place, schema, properties)
             self._commit(kernel, engine, builder.build(engine), nothing)
             return
-        own = replace(layout, properties=tuple(properties.items()))
-        spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid_out(own)}")
+        laid = laid_out(replace(layout, properties=tuple(properties.items())))
+        spark.sql(f"CREATE TABLE {self.sql(place)} ({', '.join(columns)}) USING DELTA{laid}")
 
     def _clear_log(self, place: str) -> None:
         """Before a first commit: a death within one has left a log that is of no table."""
