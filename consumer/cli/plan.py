@@ -60,7 +60,7 @@ def _statement_lines(step: PlannedStep, table: str) -> Iterator[str]:
     yield f"{_INDENT}{upstream}"
     if others := ", ".join(str(name) for name in step.touches if name != step.table):
         yield f"{_INDENT}touches {others} too"
-    if step.waits_for:
+    if step.waits_for and (step.target is None or step.waits_for != step.target.error):
         yield f"{_INDENT}waits for {step.waits_for}"
     if step.policy != "evolve":
         yield f"{_INDENT}policy: {step.policy}"

@@ -117,7 +117,7 @@ class LoadRunner:
             self._results.expect(task, version.load)
             tasks.append(task)
         if tasks:
-            context.tell(NowDoing("prepares loads; the first that needs Spark starts it"))
+            context.tell(NowDoing("prepares loads"))
             groups = context.ports.loader.split(tasks)
             self._waiting += [_Load(part) for group in groups for part in self._in_flight.parted(group)]
             self._launch()
