@@ -124,9 +124,9 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
 
 
 def is_written_again(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
-    """Whether one of `files`, whose rows have no time, was another one when it was read. `whole`: more than the last
-    one of the folder may have been."""
-    return (whole and folder.done > 0) or any(rewritten_files(files, {file.folder: folder for file in files}))
+    """Whether one of `files`, whose rows have no time, was another one when it was read. `whole`: those in front of the
+    last one of the folder, of which there is no record, may have been."""
+    return (whole and folder.done > 1) or any(rewritten_files(files, {file.folder: folder for file in files}))
 
 
 def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:

@@ -96,7 +96,9 @@ def test_a_file_that_is_another_than_was_read_where_only_files_tell_how_far_the_
         assert connection.execute("SELECT id FROM d.t").fetchall() == [(1,)]
     assert once(30) == 0
     (check,) = repaired().tables
-    assert (check.state, check.counted.expected, check.repaired) == ("equal", 2, None)
+    # Rows without a time do not tell which of them the file had before.
+    state = ("equal in part", 0) if form == "csv" else ("equal", 2)
+    assert (check.state, check.counted.expected, check.repaired) == (*state, None)
 
 
 def test_a_file_from_before_a_truncate_that_is_another_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
