@@ -106,10 +106,11 @@ def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) ->
     for name in names:
         if is_export(name, settings.name):
             loading = _progress_of(settings, name)
-            tables = () if progress.is_empty else tuple(unloaded(loading))
-            places = ((table, loading.table(table)) for table in unloaded(loading))
+            tables = unloaded(loading)
+            places = ((table, loading.table(table)) for table in tables)
             reasons = {table: place.reason for table, place in places if place.state is State.STOPPED}
-            yield UnfinishedExport(export=loading.upstream or "", tables=tables, reasons=reasons)
+            named = () if progress.is_empty else tuple(tables)
+            yield UnfinishedExport(export=loading.upstream or "", tables=named, reasons=reasons)
 
 
 def _resyncs(settings: Settings, names: Iterable[str]) -> Iterator[UnfinishedResync]:

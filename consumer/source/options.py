@@ -68,13 +68,9 @@ class Asked:
     trigger_bytes: int
     where: str = ""
     """An expression: only changes that it is TRUE of, by the values that they found or left."""
-    lines: bool = False
-    """Whether each change says its file and its line."""
-
-    @property
-    def is_command(self) -> bool:
-        """Whether a command asks, and not Spark: its moments are flags, and it has no choice of columns."""
-        return self.lines
+    of_command: bool = False
+    """Whether a command asks, and not Spark: each change says its file and its line then, moments are flags, and there
+    is no choice of columns."""
 
     @property
     def meta(self) -> frozenset[str]:
@@ -82,7 +78,7 @@ class Asked:
         if self.mode is not Mode.CHANGES:
             return frozenset()
         found = META_COLUMNS if self.before else META_COLUMNS - {BEFORE}
-        return found | PLACE_COLUMNS if self.lines else found
+        return found | PLACE_COLUMNS if self.of_command else found
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Asked:

@@ -34,7 +34,7 @@ def schema_of(plan: Plan) -> pa.Schema:
     if not changes:
         return values_schema(columns)
     before = [pa.field(BEFORE, pa.struct(list(values_schema(columns))))] if plan.asked.before else []
-    return pa.schema([*changes_schema(columns), *before, *(PLACES if plan.asked.lines else ())])
+    return pa.schema([*changes_schema(columns), *before, *(PLACES if plan.asked.of_command else ())])
 
 
 def narrowed(plan: Plan, schema: StructType) -> Plan:
@@ -95,7 +95,7 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
         together,
         before,
         asked.where,
-        asked.lines,
+        asked.of_command,
     )
     if asked.mode is Mode.STATE:
         yield share

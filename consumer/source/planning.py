@@ -206,11 +206,15 @@ class _Tables:
         since, first, told = history.table.since[-1], self.asked.first, self.assembly.history
         others = [table for table in told.had(name, self.end) if table is not history.table]
         if first and others and (told.at(name, first) in others or any(first < t.since[-1] < since for t in others)):
-            way = f"give from-ts {since}, to a stream with a new checkpoint; the changes of the other table come with a"
-            of_command = f"give --from-ts {since}; `changes` prints those of the other table with a --to-ts before it"
+            hint = (
+                f"give --from-ts {since}; `changes` prints those of the other table with a --to-ts before it"
+                if self.asked.of_command
+                else f"give from-ts {since}, to a stream with a new checkpoint; the changes of the other table come"
+                " with a to-ts before it"
+            )
             raise BadConfig(
                 f"from-ts is before {since}, at which this table got its name, which another one had",
-                hint=of_command if self.asked.is_command else f"{way} to-ts before it",
+                hint=hint,
                 table=str(name),
             )
 

@@ -42,8 +42,8 @@ class Share:
     are given, by their positions in the target, `fields` the names of all that is given, in order. `bounds` are those
     of the files that other tasks may have to read, too, None for a state. `strict`: a day that no calendar has is an
     error, and not NULL. `together`: it goes with other tables, as one column.
-    `before`: what each change found is given, too. `where`: only changes of which it is TRUE, before or after. `lines`:
-    the file and the line of each can be given, too."""
+    `before`: what each change found is given, too. `where`: only changes of which it is TRUE, before or after.
+    `of_command` as of `Asked`: the file and the line of each can be given, too."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -54,7 +54,7 @@ class Share:
     together: bool = False
     before: bool = False
     where: str = ""
-    lines: bool = False
+    of_command: bool = False
 
 
 def batches(shares: Iterable[Share], reader: RangeReader) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def _as_told(share: Share) -> Iterator[None]:
     except Exception as error:
         known = of_table(error, share.target.table, share.target.load.shaping)
         known.hint = read_anyway_hint(about_table(known.hint, share.target.table))
-        raise (known if share.lines else told(known)) from error  # those with lines go to a command
+        raise (known if share.of_command else told(known)) from error
 
 
 def told(error: ConsumerError) -> ConsumerError:
@@ -120,7 +120,7 @@ def _changes(share: Share, reader: RangeReader) -> pa.Table:
         rows, now, found = rows.filter(chosen), now.filter(chosen), found[changes.chosen]
     given = _given(now, share, _head(rows, share))
     given = given.append_column(BEFORE, _struct(changes.then, found, share))
-    if share.lines and FILE in share.fields:
+    if share.of_command and FILE in share.fields:
         for field, values in zip(PLACES, places(rows, share.eras[0].task, stats, reader), strict=True):
             given = given.append_column(field, values)
     return given
@@ -292,7 +292,7 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
         raise CannotBeExact(
             f"a statement of version {end} or later changed {names}, and what older rows have there cannot be told from"
             " the files",
-            hint=f"give --from-ts {end}" if share.lines else " or ".join([*ways, f"end with to-ts {end}"]),
+            hint=f"give --from-ts {end}" if share.of_command else " or ".join([*ways, f"end with to-ts {end}"]),
         )
 
 
@@ -336,7 +336,7 @@ def _typed(column: Column, values: pa.ChunkedArray, share: Share) -> pa.ChunkedA
     try:
         found, lost = typed_values(column, values)
     except CannotBeExact as error:
-        if share.lines:  # a command asks, which gives all columns
+        if share.of_command:
             error.hint = "ask for a part without it: --from-ts, --to-ts, --key"
         raise
     if lost:

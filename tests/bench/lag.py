@@ -20,7 +20,7 @@ _GIVE_UP_SECONDS = 120.0
 _WARM = 5
 """So many changes come before those that are measured: the first one brings Spark's start."""
 _WAYS = {"in process": ("--in-process-bytes", "4MiB"), "by Spark": ()}
-WANTED = {"in process": 1.0, "by Spark": 2.0}
+_WANTED = {"in process": 1.0, "by Spark": 2.0}
 """The p50 that is aimed at, in seconds."""
 
 
@@ -36,7 +36,7 @@ def measure_lag(work: Path, server: MariaDb, changes: int, idle: int, look: str)
             found[f"{way}, {tables:,} idle tables"] = {
                 "p50_seconds": round(statistics.median(waits), 3),
                 "p99_seconds": round(waits[int(len(waits) * 0.99)], 3),
-                "wanted_p50_seconds": WANTED[way],
+                "wanted_p50_seconds": _WANTED[way],
             }
     return found
 

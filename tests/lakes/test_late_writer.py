@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from consumer.errors import BadConfig, ProgressMoved
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
-from consumer.sink.lake.formats import Alteration, Change, Commit, TableFormat
+from consumer.sink.lake.formats import Alteration, Change, Commit, Rewrite, TableFormat
 from consumer.sink.lake.iceberg import _Writing
 from consumer.spark.load import SparkLoader
 from tests.support.lakes import FORMATS, JDBC, elsewhere, lake_sink, lake_uri
@@ -38,7 +38,9 @@ def merge(spark: SparkSession, change: Change, name: str) -> None:
 KINDS: dict[str, Callable[[SparkSession, Change, str], None]] = {
     "append": lambda spark, change, _: change.append(rows(spark, (3, "late"))),
     "merge": merge,
-    "replace": lambda spark, change, _: change.replace(rows(spark, (3, "late")).selectExpr("id", "v", "1 AS w"), {}),
+    "replace": lambda spark, change, _: change.replace(
+        Rewrite(rows(spark, (3, "late")).selectExpr("id", "v", "1 AS w"), {})
+    ),
     "clear": lambda _spark, change, _: change.clear(),
     "alter": lambda _spark, change, _: change.alter(Alteration(added=[("w", "INT", "v")])),
 }

@@ -21,7 +21,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.pipeline.preview import preview
 from consumer.sink.lake.delta import Delta
-from consumer.sink.lake.formats import Commit
+from consumer.sink.lake.formats import Commit, Rewrite
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, Replica, states
@@ -408,9 +408,9 @@ class Meanwhile:
     change: Any
     happens: Callable[[], object]
 
-    def replace(self, *given: Any) -> None:
+    def replace(self, rewrite: Rewrite) -> None:
         self.happens()
-        self.change.replace(*given)
+        self.change.replace(rewrite)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.change, name)

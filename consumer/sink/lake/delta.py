@@ -24,6 +24,7 @@ from consumer.sink.lake.formats import (
     Alteration,
     Change,
     Commit,
+    Rewrite,
     Unfit,
     as_parquet,
     busy,
@@ -492,15 +493,9 @@ class _Change:
         self.tables.frame(self.spark, self.place)  # a table that is gone would be made anew
         rows.write.format("delta").mode("append").save(self.place)
 
-    def replace(
-        self,
-        rows: DataFrame,
-        kept: Mapping[str, str],
-        required: Collection[str] = (),
-        key: Sequence[str] = (),
-        had: Sequence[str] = (),
-    ) -> None:
+    def replace(self, rewrite: Rewrite) -> None:
         """By a transaction of Delta's own: Spark's overwrite makes each column nullable, and ends the clustering."""
+        rows, kept = rewrite.rows, rewrite.kept
         self._map_names(rows.columns)
         detail = self.tables.detail(self.spark, self.place)
         found = detail["partitionColumns"], detail["clusteringColumns"] or ()
@@ -513,7 +508,7 @@ class _Change:
         rows = self.tables.guarded(self.spark, self.place, rows, same)
         schema = json.loads(rows.schema.json())
         for column in schema["fields"]:
-            column["nullable"] = column["name"] not in required
+            column["nullable"] = column["name"] not in rewrite.required
         java, _ = self.tables._files.java()
         written = self.tables._files.java_frame(rows)  # the commit has the settings of its session
         delta, none = java.org.apache.spark.sql.delta, java.scala.Option.empty()
@@ -521,7 +516,7 @@ class _Change:
         if transaction.txnVersion(_APP) >= self.commit.generation:  # and the commit fails where it changes meanwhile
             raise moved(self.place)
         old = transaction.metadata()
-        if had and [str(name) for name in old.schema().fieldNames()] != list(had):
+        if rewrite.had and [str(name) for name in old.schema().fieldNames()] != list(rewrite.had):
             raise moved(self.place)
         transaction.updateMetadataForTableOverwrite(
             old.copy(

@@ -109,6 +109,21 @@ class Alteration:
         return found + [f"ALTER COLUMN {quoted(name)} DROP NOT NULL" for name in self.loosened]
 
 
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The rows that a table is to have in place of its own, with their columns."""
+
+    rows: DataFrame
+    kept: Mapping[str, str]
+    """By their names until then, what columns that stay are called. The table is laid out by these as it was."""
+    required: Collection[str] = ()
+    """Those that take no NULL."""
+    key: Sequence[str] = ()
+    """As of an `Alteration`."""
+    had: Sequence[str] = ()
+    """The columns that the table had when `rows` were made of it; () where they were not."""
+
+
 class Change(Protocol):
     """What one commit does to a table: one of these, once."""
 
@@ -117,18 +132,9 @@ class Change(Protocol):
 
     def append(self, rows: DataFrame) -> None: ...
 
-    def replace(
-        self,
-        rows: DataFrame,
-        kept: Mapping[str, str],
-        required: Collection[str] = (),
-        key: Sequence[str] = (),
-        had: Sequence[str] = (),
-    ) -> None:
-        """Its rows and columns become those of `rows`. `kept`: by their names until then, what columns that stay are
-        called; the table is laid out by these as it was. `required` take no NULL. `key` as of an `Alteration`. `had`
-        are the columns that it had when `rows` were made of it. Raises ProgressMoved where it has others by now, Unfit
-        for a column that cannot be laid out by."""
+    def replace(self, rewrite: Rewrite) -> None:
+        """Its rows and columns become those of `rewrite`. Raises ProgressMoved where it has other columns by now than
+        they were made of, Unfit for a column that it cannot be laid out by."""
 
     def clear(self) -> None:
         """All rows go."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +26,7 @@ from consumer.sink.lake.formats import (
     Alteration,
     Change,
     Commit,
+    Rewrite,
     as_parquet,
     check_newest,
     has_delta,
@@ -432,19 +433,12 @@ class _Change:
         with self.writing.staged(self.spark):
             rows.writeTo(self.tables.sql(self.writing.place)).append()
 
-    def replace(
-        self,
-        rows: DataFrame,
-        kept: Mapping[str, str],
-        required: Collection[str] = (),
-        key: Sequence[str] = (),
-        had: Sequence[str] = (),
-    ) -> None:
+    def replace(self, rewrite: Rewrite) -> None:
         """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now. They
         overwrite those that are there: the older snapshots stay, and who reads changes goes on."""
         writing, ice = self.writing, self.writing.ice
-        base = writing.base
-        schema = self._schema(rows, kept, required, key)
+        base, kept = writing.base, rewrite.kept
+        schema = self._schema(rewrite)
         spec = _rebound(ice.PartitionSpecParser, base.spec(), base.schema(), schema, kept)
         order = _rebound(ice.SortOrderParser, base.sortOrder(), base.schema(), schema, kept)
         builder = ice.TableMetadata.buildFrom(base)
@@ -454,19 +448,19 @@ class _Change:
         all_rows = ice.expressions.Expressions.alwaysTrue()
         operation = transaction.newOverwrite().overwriteByRowFilter(all_rows)
         with self.tables.scratch(f"{writing.table.location()}/data", new) as (name, written):
-            rows.writeTo(name).append()
+            rewrite.rows.writeTo(name).append()
             written.refresh()
             for file in _each(written.currentSnapshot().addedDataFiles(written.io())):
                 operation.addFile(_of_spec(ice, file, new.spec()))
             writing.transacted(transaction, operation)
 
-    def _schema(self, rows: DataFrame, kept: Mapping[str, str], required: Collection[str], key: Sequence[str]) -> Any:
-        """Of `rows`. A column that stays has the number that it had, where Iceberg reads its older values as the new
+    def _schema(self, rewrite: Rewrite) -> Any:
+        """Of its rows. A column that stays has the number that it had, where Iceberg reads its older values as the new
         type. One that partitions the table, whose partitions would keep its old name, has none of them."""
-        base, ice = self.writing.base, self.writing.ice
-        marks = dict.fromkeys(required, " NOT NULL")
+        base, ice, kept = self.writing.base, self.writing.ice, rewrite.kept
+        marks = dict.fromkeys(rewrite.required, " NOT NULL")
         schema = self.tables.schema(
-            ", ".join(f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rows.dtypes)
+            ", ".join(f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rewrite.rows.dtypes)
         )
         said, had = (json.loads(ice.SchemaParser.toJson(of)) for of in (schema, base.schema()))
         parts = {int(part.sourceId()) for part in _each(base.spec().fields())}
@@ -487,7 +481,7 @@ class _Change:
                 field["id"] = next(numbers)
                 if nested:
                     field["type"]["element-id"] = next(numbers)
-        found = identifying(schema, key)
+        found = identifying(schema, rewrite.key)
         said["identifier-field-ids"] = [field["id"] for field in said["fields"] if field["name"] in found]
         return ice.SchemaParser.fromJson(json.dumps(said))
 

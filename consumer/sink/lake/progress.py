@@ -23,7 +23,7 @@ from consumer.model.names import TableName
 from consumer.sink.columnar.progress import GENERATION, TABLES, FileTables, check_epoch, ensure_schema, raise_epoch
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.lake.failures import told
-from consumer.sink.lake.formats import Commit, TableFormat
+from consumer.sink.lake.formats import Commit, Rewrite, TableFormat
 from consumer.sink.progress_layout import KEYS, SCHEMA, damaged
 from consumer.sink.progress_sql import Rows, holder_text
 
@@ -285,7 +285,7 @@ class LakeProgress:
                     spark, commit = self._spark(), Commit(generation, epoch=epoch)
                     with self._tables.committing(spark, self._place, commit) as change:
                         kept = {name: name for name in records.column_names}
-                        change.replace(spark.createDataFrame(records).coalesce(1), kept)
+                        change.replace(Rewrite(spark.createDataFrame(records).coalesce(1), kept))
                 elif not self._tables.add(self._place, records, Commit(generation, epoch=epoch), generation == 1):
                     raise damaged(f"{SCHEMA}.progress is gone, or such as only Spark can write")
         except ProgressMoved as moved:

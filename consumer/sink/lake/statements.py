@@ -31,7 +31,7 @@ from consumer.sink.columnar.table import TEXT, ReplicaTable, Upstream, duckdb_ty
 from consumer.sink.columnar.taken import ALL, condition_of, known, strange_rows, taking_clause
 from consumer.sink.common import closing_statement
 from consumer.sink.lake.failures import is_refusal, not_converted_there, not_made, text_of
-from consumer.sink.lake.formats import Alteration, TableFormat, Unfit, new_place
+from consumer.sink.lake.formats import Alteration, Rewrite, TableFormat, Unfit, new_place
 from consumer.sink.lake.names import Names
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import DAYS, as_duck, declared, from_duck, literal, nullable, quoted, spark_type
@@ -218,7 +218,7 @@ class Executing:
                     kept = {change.old: change.name for change in changes if change.old is not None}
                     keys = [column.name for column in after.columns if column.is_pk and not nullable(column)]
                     required = [name for name in keys if name in kept.values()]
-                    change.replace(made, kept, required, key_of(after), rows.columns)
+                    change.replace(Rewrite(made, kept, required, key_of(after), rows.columns))
         except Unfit as error:
             raise refused(
                 step,

@@ -52,10 +52,11 @@ def prepare(
     blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
-    # A TiDB's leaves out what a CHECK refuses, and does not say so.
-    loses_rows = bool(local_infile) and variable_is(cursor, "tidb_enable_check_constraint", "ON")
+    flavor = Flavor.parse(version).name
+    # A TiDB's LOAD DATA leaves out what a CHECK refuses, and does not say so.
+    loses_rows = flavor == "tidb" and variable_is(cursor, "tidb_enable_check_constraint", "ON")
     logs_statements = variable_is(cursor, "binlog_format", "STATEMENT")
-    server = Server(Flavor.parse(version).name, bool(local_infile) and not loses_rows, logs_statements)
+    server = Server(flavor, bool(local_infile) and not loses_rows, logs_statements)
     shared = _Shared(settings, server, blanks)
     return [_answer(request, found, shared) for request in requests]
 
