@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -33,7 +33,7 @@ from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.progress import FileTables
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.lake import progress as lake_progress
-from consumer.sink.lake.formats import Commit
+from consumer.sink.lake.formats import Commit, Rewrite
 from consumer.sink.lake.progress import LakeProgress, LakeTable, hold, leave, take
 from consumer.sink.progress_sql import Rows
 
@@ -81,8 +81,8 @@ class Log:
         yield self
         self.number = commit.generation
 
-    def replace(self, rows: Rewritten, kept: Mapping[str, str]) -> None:
-        self.commits, self.anew = [rows.rows], self.anew + 1
+    def replace(self, rewrite: Rewrite) -> None:
+        self.commits, self.anew = [cast(Rewritten, rewrite.rows).rows], self.anew + 1
 
     def createDataFrame(self, rows: pa.Table) -> Rewritten:
         return Rewritten(rows)
