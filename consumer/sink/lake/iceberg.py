@@ -300,6 +300,7 @@ class Iceberg:
         files are in the folder `data`, where they stay."""
         place = f"{SCHEMA}.{uuid4().hex}"
         made = self._create(place, metadata.schema(), _SCRATCH | {"write.data.path": data})
+        location = made.location()  # once it is dropped, Iceberg would look for its metadata
         try:
             now = made.operations().current()
             new = self._java().org.apache.iceberg.TableMetadata.buildFrom(now)
@@ -309,7 +310,7 @@ class Iceberg:
             yield self.sql(place), made
         finally:  # without its data: a server would not ask whom that belongs to
             self._catalog().dropTable(self._identifier(place), False)
-            made.io().deletePrefix(made.location())
+            made.io().deletePrefix(location)
 
     def _laid_out(self, schema: Any, layout: Layout) -> tuple[Any, Any]:
         """The specification of partitions and the order. Raises what Java does where the columns do not fit."""
