@@ -27,7 +27,7 @@ LAYERS = (
     {"config", "verify"},
     {"app"},
     {"source"},
-    {"cli", "api", "lake"},
+    {"cli", "api", "lake", "merge"},
     {"__main__"},
 )
 """Packages of one level do not import one another."""

@@ -31,7 +31,8 @@ _MOST_DIGITS = 38
 """Of a decimal number in 128 bits."""
 _WIDEST_LONG = 63
 """Bits of a number that is not below zero, in a long."""
-_DAYS = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP})
+DAYS = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP})
+"""Families whose values can be days that no calendar has."""
 _DAY, _DAY_LENGTH = "%Y-%m-%d", len("2006-01-02")
 
 
@@ -54,7 +55,7 @@ def typed_values(column: Column, values: pa.ChunkedArray) -> tuple[pa.ChunkedArr
         return labels(column, values).cast(pa.string()), 0
     kind = typed_type(column)
     try:
-        if column.family in _DAYS:
+        if column.family in DAYS:
             return _days(values, kind)
         if column.family is Family.VECTOR:
             return _vectors(values, kind), 0

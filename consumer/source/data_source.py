@@ -31,11 +31,9 @@ class TicdcSource(DataSource):  # type: ignore[misc]
         return "ticdc"
 
     def schema(self) -> StructType:
-        from pyspark.sql.pandas.types import from_arrow_schema
+        from consumer.source.output import spark_schema
 
-        from consumer.source.output import schema_of
-
-        return from_arrow_schema(schema_of(self._planned()), prefer_timestamp_ntz=True)
+        return spark_schema(self._planned())
 
     def reader(self, schema: StructType) -> TicdcReader:
         from consumer.source.output import narrowed

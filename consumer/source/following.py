@@ -13,7 +13,7 @@ from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
 from consumer.source.output import shares
-from consumer.source.planning import Plan, options_of, planned
+from consumer.source.planning import Plan, options_of, planned, row_moves
 from consumer.source.reading import Share
 
 _GO_ON = "everything before it was read: start the query again with its checkpoint, and it goes on from there"
@@ -96,6 +96,10 @@ class Follower:
         if table.end is not None and table.end.version > self._plan.end:
             gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
             ends.append((table.end.version, gone))
+        asked = self._plan.asked
+        passed = max(asked.first, self._position, asked.accept_moved_rows)
+        moves = row_moves(history, table, self._listing.checkpoint)
+        ends += [(version, _rows_moved(version, str(name))) for version in moves if passed < version]
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
 
@@ -107,6 +111,15 @@ class Follower:
         if before and before[-1].columns != file.columns:
             return file.version, _drift(f"a statement of version {file.version} changed its columns", str(name))
         return None
+
+
+def _rows_moved(version: int, table: str) -> SchemaDrift:
+    return SchemaDrift(
+        f"the statement of version {version} took rows away, or brought some, and no change shows which",
+        hint="every change before it was read: execute it in a copy that you keep, then start the query again with its"
+        f" checkpoint and with accept-moved-rows = {version}",
+        table=table,
+    )
 
 
 def _drift(text: str, table: str = "") -> SchemaDrift:

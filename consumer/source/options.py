@@ -15,6 +15,7 @@ from consumer.config.sentences import one_of
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.texts import did_you_mean
+from consumer.model.times import MAX_TSO
 from consumer.source.columns import BEFORE, META_COLUMNS, PLACE_COLUMNS
 
 _CHANGEFEED = {
@@ -32,7 +33,7 @@ _CHANGEFEED = {
 """Settings of the program that are options of a read, too."""
 _OWN = (
     "path", "table", "tables", "mode", "from-ts", "to-ts", "config", "columns", "before", "partition-bytes",
-    "zero-dates", "max-bytes-per-trigger",
+    "zero-dates", "max-bytes-per-trigger", "accept-moved-rows",
 )  # fmt: skip
 OPTIONS = (*_OWN, *_CHANGEFEED)
 """All names of options."""
@@ -66,6 +67,8 @@ class Asked:
     partition_bytes: int
     zero_dates: str
     trigger_bytes: int
+    accept_moved_rows: int = 0
+    """Up to this commit-ts a statement that took rows away, or brought some, does not end a stream."""
     where: str = ""
     """An expression: only changes that it is TRUE of, by the values that they found or left."""
     of_command: bool = False
@@ -96,7 +99,7 @@ class Asked:
             )
         if first is not None and last is not None and last <= first:
             raise BadConfig(f"to-ts ({last}) is not after from-ts ({first})")
-        most = options.get("max-bytes-per-trigger")
+        most, accepted = options.get("max-bytes-per-trigger"), options.get("accept-moved-rows")
         return cls(
             settings,
             options.get("table", ""),
@@ -108,6 +111,7 @@ class Asked:
             _checked("partition-bytes", values.size, options.get("partition-bytes", "32MiB")),
             _checked("zero-dates", one_of, options.get("zero-dates", "null"), ("null", "error")),
             _checked("max-bytes-per-trigger", values.size, most) if most else 0,
+            MAX_TSO if accepted == "all" else settings.tso("accept-moved-rows", accepted) if accepted else 0,
         )
 
 
@@ -116,7 +120,7 @@ def story(settings: Settings, table: str, first: int, last: int | None, where: s
     if last is not None and last <= first:
         raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
     own = _of_upstream(settings, Mode.CHANGES)
-    return Asked(own, table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where, True)
+    return Asked(own, table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where=where, of_command=True)
 
 
 def _of_format(given: Mapping[str, str]) -> dict[str, str]:

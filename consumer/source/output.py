@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from consumer.codec.typed import DAYS
 from consumer.errors import BadConfig
 from consumer.model.check import Era
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.steps import Window
-from consumer.source.columns import BEFORE
+from consumer.source.columns import BEFORE, NOTES, OP
 from consumer.source.cutting import cut
-from consumer.source.options import Mode
+from consumer.source.options import Asked, Mode
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Share
 from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
@@ -37,12 +38,56 @@ def schema_of(plan: Plan) -> pa.Schema:
     return pa.schema([*changes_schema(columns), *before, *(PLACES if plan.asked.of_command else ())])
 
 
+def spark_schema(plan: Plan) -> StructType:
+    """`schema_of` as Spark's: with the types of TiDB and the key in the metadata of the columns, and NOT NULL where no
+    row that is given has NULL. Raises BadConfig."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
+
+    schema: StructType = from_arrow_schema(schema_of(plan), prefer_timestamp_ntz=True)
+    if not plan.asked.table:
+        return schema
+    (table,) = plan.tables
+    notes = {column.name: _column_notes(table, at, plan.asked) for at, column in enumerate(table.target.columns)}
+    if plan.asked.mode is Mode.CHANGES:
+        notes |= {name: (False, {}) for name in plan.asked.meta - {BEFORE}} | {OP: (False, _table_notes(plan, table))}
+    fields = []
+    for field in schema:
+        nullable, metadata = notes.get(field.name, (True, {}))
+        fields.append(StructField(field.name, field.dataType, nullable, {NOTES: metadata} if metadata else None))
+    return StructType(fields)
+
+
+def _column_notes(table: TablePlan, at: int, asked: Asked) -> tuple[bool, dict[str, Any]]:
+    """Whether the column at this position can have NULL, and the notes of its field. A change has all that it has of
+    its key; other values can be older than the NOT NULL, or be left out by TiCDC."""
+    column, key = table.target.columns[at], table.target.key
+    notes: dict[str, Any] = {"type": f"{column.type}{' UNSIGNED' if column.unsigned else ''}"}
+    notes |= {name: n for name, n in (("length", column.length), ("scale", column.scale)) if n is not None}
+    if at in key:
+        notes["key"] = key.index(at) + 1
+    never_null = at in key if asked.mode is Mode.CHANGES else not column.nullable
+    days_are_null = column.family in DAYS and asked.zero_dates == "null"
+    return not never_null or days_are_null, notes
+
+
+def _table_notes(plan: Plan, table: TablePlan) -> dict[str, Any]:
+    """What a copy that is made of the changes depends on, beside them."""
+    under_other_keys = [era.task.window.end for era in table.eras if len(era.keys) > 1 or not era.keys[0]]
+    return {
+        "table": str(table.target.table),
+        "key_columns": len(table.target.key),
+        "from": plan.asked.first,
+        "moved_rows": list(table.moves),
+        "accept_moved_rows": plan.asked.accept_moved_rows,
+        "other_key_until": max(under_other_keys, default=0),
+    }
+
+
 def narrowed(plan: Plan, schema: StructType) -> Plan:
     """The plan of what has the `schema`: the one that it tells, or some of its columns, as who reads has given them.
     Raises BadConfig for another type."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    known = {field.name: field for field in from_arrow_schema(schema_of(plan), prefer_timestamp_ntz=True)}
+    known = {field.name: field for field in spark_schema(plan)}
     for field in schema:
         there = known.get(field.name)
         if there is None or there.dataType != field.dataType:

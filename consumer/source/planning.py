@@ -18,7 +18,9 @@ from consumer.errors import (
     TableError,
     TableMissing,
 )
+from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
+from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.files import Bounds, Listing
 from consumer.model.hints import FROM_A_NEW_PREFIX, read_anyway_hint
@@ -40,6 +42,7 @@ from consumer.ports import RangeReader, StorageReader
 from consumer.source.followed import followed
 from consumer.source.options import Asked, Mode
 from consumer.verify.eras import TableHistory
+from consumer.verify.sources import takes_rows_away
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class TablePlan:
     target: LoadTarget
     eras: tuple[Era, ...]
     bounds: Mapping[str, tuple[int, int]]
+    moves: tuple[int, ...]
+    """As of `row_moves`."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class _Tables:
         if self.asked.mode is Mode.STATE:
             _check_whole(history)
         bounds = self._bounds(table, eras) if self.asked.mode is Mode.CHANGES else {}
-        return TablePlan(target, eras, bounds)
+        return TablePlan(target, eras, bounds, row_moves(self.assembly.history, table, self.end))
 
     @cached_property
     def _executed(self) -> frozenset[str]:
@@ -269,6 +274,13 @@ class _Tables:
         every = (file for name in table.names for file in self.assembly.files.get(name, ()))
         found = self.reader.bounds(list({file.path: file for file in every if file.path in wanted}.values()))
         return {path: _first_and_last(bounds) for path, bounds in found.items()}
+
+
+def row_moves(history: History, table: Incarnation, end: int) -> tuple[int, ...]:
+    """The versions, up to `end`, of the statements that took rows of the table away or brought some: no change shows
+    which."""
+    files = [file for file in table.statements if file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)]
+    return tuple(sorted(file.version for file in (*files, *history.exchanges_of(table, end)) if file.version <= end))
 
 
 def _first_and_last(bounds: Bounds | ConsumerError) -> tuple[int, int]:

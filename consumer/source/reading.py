@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer.changes.conditions import compiled
 from consumer.changes.folding import decode_files, decoded, decoder_for, each_change
@@ -27,7 +28,7 @@ from consumer.model.times import LOGICAL_BITS
 from consumer.ports import RangeReader
 from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
-from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
+from consumer.source.shape import PLACES, SEQ_DIGITS, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
 from consumer.verify.era_rows import as_now, rows_left, unknown_columns
 
@@ -146,7 +147,19 @@ def _head(rows: pa.Table, share: Share) -> list[pa.Array | pa.ChunkedArray]:
     assert task.mode_load is not None
     meta = dict(zip(task.mode_load.mode.usual, added(rows, task), strict=True))
     moments = pa.array((rows.column(TS).to_numpy() >> LOGICAL_BITS) * 1000)
-    return [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION]]
+    return [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION], _sequence(rows)]
+
+
+def _sequence(rows: pa.Table) -> pa.ChunkedArray:
+    """Numbers the changes of a table in the order in which they hold: by commit-ts, within a transaction first the rows
+    that went, then as the files have them. All changes of a commit-ts are in one share."""
+    ts = rows.column(TS).to_numpy()
+    order = np.lexsort((rows.column(PUT).to_numpy(), ts))
+    ordered = ts[order]
+    number = np.empty(len(ts), np.int64)
+    number[order] = np.arange(len(ts)) - np.searchsorted(ordered, ordered)
+    moments = pc.multiply(rows.column(TS).cast(pa.decimal128(19)), pa.scalar(10**SEQ_DIGITS, pa.decimal128(11)))
+    return pc.add(moments, pa.array(number).cast(pa.decimal128(19)))
 
 
 def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:

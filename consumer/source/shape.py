@@ -8,14 +8,17 @@ import pyarrow as pa
 
 from consumer.codec.typed import typed_type
 from consumer.model.columns import Column
-from consumer.source.columns import COMMIT_TIME, COMMIT_TS, FILE, LINE, OP, ROW, TABLE, VERSION
+from consumer.source.columns import COMMIT_TIME, COMMIT_TS, FILE, LINE, OP, ROW, SEQ, TABLE, VERSION
 
+SEQ_DIGITS = 10
+"""The last digits of a `SEQ`, which number the changes of one commit-ts. Those before them are the commit-ts."""
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()))
 _META = (
     (OP, pa.string()),
     (COMMIT_TS, pa.int64()),
     (COMMIT_TIME, pa.timestamp("us", "UTC")),
     (VERSION, pa.int64()),
+    (SEQ, pa.decimal128(19 + SEQ_DIGITS)),
 )
 
 

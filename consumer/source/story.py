@@ -14,7 +14,7 @@ from consumer.errors import BadConfig, TableMissing
 from consumer.model.columns import Column, Family
 from consumer.model.names import literal, quote
 from consumer.model.texts import count_text
-from consumer.source.columns import COMMIT_TS, OP
+from consumer.source.columns import SEQ
 from consumer.source.json_rows import NUMBERS
 from consumer.source.options import story
 from consumer.source.output import schema_of, shares
@@ -66,7 +66,7 @@ def _in_order(found: Plan) -> Iterator[pa.Table]:
     for share in shares(found):
         rows = pa.Table.from_batches(list(batches([share], found.reader)), schema_of(found))
         if rows.num_rows:
-            yield rows.sort_by([(COMMIT_TS, "ascending"), (OP, "ascending")])
+            yield rows.sort_by(SEQ)
 
 
 def _of_key(columns: Sequence[Column], values: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.codec.typed import typed_values
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, TableError
-from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose
@@ -37,7 +36,6 @@ from consumer.source.reading import Changes, changes_of
 from consumer.source.story import planned
 from consumer.target import Script
 from consumer.verify.mend import RUN_THEM, as_changes
-from consumer.verify.sources import takes_rows_away
 
 _REASONS = (
     "it was changed again after the range",
@@ -78,7 +76,7 @@ def undo(
                 hint="run `once` first, or give an earlier --to-ts",
                 table=str(source.table),
             )
-        taken = _moments_of_rows(plan)
+        taken = plan.tables[0].moves
         _check_statements(source, taken, first, last)
         _check_beginning(plan, progress, first)
         _check_spelling(plan, first, last)
@@ -127,14 +125,6 @@ def _check_table(options: RoundOptions, source: LoadTarget) -> None:
     raise CannotBeExact(
         why, hint="`changes` prints what was done to the table; take it back by hand", table=str(source.table)
     )
-
-
-def _moments_of_rows(plan: Plan) -> list[int]:
-    """The versions of the statements that took rows of the table away, or brought some: no change tells these."""
-    history, name = plan.catalog.history, plan.tables[0].target.table
-    own = history.alive[name]
-    files = [file for file in own.statements if file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)]
-    return sorted(file.version for file in (*files, *history.exchanges_of(own, plan.end)) if file.version <= plan.end)
 
 
 def _uniques(plan: Plan) -> list[list[int]]:
