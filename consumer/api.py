@@ -129,10 +129,11 @@ def changes(
     config: str | None = None,
     **settings: Any,
 ) -> Iterator[pa.Table]:
-    """Each change of the rows of `table` (``db.t``), in the order of their commit-ts, as Arrow tables of many changes
-    each. Their columns are ``_op`` (I, U or D), ``_commit_ts``, ``_commit_time``, ``_version``, those of the table,
-    ``_before``, a struct of what the change found, and ``_file`` and ``_line``, where it stands. `key`: only of the row
-    with these values; `where`: an expression as of ``[[consumer.rows]]`` that must be TRUE before or after a change."""
+    """Each change of the rows of `table` (``db.t``), in the order in which they hold, as Arrow tables of many changes
+    each. Their columns are ``_op`` (I, U or D), ``_commit_ts``, ``_commit_time``, ``_version``, ``_seq``, which numbers
+    them, those of the table, ``_before``, a struct of what the change found, and ``_file`` and ``_line``, where it
+    stands. `key`: only of the row with these values; `where`: an expression as of ``[[consumer.rows]]`` that must be
+    TRUE before or after a change."""
     from consumer.source.story import told
 
     with _called(config, settings) as (ours, _):

@@ -78,12 +78,12 @@ def _key(changes: DataFrame) -> tuple[Mapping[str, Any], list[str]]:
             hint="read in the mode changes, and leave these columns as they are",
         )
     of_table = notes[OP]
-    key = {note["key"]: name for name, note in notes.items() if "key" in note}
+    key = [name for name, note in notes.items() if note.get("key")]
     if not of_table["key_columns"]:
         raise BadConfig("the table has no key, so a change does not say which row it is of", table=of_table["table"])
     if len(key) < of_table["key_columns"]:
         raise BadConfig("columns of the table's key were left out", hint="read them too", table=of_table["table"])
-    return of_table, [key[position] for position in sorted(key)]
+    return of_table, key
 
 
 def _columns(changes: DataFrame, table: str) -> Sequence[str]:

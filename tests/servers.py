@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Self
 
 import pymysql
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, ER
 
 _START_SECONDS = 120
 _FIRST_PORT, _LAST_PORT = 10_240, 32_000
@@ -101,10 +101,22 @@ class SqlServer(ABC):
         self.kill_clients()
         for (name,) in self.execute("SHOW DATABASES"):
             if name.lower() not in _SYSTEM_DATABASES:
-                self.execute("DROP DATABASE `" + name.replace("`", "``") + "`")
+                self._drop_database(name)
         for user, host in self.execute("SELECT user, host FROM mysql.user"):
             if user not in _SYSTEM_USERS:
                 self.execute(f"DROP USER '{user}'@'{host}'")
+
+    def _drop_database(self, name: str) -> None:
+        """A killed MariaDB can leave a file of no table in a database's folder, which keeps the database from going."""
+        statement = "DROP DATABASE `" + name.replace("`", "``") + "`"
+        try:
+            self.execute(statement)
+        except pymysql.err.OperationalError as error:
+            if error.args[0] != ER.DB_DROP_RMDIR:
+                raise
+            for file in (self.folder / "data" / name).iterdir():
+                file.unlink()
+            self.execute(statement)
 
     def kill_clients(self) -> None:
         """End every connection, as when the clients' processes die."""

@@ -65,7 +65,7 @@ def _column_notes(table: TablePlan, at: int, asked: Asked) -> tuple[bool, dict[s
     notes: dict[str, Any] = {"type": f"{column.type}{' UNSIGNED' if column.unsigned else ''}"}
     notes |= {name: n for name, n in (("length", column.length), ("scale", column.scale)) if n is not None}
     if at in key:
-        notes["key"] = key.index(at) + 1
+        notes["key"] = True
     never_null = at in key if asked.mode is Mode.CHANGES else not column.nullable
     days_are_null = column.family in DAYS and asked.zero_dates == "null"
     return not never_null or days_are_null, notes

@@ -24,6 +24,7 @@ from consumer.errors import (
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.times import ms_to_tso
+from consumer.source.data_source import TicdcSource
 from tests.support.build import ID
 from tests.support.canal_json import keyless, typed_line
 from tests.support.feed import Feed, with_two_rows
@@ -213,6 +214,54 @@ def test_rows_of_a_table_with_no_key_come_as_often_as_they_were_made(tmp_path: P
     feed.checkpoint(20)
     assert changes(feed, "d.k") == [("I", 11, 1), ("I", 11, 1), ("D", 12, 1), ("I", 13, 2)]
     assert state(feed, "d.k") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("size", ["1B", "64MiB"])
+def test_changes_have_a_total_order(size: str, tmp_path: Path) -> None:
+    """Of rows that change places in one transaction each key has two changes: the one that comes is the last."""
+    feed, columns = with_two_rows(tmp_path), (ID, Column("v", "INT"))
+    old, new = ([{"id": str(key), "v": str(v)} for key, v in rows] for rows in ([(1, 1), (2, 2)], [(1, 2), (2, 1)]))
+    swap = [typed_line(columns, 20, row, kind) for kind, rows in (("INSERT", new), ("DELETE", old)) for row in rows]
+    feed.file(
+        "d.t", 10, b"".join([*swap, *swap, typed_line(columns, 21, {"id": "1", "v": "3"}, "UPDATE", old=new[:1])])
+    )
+    feed.checkpoint(30)
+    rows = read(uri(feed), table="d.t", partition_bytes=size).sort_by("_seq").to_pylist()
+    assert [(row["_op"], row["id"], row["v"]) for row in rows[2:]] == [
+        ("D", 1, 1), ("D", 2, 2), ("I", 1, 2), ("I", 2, 1), ("U", 1, 3),
+    ]  # fmt: skip
+    assert [int(row["_seq"]) for row in rows] == [
+        11 * 10**10, 12 * 10**10, *(20 * 10**10 + n for n in range(4)), 21 * 10**10,
+    ]  # fmt: skip
+
+
+def test_fields_say_key_type_and_what_is_never_null(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    columns = (
+        Column("a", "BIGINT", unsigned=True, nullable=False, is_pk=True),
+        Column("d", "DATE", nullable=False, is_pk=True),
+        Column("b", "DATETIME", nullable=False),
+        Column("c", "DECIMAL", length=12, scale=4, nullable=False),
+    )
+    feed.database("d", 1)
+    keyed = "a BIGINT UNSIGNED, d DATE, PRIMARY KEY (a, d)"
+    query = f"CREATE TABLE t ({keyed}, b DATETIME NOT NULL, c DECIMAL(12,4) NOT NULL)"
+    feed.statement("d.t", 10, Action.CREATE_TABLE, query, columns)
+    feed.checkpoint(20)
+
+    def fields(**options: str) -> dict[str, tuple[bool, Any]]:
+        schema = TicdcSource({"path": uri(feed), "table": "d.t", "tz": "UTC", **options}).schema()
+        return {field.name: (field.nullable, field.metadata.get("ticdc", {})) for field in schema}
+
+    found = fields()
+    assert not any(found[name][0] for name in ("_op", "_commit_ts", "_seq", "a"))
+    assert all(found[name][0] for name in "bcd"), "a change can lack them, or have a day of no calendar"
+    assert found["a"][1]["type"] == "BIGINT UNSIGNED"
+    assert found["c"][1] == {"type": "DECIMAL", "length": 12, "scale": 4}
+    assert [name for name in "abcd" if found[name][1].get("key")] == ["a", "d"]
+    strict = fields(mode="state", **{"zero-dates": "error"})
+    assert not any(nullable for nullable, _ in strict.values())
+    assert [name for name, (nullable, _) in fields(mode="state").items() if nullable] == ["d", "b"]
 
 
 def test_what_a_change_found_comes_where_the_files_have_it(tmp_path: Path) -> None:

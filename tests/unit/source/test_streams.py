@@ -156,10 +156,36 @@ def test_other_statements_do_not_end_it(tmp_path: Path) -> None:
     feed.checkpoint(15)
     query = Query(feed)
     assert len(query.batch()) == 2
-    feed.truncate("d.t", 20)
+    feed.statement("d.t", 20, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE t COMMENT 'x'")
     feed.puts("d.t", 20, {21: (4, "4")})
     feed.checkpoint(30)
     assert query.batch() == [(21, 4, 4)]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_truncate_ends_it_until_somebody_says_that_it_is_known(late: bool, tmp_path: Path) -> None:
+    """Also a query that begins before it, and one whose last batch ended right before it."""
+    feed = with_two_rows(tmp_path)
+    if not late:
+        feed.checkpoint(19)
+        query = Query(feed)
+        assert query.batch() == [(11, 1, 1), (12, 2, 2)]
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (4, "4")})
+    feed.checkpoint(30)
+    if late:
+        query = Query(feed)
+        assert query.batch() == [(11, 1, 1), (12, 2, 2)]
+    for _ in range(2):
+        with pytest.raises(SchemaDrift, match=r"version 20 took rows away.*accept-moved-rows = 20"):
+            query.batch()
+        query.start()
+    again = Query(feed, accept_moved_rows="20")
+    again.at = query.at
+    again.start()
+    assert again.batch() == [(21, 4, 4)]
+    assert [row[0] for row in Query(feed, accept_moved_rows="all").batch()] == [11, 12, 21]
+    assert Query(feed, from_ts="20").batch() == [(21, 4, 4)]
 
 
 @pytest.mark.parametrize("how", ["drop", "rename", "drop database"])
