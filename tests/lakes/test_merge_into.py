@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
 from tests.support.lakes import FORMATS
 
+ROOT = Path(__file__).parents[2]
 MORE = Column("w", "INT", default="5")
 Rows = dict[int, tuple[int | None, ...]]
 
@@ -179,8 +181,8 @@ def test_a_killed_query_goes_on(
     def play(expected: Rows, kills: int) -> str:
         for kill in range(kills + 1):
             with open(tmp_path / "log", "w+") as log:
-                query = subprocess.Popen(program, stdout=log, stderr=log, cwd=Path(__file__).parents[2])
-                deadline = time.monotonic() + 240
+                query = subprocess.Popen(program, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
+                deadline = time.monotonic() + 900
                 while query.poll() is None and time.monotonic() < deadline:
                     text = (tmp_path / "log").read_text()
                     if kill < kills and "batch" in text:
@@ -189,7 +191,7 @@ def test_a_killed_query_goes_on(
                     if kill == kills and "merged" in text and rows_of(session, table) == expected:
                         break
                     time.sleep(0.2)
-                query.send_signal(signal.SIGKILL)
+                os.killpg(query.pid, signal.SIGKILL)  # Spark's Java too
                 query.wait()
         return (tmp_path / "log").read_text()
 
