@@ -21,7 +21,7 @@ def merge_into(changes: DataFrame, table: str) -> None:
     change of each key writes its row, or deletes it. All of them are one MERGE, and so one commit. The same changes
     applied once more leave the same rows, so a batch that a streaming query repeats does no harm.
 
-    `changes` is what `foreachBatch` gives, or a part of it; `table` is a name, or a path as SQL writes it. The table
+    `changes` is what `foreachBatch` gives; `table` is a name, or a path as SQL writes it. The table
     has the columns of the changes by name. It may have ``_op``, ``_commit_ts``, ``_commit_time``, ``_version`` and
     ``_seq`` too. Its other columns keep their values.
 
