@@ -1,4 +1,4 @@
-"""What ended loads return: committed and recorded, or the reason why a table stops or is planned again."""
+"""Handles the results of ended loads: they are committed and recorded, or their table stops or is planned again."""
 
 from __future__ import annotations
 
@@ -48,18 +48,19 @@ NO_TIME = Note(
 
 
 class LoadResults:
-    """The loads that have not ended, by the number of their task, and what becomes of each."""
+    """Keeps the loads that have not ended, by the number of their task, and handles the result of each."""
 
     def __init__(self, context: RoundContext) -> None:
         self._context = context
         self._open: dict[int, LoadRows] = {}
         self._held: list[tuple[LoadOutcome, float]] = []
-        """What waits to be published together with other tables, each with the seconds that its load ran."""
+        """The loaded outcomes that wait to be published together with other tables, each with the seconds that its load
+        ran."""
         self.planned_again = False
-        """Whether a load failed and was planned again. What was learnt of it may be known to this round alone."""
+        """Whether a load failed and was planned again. Only this round may know what was learned from the failure."""
 
     def expect(self, task: LoadTask, load: LoadRows) -> None:
-        """`task` is to run for `load`."""
+        """Registers that `task` is going to run for `load`."""
         self._open[task.number] = load
 
     def forget(self, task: LoadTask) -> None:
@@ -67,8 +68,8 @@ class LoadResults:
         self._open.pop(task.number)
 
     def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
-        """Commit what is loaded, or keep it for `publish`. The tables of the other outcomes stop or are planned again,
-        but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
+        """Commits what is loaded, or keeps it for `publish`. The tables of the other outcomes stop or are planned
+        again, except those that failed for now (Retryable): they stay expected. `seconds` is how long the loads ran."""
         done = [quarantine.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
         check_rows(self._context.options, done)
         timed = [(outcome, seconds) for outcome in done]
@@ -84,8 +85,8 @@ class LoadResults:
                 self._failed(self._open.pop(outcome.task.number), outcome.task.target, outcome.error)
 
     def publish(self) -> bool:
-        """Commit what is kept: all that ends at the earliest moment, in one transaction. Returns whether there was
-        something."""
+        """Commits the kept outcomes that end at the earliest moment, in one transaction. Returns whether there were
+        some."""
         if not self._held:
             return False
         end = min(outcome.task.window.end for outcome, _ in self._held)
@@ -108,7 +109,7 @@ class LoadResults:
             context.tell(note)
 
     def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
-        """Record bad rows, then plan the load again."""
+        """Records bad rows, then plans the load again."""
         try:
             quarantined = quarantine.of_task(self._context, task, error.rows)
             letters = quarantine.keep(self._context, load, quarantined)
@@ -119,8 +120,8 @@ class LoadResults:
         self._release(load)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
-        """Stop the table, unless the error says what to do otherwise: then the load is planned again. Raises
-        StagingUnseen: no table can be loaded so."""
+        """Plans the load again if the error allows it; otherwise stops the table. Raises StagingUnseen: with it no
+        table can be loaded."""
         if isinstance(error, StagingUnseen):
             raise error
         if self._learnt(load, target, error) or put_off(self._context, load.table, error):
@@ -133,8 +134,8 @@ class LoadResults:
         self._context.round.release(load.table)
 
     def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
-        """Whether planning `load` again helps: with other columns, with more of the rows in one task, or without rows
-        that came late."""
+        """Returns whether planning `load` again helps: with other columns, with more of the rows in one task, or
+        without rows that came late."""
         context = self._context
         if isinstance(error, CameLate) and context.options.rules.accept_gap(load.table):
             context.accept(load.table, [Loss.of(error, 0, load.window.after)])
@@ -151,8 +152,8 @@ class LoadResults:
         return learnt
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
-        """Publish and record. If the sink reports an error of one table, that table stops, and the rest is committed.
-        If all is too much for one commit, it is committed table by table."""
+        """Publishes and records the outcomes. If the sink reports an error of one table, that table stops, and the rest
+        is committed. If all is too much for one commit, it is committed table by table. Returns what is committed."""
         context = self._context
         while done:
             done, letters = self._keep(done)
@@ -184,8 +185,8 @@ class LoadResults:
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]
                 if not wrong:
                     raise
-                if (left := quarantine.without(context, wrong[0], error)) is not None:
-                    done = [left if outcome is wrong[0] else outcome for outcome in done]
+                if (remaining := quarantine.without(context, wrong[0], error)) is not None:
+                    done = [remaining if outcome is wrong[0] else outcome for outcome in done]
                     continue
                 self._open.pop(wrong[0].task.number)
                 quarantine.stop_with_place(context, wrong[0].task, error)
@@ -197,7 +198,8 @@ class LoadResults:
         return done
 
     def _committed(self, done: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange | TargetBusy:
-        """What the sink has recorded; or the lock that a table waits for, where the others can go on without it."""
+        """Returns what the sink has recorded; or the lock that one table waits for, if the others can continue without
+        it."""
         try:
             return self._context.ports.sink.commit(done, change)
         except TargetBusy as error:
@@ -207,7 +209,7 @@ class LoadResults:
             raise
 
     def _put_off(self, done: Sequence[LoadOutcome], error: TargetBusy) -> list[LoadOutcome]:
-        """All but the one that waits, which is loaded again."""
+        """Returns all outcomes except that of the waiting table, which is loaded again."""
         for outcome in done:
             if str(outcome.table) == error.table:
                 self.forget(outcome.task)
@@ -215,8 +217,8 @@ class LoadResults:
         return [outcome for outcome in done if str(outcome.table) != error.table]
 
     def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
-        """Keep the rows that were quarantined; what to record of them by the tasks' numbers. Tables that have too many
-        of them are stopped, and not among the outcomes any more."""
+        """Keeps the rows that were quarantined. Returns the outcomes, and by task number what to record of these rows.
+        Tables with too many of them are stopped, and are not among the returned outcomes."""
         kept, letters = [], {}
         for outcome in done:
             number = outcome.task.number
@@ -230,7 +232,7 @@ class LoadResults:
 
 
 def notes_of(done: Sequence[LoadOutcome], dialect: Dialect) -> Iterator[Note]:
-    """What a person should know of loads that are recorded."""
+    """Yields what a person should know of loads that are recorded."""
     for outcome in done:
         if outcome.task.target.own and outcome.puts:
             yield _kept_note(outcome)
@@ -252,7 +254,7 @@ def _kept_note(outcome: LoadOutcome) -> Note:
 
 
 def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
-    """Values that are applied as the files have them, and may differ from the upstream's."""
+    """Yields notes about values that are applied as the files have them and that may differ from the upstream's."""
     if lost := sum(stat.lost_texts for stat in outcome.files):
         text = f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
         yield Note(NoteKind.LOST_TEXT, text, outcome.table, lost)
