@@ -116,9 +116,9 @@ def broken_rules(
 
 def named(where: str) -> frozenset[str]:
     """The columns, in lower case, by which a row filter chooses."""
-    from consumer.changes.expressions import columns_of  # its parser is loaded only where there are rules
+    from consumer.changes.expressions import expression_columns  # its parser is loaded only where there are rules
 
-    return columns_of(where)
+    return expression_columns(where)
 
 
 def _same_values(old: Column, new: Column) -> bool:
@@ -152,9 +152,9 @@ def masked_misfit(shaping: Shaping, file: SchemaFile) -> str:
     there. What a new table cannot have masked is told by its first load."""
     if not statement_of(file.query).is_alter:
         return ""
-    from consumer.changes.masks import fault_of  # Arrow is loaded only where there are masks
+    from consumer.changes.masks import mask_fault  # Arrow is loaded only where there are masks
 
-    why = fault_of(shaping, file.columns or (), (), ())
+    why = mask_fault(shaping, file.columns or (), (), ())
     return f"columns are masked, and their values would not fit: {why}" if why else ""
 
 

@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from consumer.changes.conditions import compiled
+from consumer.changes.conditions import compile_condition
 from consumer.changes.folding import decode_files, decoded, decoder_for, each_change
 from consumer.changes.identity import row_codes
-from consumer.changes.table_modes import added, folded
+from consumer.changes.table_modes import fold_by_columns, mode_columns
 from consumer.codec.change_table import AT, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
@@ -135,7 +135,7 @@ def _every(share: Share, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]
 def _each(every: pa.Table, share: Share) -> pa.Table:
     """Each change once."""
     (era,) = share.eras
-    rows = folded(every, era.task, era.keys[0]) if era.keys[0] else every
+    rows = fold_by_columns(every, era.task, era.keys[0]) if era.keys[0] else every
     if rows.num_rows:
         _check_known(era, share)
     return rows
@@ -144,7 +144,7 @@ def _each(every: pa.Table, share: Share) -> pa.Table:
 def _head(rows: pa.Table, share: Share) -> list[pa.Array | pa.ChunkedArray]:
     task = share.eras[0].task
     assert task.mode_load is not None
-    meta = dict(zip(task.mode_load.mode.usual, added(rows, task), strict=True))
+    meta = dict(zip(task.mode_load.mode.usual, mode_columns(rows, task), strict=True))
     moments = pa.array((rows.column(TS).to_numpy() >> LOGICAL_BITS) * 1000)
     return [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION]]
 
@@ -155,7 +155,7 @@ def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:
     now, then = _now(rows, share), _now(every, share)
     chosen = np.ones(rows.num_rows, np.bool_)
     if share.where:
-        condition = compiled(share.where, target.columns, clock=era.task.dialect.clock)
+        condition = compile_condition(share.where, target.columns, clock=era.task.dialect.clock)
         chosen = condition.holds(now) | (condition.holds(then)[found] & (found >= 0))
     return Changes(rows, now, then, found, chosen)
 

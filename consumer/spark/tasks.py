@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from consumer.changes.folding import Folding
 from consumer.changes.keyed import split_by_bucket
-from consumer.changes.table_modes import to_write
+from consumer.changes.table_modes import changes_to_write
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadPart, LoadTask, Receipt
@@ -180,7 +180,7 @@ def write_buckets(
                         return
                     continue
                 tables = [exchange.get(body) for _, body in group]
-                folded = to_write(pa.concat_tables(tables), task)
+                folded = changes_to_write(pa.concat_tables(tables), task)
                 del tables
                 for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)

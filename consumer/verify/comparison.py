@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from consumer.changes.folding import decode_files, decode_folded, net_changes
 from consumer.changes.identity import identities, key_codes
-from consumer.changes.keyed import cut
-from consumer.changes.table_modes import added, folded, next_changes, times, versions
+from consumer.changes.keyed import cut_by_bucket
+from consumer.changes.table_modes import commit_times, fold_by_columns, mode_columns, next_changes, version_columns
 from consumer.codec.change_table import META, Ints, change_schema
 from consumer.errors import CannotBeExact
 from consumer.model.check import CheckTask, Counted, Era, Modes
@@ -89,7 +89,7 @@ class Comparison:
         held = eras.pop(HELD, None)
         if not task.target.key:
             return compare_multisets(task, eras, held)
-        last = {n: folded(rows, task.eras[n].task, task.upstream_key) for n, rows in eras.items()}
+        last = {n: fold_by_columns(rows, task.eras[n].task, task.upstream_key) for n, rows in eras.items()}
         return compare_keyed(task, _mode_eras(task, last, self.comparer), held)
 
     def _expected(
@@ -147,7 +147,7 @@ class Comparison:
             return
         values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
         bucket = identities(values, task.upstream_key) % np.uint64(buckets)
-        yield from cut(marked, bucket.astype(np.int64), buckets)
+        yield from cut_by_bucket(marked, bucket.astype(np.int64), buckets)
 
 
 def counted(results: Iterable[Compared], show: int, found: Callable[[pa.Table], None]) -> Counted:
@@ -210,9 +210,9 @@ def _mode_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Comparer
         case ModeKind.HISTORY:
             eras, values = _versions(eras, modes)
         case ModeKind.SOFT_DELETE:
-            values = {number: [times(_end_times(rows, modes))] for number, rows in eras.items()}
+            values = {number: [commit_times(_end_times(rows, modes))] for number, rows in eras.items()}
         case _:
-            values = {number: added(rows, task.eras[number].task) for number, rows in eras.items()}
+            values = {number: mode_columns(rows, task.eras[number].task) for number, rows in eras.items()}
             if modes.ends:
                 eras, values = _with_ends(eras, values, modes)
     return {number: _valued(task, rows, values[number], comparer) for number, rows in eras.items()}
@@ -224,7 +224,7 @@ def _versions(eras: Mapping[int, pa.Table], modes: Modes) -> tuple[dict[int, pa.
     for number, rows, ts, until, ends in _followed(eras, modes):
         came = rows.column("put").to_numpy()
         found[number] = rows.filter(pa.array(came))
-        values[number] = versions(ts[came], np.minimum(until, ends)[came])
+        values[number] = version_columns(ts[came], np.minimum(until, ends)[came])
     return found, values
 
 
