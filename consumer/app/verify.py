@@ -23,7 +23,7 @@ from consumer.ports import Loader, Observer
 from consumer.target import Sink
 
 if TYPE_CHECKING:
-    from consumer.verify.mend import Mender
+    from consumer.verify.mend import Repairer
 
 
 def verify(
@@ -93,7 +93,7 @@ def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[P
 
 
 @contextmanager
-def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Mender | None]:
+def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Repairer | None]:
     from consumer.verify.mend import RUN_THEM, Repair, RepairFile, new_file
 
     if not repairing.sql:

@@ -29,7 +29,7 @@ from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
 from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
-from consumer.verify.era_rows import as_now, rows_left, unknown_columns
+from consumer.verify.era_rows import in_current_columns, remaining_rows, unknown_columns
 
 log = logging.getLogger(__name__)
 
@@ -274,7 +274,7 @@ def _now(rows: pa.Table, share: Share) -> pa.Table:
     """Changes of the share's era with the columns of now. Raises CannotBeExact where a value is not known, of a column
     that is known (`_each` has looked at that)."""
     (era,) = share.eras
-    values = as_now(rows, era, share.target, era.conversions)
+    values = in_current_columns(rows, era, share.target, era.conversions)
     if unknown := unknown_columns(values, era.conversions):
         _check_known(era, share, unknown)
     return values
@@ -297,7 +297,9 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
 
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
-    rows = rows_left(share.eras, share.target, reader, True, partial(_check_era, share), converted_columns(share.eras))
+    rows = remaining_rows(
+        share.eras, share.target, reader, True, partial(_check_era, share), converted_columns(share.eras)
+    )
     for position, column in enumerate(share.target.columns):
         if not column.nullable and rows.column(f"c{position}").null_count:
             raise CannotBeExact(f"column {column.name} is NOT NULL, and an older row has NULL there")

@@ -30,7 +30,7 @@ from consumer.spark.buckets import SHUFFLED
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.verify.compare import DELETE, INSERT, UPDATE
-from consumer.verify.comparison import Comparison, counted
+from consumer.verify.comparison import Comparison, sum_counts
 from tests.contract.acts import ID, NAME
 from tests.support.canal_json import ALL, join, row_line, target_of
 from tests.support.inline_loader import InlineLoader
@@ -280,7 +280,7 @@ class NotReached(Held):
 def compared(
     loader: Loader, task: CheckTask, held: Held, files: Storage, at_a_time: int, found: Callable[[Any], Any] = len
 ) -> Counted:
-    return counted(loader.read(Comparison(task, held, files, at_a_time)), task.show, found)
+    return sum_counts(loader.read(Comparison(task, held, files, at_a_time)), task.show, found)
 
 
 def check(files: Storage, key: Sequence[int] = (0,)) -> CheckTask:
