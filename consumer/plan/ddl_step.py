@@ -1,4 +1,4 @@
-"""What a statement of upstream's becomes in the target: a step, or why it must not be executed."""
+"""Turns a statement of upstream into a step in the target, or into the reason why it must not be executed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def ddl_step(
     called: TableName | None = None,
     complete: bool = True,
 ) -> ApplyDdl:
-    """The statement as a step in the target's names, with what is recorded of it. `called` is the name that its table
-    still has in the target, where a RENAME never ran; not `complete`: the table lacks rows. Raises DdlRefused."""
+    """Returns the statement as a step in the target's names, with what is recorded of it. `called` is the name that its
+    table still has in the target, if a RENAME never ran. `complete` is false if the table lacks rows. Raises
+    DdlRefused."""
     naming, old_name = statement.naming, called or statement.old_name
     lacking = statement.policy is DdlPolicy.RENAME and statement.file.table and not complete
     query, change = _written(statement)
@@ -48,8 +49,8 @@ def ddl_step(
 
 
 def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
-    """`routed` and `mode_ddl` of the step. Raises DdlRefused where the text is not what its file says, or cannot be
-    written in the target's names, and where it cannot be done to tables with a mode."""
+    """Returns `routed` and `mode_ddl` of the step. Raises DdlRefused if the text differs from what its file says, or
+    cannot be written in the target's names, or cannot be applied to tables with a mode."""
     if not statement.executed:
         return None, None
     try:
@@ -64,7 +65,7 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
 
 
 def refusal(statement: Statement) -> DdlRefused | None:
-    """The error of a statement that must not be executed; None if it is executed or ignored."""
+    """Returns the error of a statement that must not be executed; None if it is executed or ignored."""
     if statement.policy is DdlPolicy.FAIL:
         return refused_by_policy(statement)
     if statement.lacks_old_name:
@@ -79,7 +80,7 @@ def refusal(statement: Statement) -> DdlRefused | None:
 
 
 def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
-    """The error of a statement that moves rows that were never read."""
+    """Returns the error of a statement that moves rows that were never read."""
     name = statement.file.name
     way = "copy the wanted table from upstream as of"
     if lost.begins_at:
@@ -102,7 +103,8 @@ def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
 
 
 def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
-    """The error of a statement that cannot be written in the target's names, or be done to tables with a mode."""
+    """Returns the error of a statement that cannot be written in the target's names, or be applied to tables with a
+    mode."""
     return statement_refused(
         statement.file,
         f"{error.message}; the statement: {cut(statement.file.query)}",
@@ -112,7 +114,7 @@ def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
 
 
 def lacks_old_name(statement: Statement) -> DdlRefused:
-    """The error of such a rename."""
+    """Returns the error of a rename whose source is unknown."""
     name = statement.file.name
     itself = any(pair.old == name == pair.new for pair in rename_pairs(statement.file))
     why = "the statement renames it to itself, as TiCDC has lost the old name" if itself else "the old name is not told"
@@ -125,7 +127,7 @@ def lacks_old_name(statement: Statement) -> DdlRefused:
 
 
 def refused_by_policy(statement: Statement) -> DdlRefused:
-    """The error of a statement whose policy is `fail`."""
+    """Returns the error of a statement whose policy is `fail`."""
     kind = kind_of(statement.action)
     return DdlRefused(
         f"the policy for {kind} is fail: {cut(statement.file.query)}",

@@ -1,4 +1,4 @@
-"""Where tables are, as the progress has them: what `status` prints, and what a run reports of itself."""
+"""Reports where tables are, from the progress: what `status` prints, and what a run reports of itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.results import AcceptedLoss, TableStatus
 
 
-def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iterator[TableStatus]:
-    """The tables that differ from the others in place or state. `anew` are the stopped ones that the storage can make
-    again."""
+def table_statuses(progress: Progress, reloadable: Collection[TableName] = ()) -> Iterator[TableStatus]:
+    """Yields the tables that differ from the others in place or state. `reloadable` are the stopped ones that the
+    storage can rebuild."""
     refused = {
         TableName(ddl.database, ddl.table): ddl.version
         for ddl, record in progress.ddls.items()
@@ -33,7 +33,7 @@ def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iter
             error=table.reason,
             hint=Hint.of(table.hint),
             version=version,
-            resync=name in anew,
+            resync=name in reloadable,
             quarantined=len(bad),
             bad_row=first,
             accepted=AcceptedLoss.of(progress.losses.get(name, {}).values()),
