@@ -1,4 +1,4 @@
-"""`verify`: is the target equal to the storage?"""
+"""`verify`: checks whether the target is equal to the storage."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def verify(
     loader: Loader | None = None,
     repairing: Repairing = Repairing(),  # noqa: B008
 ) -> VerifyResult:
-    """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark.
+    """Compares the target's tables (only `tables`, if there are any) with the storage, each up to its own watermark.
 
     Changes nothing, unless it is `repairing`. Raises BadConfig for a target that has nothing of this name and for a
     file that cannot be written, LeaseHeld while its consumer runs.
     """
-    from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
+    from consumer.verify.verify import Verifier  # brings Arrow, for which a round with nothing to load must not wait
 
     started = now()
     options = settings.round_options
@@ -60,15 +60,15 @@ def verify(
                 mender,
                 "a replay does not say what the target held before" if is_replay(settings.name) else "",
             )
-            found, left_out = verifier.tables(listing, progress)
-        unknown = [name for name in tables if name not in {table.table for table in found}]
+            checks, excluded = verifier.tables(listing, progress)
+        unknown = [name for name in tables if name not in {table.table for table in checks}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        return VerifyResult(tuple(found), now() - started, ports.spark_seconds, left_out)
+        return VerifyResult(tuple(checks), now() - started, ports.spark_seconds, excluded)
 
 
 def _check_name(settings: Settings, ports: Ports) -> None:
-    """Raises BadConfig where there is nothing to compare, WrongUpstream where it is another upstream's."""
+    """Raises BadConfig if there is nothing to compare, WrongUpstream if the progress belongs to another upstream."""
     progress = ports.sink.progress()
     if progress.is_empty:
         raise BadConfig(
@@ -81,7 +81,8 @@ def _check_name(settings: Settings, ports: Ports) -> None:
 
 @contextmanager
 def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[Progress]:
-    """The progress, while no consumer of this name changes the target; who writes to it becomes its consumer."""
+    """Yields the progress while no consumer of this name changes the target. If rows are to be written, this process
+    becomes its consumer."""
     if not repairing.write:
         with ports.sink.still() as progress:
             yield progress

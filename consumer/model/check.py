@@ -21,8 +21,8 @@ class Era:
 
     `task` decodes them as the columns were then, and folds them by the handle key of then. The other fields are by the
     target's columns: `places` has the position of each column among those of the era, -1 if it was not there. `known`
-    tells whether the storage determines what the target must hold in it for a row that has not changed since: the row's
-    value after its `conversions`, or the value in `added` for a column that came later. `kept` tells that such a row
+    shows whether the storage determines what the target must hold in it for a row that has not changed since: the row's
+    value after its `conversions`, or the value in `added` for a column that came later. `kept` means that such a row
     must exist; otherwise a statement may have removed it.
     """
 
@@ -55,9 +55,9 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """One table: its eras in their order, and the target's table as `target`. `whole` tells that every row of the table
+    """One table: its eras in their order, and the target's table as `target`. `whole` means that every row of the table
     is in the eras, so that the target must have no other rows. `show` is the most differences to return. `mending`
-    tells that the rows that differ are wanted too. `modes` is set for a table that is no mirror."""
+    means that the rows that differ are wanted too. `modes` is set for a table that is no mirror."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -159,7 +159,7 @@ class Counted:
 class TableCheck:
     """The result for a table.
 
-    `error` is why it could not be compared at all; `refused` tells that the target's table is the reason. `notes` say
+    `error` is why it could not be compared at all; `refused` means that the target's table is the reason. `notes` say
     what was not compared, `unmended` why rows that differ were not repaired. `repaired` is what was found before the
     repair. `refused_rows` are those that the target did not accept in it. `files` are the data files that were read.
     `gone` is the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not

@@ -19,7 +19,7 @@ _STATEMENTS = 1 << 20
 @dataclass(frozen=True, slots=True)
 class DumplingFormat:
     """The format of Dumpling's files. `tso` is the moment of the rows. The other fields are Dumpling's options that the
-    files do not show. `binary` is how CSV has bytes: "" as they are, "hex" or "base64". `chunks` tells that --rows was
+    files do not show. `binary` is how CSV has bytes: "" as they are, "hex" or "base64". `chunks` means that --rows was
     given."""
 
     tso: int = _BEFORE

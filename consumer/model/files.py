@@ -93,7 +93,7 @@ class DataFile:
 
 
 class Named(NamedTuple):
-    """The number of a data file that an index file names. `as_listed` tells that it is the same index file as in the
+    """The number of a data file that an index file names. `as_listed` means that it is the same index file as in the
     listing, so that the listing is not older."""
 
     number: int
@@ -125,9 +125,9 @@ class Listing:
     - `files` is keyed by root.
     - `unknown` are paths of no known form.
     - `broken` are errors of schema files that cannot be used; `table` of each is the file's root.
-    - `settled` tells that the changefeed has passed `checkpoint`, so every schema file of that version is in the
+    - `settled` means that the changefeed has passed `checkpoint`, so every schema file of that version is in the
       storage.
-    - `partial` tells that data files which are already done are left out.
+    - `partial` means that data files which are already done are left out.
     - `indexes` are the folders' index files.
     - `packed` has by folder the greatest number of a file that exists under a longer name, as a packing tool leaves it.
     - `gone` are folders of the progress that were listed and have no file, `closed` those that are over and were not

@@ -55,7 +55,7 @@ class _Part:
 @dataclass(frozen=True, slots=True)
 class Command(_Part):
     """A command of this program. `table` is its table, or only a database; None if the hint's author does not know it
-    (see `about_table`). `accepts` tells that it continues without the rows of the table's missing files. `name` is
+    (see `about_table`). `accepts` means that it continues without the rows of the table's missing files. `name` is
     another consumer's. `folder` has an export, "" if it is not known which."""
 
     verb: Verb

@@ -31,7 +31,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The layout of one table. `cluster_by`: rows with near values in these columns are stored near each other.
-    `properties` are those of the format. `copy_on_write` tells that files with changed rows are rewritten."""
+    `properties` are those of the format. `copy_on_write` means that files with changed rows are rewritten."""
 
     partition_by: tuple[Part, ...] = ()
     cluster_by: tuple[str, ...] = ()

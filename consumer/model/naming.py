@@ -208,7 +208,7 @@ def naming_of(routes: Sequence[Route]) -> Naming:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A route by its patterns. `whole` tells that it is for a database with all of its tables; `mode` is that of its
+    """A route by its patterns. `whole` means that it is for a database with all of its tables; `mode` is that of its
     tables."""
 
     text: str

@@ -271,7 +271,7 @@ class ProgressChange:
     - `late` is as in `Progress`.
     - `syncpoint` tells, if not 0, that all tables are at `applied_ts` now, which is published for outside checkers. It
       is the number of newest syncpoint rows to keep.
-    - `leaves` tells that the tables leave this common moment now.
+    - `leaves` means that the tables leave this common moment now.
     """
 
     applied_ts: int | None = None
@@ -340,7 +340,7 @@ class Progress:
     """The progress of one consumer name.
 
     - `upstream` is None before the first run.
-    - `start_ts` other than 0 tells that the target was filled with the upstream's state at that commit-ts, including
+    - `start_ts` other than 0 means that the target was filled with the upstream's state at that commit-ts, including
       every statement up to it; 0 for a target that began empty.
     - `starts` is the same for single tables, by the names that they had then, with a commit-ts that is not below
       `start_ts`; 0 for a table that was loaded again from its CREATE TABLE on.
@@ -349,7 +349,7 @@ class Progress:
       RECOVER TABLE could bring back (`ddl_policy.trash_name`).
     - `routes` are the routes by which its tables have their names (see `Naming`), `modes` the table modes of its tables
       (see `consumer.plan.table_modes`), `filters` the rules of its tables (see `consumer.plan.shaping`).
-    - `late` tells that a notification was sent that the slowest table lags, and none yet that this is over.
+    - `late` means that a notification was sent that the slowest table lags, and none yet that this is over.
     """
 
     upstream: str | None = None
@@ -493,8 +493,8 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class Owned:
     """A table that belongs to the consumer name `consumer`, and the commit-ts up to which that consumer has applied it.
-    `start_ts` other than 0 tells that it took over the table as of then; 0 for a table that it began itself. `busy`
-    tells that it is at work now."""
+    `start_ts` other than 0 means that it took over the table as of then; 0 for a table that it began itself. `busy`
+    means that it is at work now."""
 
     consumer: str
     applied_ts: int

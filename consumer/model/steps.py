@@ -165,10 +165,10 @@ def ddl_id(file: SchemaFile) -> DdlId:
 
 @dataclass(frozen=True, slots=True)
 class TargetDdl:
-    """A statement as it would run on the present target. `statements` are in order, or a plain description of what is
-    done; there are none if there is nothing to execute. `note` is what the target does without. `error` is why it would
-    refuse the statement ("": it would not, as far as can be seen). `collations` is what `note` says of character sets
-    and collations."""
+    """A statement as it would run on the target as that is now: `statements` in order, or a plain description of what
+    is done; none where there is nothing to execute. `note` is what the target does without, `error` why it would refuse
+    the statement ("": it would not, as far as can be seen). `collations`: what `note` says of character sets and
+    collations."""
 
     statements: tuple[str, ...] = ()
     note: str = ""

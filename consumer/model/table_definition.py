@@ -18,7 +18,7 @@ SHARD = "SHARD"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an index. `column` is None for an expression. `prefix` tells that only the beginning of the column
+    """One part of an index. `column` is None for an expression. `prefix` means that only the beginning of the column
     counts."""
 
     column: str | None
@@ -28,7 +28,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
     """An index. `kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR, HYBRID, PARTIAL or SHARD.
-    `automatic` tells that upstream chose the name, `skipped` that the statement that created it was not executed,
+    `automatic` means that upstream chose the name, `skipped` that the statement that created it was not executed,
     `doubtful` that it may not exist."""
 
     name: str
@@ -61,7 +61,7 @@ class KnownForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """The indexes and foreign keys of a table. `whole` tells that they are complete; otherwise they are only what
+    """The indexes and foreign keys of a table. `whole` means that they are complete; otherwise they are only what
     statements declare, and `gone` are the names, in lower case, that statements took from indexes. `foreign_ids` counts
     the foreign keys that the table ever had, because upstream numbers their names by it; None if it is not known."""
 
@@ -147,7 +147,7 @@ class PartitionKind(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Partition:
     """One partition. `values` are SQL texts, one tuple as long as the partitioning's `by` for each member: the one
-    upper bound of a RANGE (which may contain ``MAXVALUE``), the members of a LIST. `is_default` tells that it takes the
+    upper bound of a RANGE (which may contain ``MAXVALUE``), the members of a LIST. `is_default` means that it takes the
     rows that no other LIST has."""
 
     name: str

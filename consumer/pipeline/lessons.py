@@ -49,7 +49,7 @@ class AbsentColumns:
 
     def learn(self, load: LoadRows, error: RowsVary, quarantined: bool = False) -> bool:
         """Returns whether planning `load` again may help. This ends, because a column is added once and a guess dropped
-        once. `quarantined` tells that rows may be quarantined if they lack columns which other rows have."""
+        once. `quarantined` means that rows may be quarantined if they lack columns which other rows have."""
         columns = self._of(load)
         if quarantined and not columns.uneven and set(error.carried) & columns.lacked:
             columns.lacked, columns.guessed, columns.uneven = set(), set(), True
@@ -97,7 +97,7 @@ class Collisions:
         return collision.bytes if collision else 0
 
     def learn(self, load: LoadRows, in_one_task: bool, bounded: bool) -> bool:
-        """Returns whether planning `load` again may help. `in_one_task` tells that one task had all of its rows,
+        """Returns whether planning `load` again may help. `in_one_task` means that one task had all of its rows,
         `bounded` that the round leaves out rows that exist.
 
         A task with some of the rows may have collided with a row that another task moves. A task with all rows of a

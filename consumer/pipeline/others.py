@@ -201,7 +201,7 @@ def belongs_to(
     table: TableName, owned: Owned, naming: Naming, later: TableName | None = None, taken: bool = False
 ) -> DdlRefused:
     """Returns the error of `table`, which belongs to another consumer. `later` is a name that it gets by a rename.
-    `taken` tells that it was this consumer's own before."""
+    `taken` means that it was this consumer's own before."""
     shown_name = naming.shown(later or table)
     what = f"{shown_name} belongs" if later is None else f"{shown_name}, to which {table} is renamed later, belongs"
     if taken and owned.start_ts:

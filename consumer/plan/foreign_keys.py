@@ -63,7 +63,7 @@ class ForeignKeys:
         return children - {statement.file.name}
 
     def follow(self, statement: Statement, pending: bool) -> None:
-        """Records the statement. `pending` tells that it is still to run."""
+        """Records the statement. `pending` means that it is still to run."""
         file, action = statement.file, statement.action
         if action in RENAME_ACTIONS:
             self._rename(file, statement.old_name)

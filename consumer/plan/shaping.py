@@ -91,7 +91,7 @@ def broken_rules(
     "" if they do.
 
     `others` are the names of tables that it also touches, including the earlier name of its own table. `before` are the
-    columns of its table before it, None if they are not known. `creates` tells that it gave the table its name.
+    columns of its table before it, None if they are not known. `creates` means that it gave the table its name.
     """
     if file.action in _ROW_ACTIONS:
         tables = dict.fromkeys((file.name, *others, *written_tables(file)))

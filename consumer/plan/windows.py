@@ -39,7 +39,7 @@ def plan_load(
     allows.
 
     `boundaries` are the versions of the table's own statements. A file is read if `bounds` does not have it.
-    `publish_bytes` other than 0 tells that rows of the window are written in one transaction, of about so many bytes or
+    `publish_bytes` other than 0 means that rows of the window are written in one transaction, of about so many bytes or
     `round_bytes`, and that files can be read for several transactions; 0: in any number of transactions.
 
     If rows have no time, files are read completely, and only their folders decide which. A statement's own folder holds
