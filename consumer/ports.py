@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from consumer.errors import ConsumerError
 from consumer.model.bad_rows import BadRow
 from consumer.model.events import Event
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, StoredFile
 from consumer.model.load import FileSlice, LoadOutcome, LoadPart, LoadTask
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -52,7 +52,7 @@ class StorageReader(Protocol):
         has all files of the folders in `whole`. Without `progress` it has all files.
         """
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         """Returns the number of the data file that each of these index files names. An index file that names none, or
         no longer exists, is left out."""
 

@@ -184,7 +184,7 @@ class ProgressPort(Protocol):
         `change`."""
 
     def beside(self, table: TableName) -> TableName:
-        """Returns the name of a table in the target until it replaces `table` (see `beside_name`)."""
+        """Returns the name of a table in the target until it replaces `table` (see `parallel_load_name`)."""
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         """Drops the target table, if it exists, gives its name to the one that another consumer name has loaded

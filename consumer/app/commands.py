@@ -12,18 +12,18 @@ from datetime import timedelta
 from consumer.app.parts import (
     READS_CHECKPOINT,
     checkpoint_of,
-    left_behind,
-    listed,
+    interrupted_result,
+    listing_at_checkpoint,
     listing_of,
     loader_for,
     manager_of,
     one_round,
     open_ports,
     reader_of,
-    refusal,
     result_of,
     sink_of,
-    start_of,
+    start_change,
+    upstream_refusal,
     warn_of_others,
 )
 from consumer.config.settings import Settings
@@ -37,8 +37,8 @@ from consumer.model.texts import count_text
 from consumer.model.times import now
 from consumer.pipeline.loads import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.preview import preview
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.preview import preview_round
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
@@ -75,7 +75,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
         observer.tell(CheckpointRead(checkpoint))
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for new files"))
-        listing = listed(settings, ports.reader, checkpoint, manager.ledger.progress)
+        listing = listing_at_checkpoint(settings, ports.reader, checkpoint, manager.ledger.progress)
         warn_of_others(ports)
         return one_round(manager, listing, started)
 
@@ -89,7 +89,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, ports.reader)
         observer.tell(CheckpointRead(checkpoint))
-        progress = patiently("reach the target", ports.sink.progress, observer, settings.max_wait)
+        progress = with_observed_retries("reach the target", ports.sink.progress, observer, settings.max_wait)
         if not progress.is_empty:
             raise BadConfig(
                 f"the target already has progress under the name {settings.name!r}",
@@ -97,7 +97,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
             )
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for files"))
-        listing = listed(settings, ports.reader, checkpoint)
+        listing = listing_at_checkpoint(settings, ports.reader, checkpoint)
         warn_of_others(ports)
         in_storage = Assembly.of(listing, manager.ledger.progress, options.rules.wanted).tables
         tables = [name for name in in_storage if options.rules.starts.of(name) is None]
@@ -160,7 +160,7 @@ def run(
         except KeyboardInterrupt:
             if manager is None:
                 raise
-            return _in_trouble(left_behind(manager, checkpoint, rounds, started), trouble)
+            return _in_trouble(interrupted_result(manager, checkpoint, rounds, started), trouble)
         if manager is None:
             return _in_trouble(RunResult(seconds=now() - started, unfinished=True), trouble)
         with _turn(turns, ports.sink):
@@ -238,18 +238,18 @@ def _turn(turns: threading.Lock | None, sink: Sink) -> Iterator[None]:
 
 
 def plan(settings: Settings, observer: Observer, look_again: bool = False) -> PlanResult:
-    """Returns what `once` would do now. Changes nothing, starts no Spark. `look_again` is as in `preview`."""
+    """Returns what `once` would do now. Changes nothing, starts no Spark. `look_again` is as in `preview_round`."""
     options = settings.round_options
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = ports.sink.progress()
-        if (change := start_of(settings, ports.reader, progress)) is not None:
+        if (change := start_change(settings, ports.reader, progress)) is not None:
             progress = progress.after(change)
-        if (error := refusal(settings, ports.reader, progress)) is not None:
+        if (error := upstream_refusal(settings, ports.reader, progress)) is not None:
             raise error
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, ports.reader, progress)
-        preview_result = preview(ports.reader, ports.sink, listing, progress, options, look_again)
+        preview_result = preview_round(ports.reader, ports.sink, listing, progress, options, look_again)
         return preview_result.model_copy(update={"notes": (*ports.reader.holds, *preview_result.notes)})
 
 
@@ -300,7 +300,7 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
     """Removes the progress of a name. The target's tables stay, except those that it was loading. Raises BadConfig if
     there is none, or unless `sure`."""
     with closing(sink_of(settings)) as sink:
-        names = patiently("reach the target", sink.consumers, observer, settings.max_wait)
+        names = with_observed_retries("reach the target", sink.consumers, observer, settings.max_wait)
         if settings.name not in names:
             raise BadConfig(
                 f"the target has no progress under the name {settings.name!r}",

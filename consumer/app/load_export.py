@@ -16,14 +16,14 @@ from functools import partial
 from consumer.app.parts import (
     READS_CHECKPOINT,
     checkpoint_of,
-    listed,
+    listing_at_checkpoint,
     loader_for,
     manager_of,
     one_round,
     open_ports,
     sink_of,
-    start_of,
-    unloaded,
+    start_change,
+    unloaded_tables,
 )
 from consumer.config.clocks import clock_of
 from consumer.config.export import ExportSettings, export_settings
@@ -39,7 +39,7 @@ from consumer.model.files import Folder, Listing, known_bounds
 from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
-from consumer.model.naming import beside, naming_from
+from consumer.model.naming import naming_from, naming_with_places
 from consumer.model.progress import (
     AuditRow,
     DdlState,
@@ -57,13 +57,13 @@ from consumer.model.texts import count_text
 from consumer.model.times import now, tso_to_text
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.opening import assembly_of, other_rules
-from consumer.pipeline.resync import give_up, passed_files
+from consumer.pipeline.opening import assembly_of, changed_rules
+from consumer.pipeline.resync import folders_up_to, restart_from_export
 from consumer.plan import table_modes
 from consumer.plan.assembly import Assembly
-from consumer.plan.options import FilesKnown, RoundOptions
-from consumer.plan.routing import written
-from consumer.plan.starting import given
+from consumer.plan.options import FileOptions, RoundOptions
+from consumer.plan.routing import written_names
+from consumer.plan.starting import preloaded_tables_change
 from consumer.ports import Loader, Observer
 from consumer.results import LoadedExport, RunResult, TableResult
 from consumer.storage.export import ExportReader
@@ -139,7 +139,7 @@ class _Work:
             self._release(loading, spark, self._ended)
             with closing(sink_of(loading)) as sink:
                 # --tables excludes tables permanently, --table selects those of one call.
-                if self._some is None or not unloaded(sink.progress()):
+                if self._some is None or not unloaded_tables(sink.progress()):
                     sink.forget()
         return result
 
@@ -203,7 +203,7 @@ class _Work:
             return {}
         if begun.routes:
             return self._begun_beside(begun, sink)
-        names = {*written(assembly, progress), *progress.starts}
+        names = {*written_names(assembly, progress), *progress.starts}
         return {name: sink.beside(self._settings.naming.target(name)) for name in self._tables if name in names}
 
     def _begun_beside(self, begun: Progress, sink: Sink) -> Mapping[TableName, TableName]:
@@ -218,7 +218,7 @@ class _Work:
         checkpoint = checkpoint_of(self._settings, ports.reader)
         options = self._settings.round_options
         manager = manager_of(self._settings, ports, options)
-        listing = listed(self._settings, ports.reader, checkpoint)
+        listing = listing_at_checkpoint(self._settings, ports.reader, checkpoint)
         return manager, assembly_of(ports.reader, listing, manager.ledger.progress, options)
 
     def _continued(self, progress: Progress, begun: Progress, sink: Sink) -> frozenset[TableName]:
@@ -241,10 +241,12 @@ class _Work:
         options: RoundOptions,
         ports: Ports,
     ) -> ProgressChange:
-        """Returns the change of the replica's progress by which `tables` count as excluded. Raises what `give_up`
-        raises."""
+        """Returns the change of the replica's progress by which `tables` count as excluded. Raises what
+        `restart_from_export` raises."""
         in_storage = [name for name in tables if name in assembly.catalog.by_table]
-        changes = [give_up(name, self._tso, assembly, progress, options, ports.reader) for name in in_storage]
+        changes = [
+            restart_from_export(name, self._tso, assembly, progress, options, ports.reader) for name in in_storage
+        ]
         return ProgressChange().merged(*changes, self._left_out(tables))
 
     def _left_out(self, tables: Iterable[TableName]) -> ProgressChange:
@@ -370,8 +372,8 @@ class _Work:
         """Returns the options of the storage, except for how files are written. A bad row stops its table, because
         nothing would apply it later."""
         options = loading.round_options
-        files = FilesKnown(self._dialect, accept_timestamp_key=loading.accept_timestamp_key)
-        naming = beside(options.rules.naming, places) if places else options.rules.naming
+        files = FileOptions(self._dialect, accept_timestamp_key=loading.accept_timestamp_key)
+        naming = naming_with_places(options.rules.naming, places) if places else options.rules.naming
         rules = replace(options.rules, wanted=self._wanted, naming=naming, bad_row_action=lambda table: STOP)
         return replace(options, files=files, rules=rules)
 
@@ -417,20 +419,20 @@ class _Work:
         rest = self._left_out(name for name in self._tables if name not in tables)
         if self._some is None and ledger.progress.is_empty:
             start = self._settings.model_copy(update={"start_ts": StartRules(whole=str(self._tso))})
-            ledger.begin(partial(start_of, start, ports.reader))
+            ledger.begin(partial(start_change, start, ports.reader))
             begin = ProgressChange(starts=dict.fromkeys(tables, self._tso), audit=audit, losses=losses)
-            ledger.record(begin.merged(rest, *other_rules(assembly, ledger.progress, rules)))
+            ledger.record(begin.merged(rest, *changed_rules(assembly, ledger.progress, rules)))
         else:
-            policy_of = table_modes.keeping(rules.policy_of, rules.naming)
+            policy_of = table_modes.policy_keeping_ended(rules.policy_of, rules.naming)
             given_up = self._given_up(tables, assembly, ledger.progress, manager.options, ports).merged(rest)
             progress = ledger.progress.after(given_up)
             assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
-            change = given(assembly, progress, dict.fromkeys(tables, self._tso), policy_of)
+            change = preloaded_tables_change(assembly, progress, dict.fromkeys(tables, self._tso), policy_of)
             passed: dict[Folder, FolderProgress] = {}
             for name in tables:
-                passed |= passed_files(name, self._tso, assembly, progress, ports.reader)
+                passed |= folders_up_to(name, self._tso, assembly, progress, ports.reader)
             begin = replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses)
-            ledger.exchange(list(places), given_up.merged(begin, *other_rules(assembly, progress, rules)))
+            ledger.exchange(list(places), given_up.merged(begin, *changed_rules(assembly, progress, rules)))
 
 
 def _has(progress: Progress, name: TableName) -> bool:

@@ -20,7 +20,7 @@ from consumer.errors import (
     ProgressMoved,
     WrongUpstream,
 )
-from consumer.model.bad_rows import first_of
+from consumer.model.bad_rows import first_row_text
 from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
@@ -30,8 +30,8 @@ from consumer.model.progress import Progress, ProgressChange, State
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.resync import offered
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.resync import reloadable_tables
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.plan.options import RoundOptions
 from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
@@ -129,13 +129,13 @@ def manager_of(
 ) -> ConsumerManager:
     """Becomes the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
     answer. `before` is the last manager of this run, which has released the target."""
-    progress = acquired(ports, options.max_wait if wait is None else wait)
+    progress = acquire_progress(ports, options.max_wait if wait is None else wait)
     manager = ConsumerManager(ports, options, progress)
     if progress.is_empty and settings.tz.lower() == "system" and before is None:
         ports.observer.tell(_own_zone(settings))
     if before is not None:
         manager.follow(before)
-    manager.ledger.begin(partial(start_of, settings, ports.reader))
+    manager.ledger.begin(partial(start_change, settings, ports.reader))
     return manager
 
 
@@ -147,14 +147,14 @@ def _own_zone(settings: Settings) -> Note:
     return Note(NoteKind.SETTING, text)
 
 
-def acquired(ports: Ports, wait: float) -> Progress:
+def acquire_progress(ports: Ports, wait: float) -> Progress:
     """Returns the progress, after this process has become its one writer; bad rows can be kept. Retried for `wait`
     seconds."""
     identity, observer = ports.reader.identity, ports.observer
     if ports.letters is not None:
-        patiently("reach dead-letters", partial(ports.letters.check, identity), observer, wait)
+        with_observed_retries("reach dead-letters", partial(ports.letters.check, identity), observer, wait)
     observer.tell(NowDoing("asks the target for its progress"))
-    return patiently("reach the target", partial(ports.sink.acquire, identity), observer, wait)
+    return with_observed_retries("reach the target", partial(ports.sink.acquire, identity), observer, wait)
 
 
 def warn_of_others(ports: Ports) -> None:
@@ -163,7 +163,7 @@ def warn_of_others(ports: Ports) -> None:
         ports.observer.tell(Note(NoteKind.TOGETHER, text))
 
 
-def start_of(settings: Settings, reader: StorageReader, progress: Progress) -> ProgressChange | None:
+def start_change(settings: Settings, reader: StorageReader, progress: Progress) -> ProgressChange | None:
     """Returns what the first run with --start-ts records: the target already holds every table. Raises BadConfig for
     any later run that begins elsewhere, and what `check_moment` raises."""
     start_ts = settings.start_tso
@@ -195,7 +195,7 @@ def one_round(manager: ConsumerManager, listing: Listing, started: float, again:
         manager.stop_gone()
     except KeyboardInterrupt as came:
         interrupted = Interrupted.by(came)
-        return left_behind(manager, listing.checkpoint, 0, started).ended_by(interrupted)
+        return interrupted_result(manager, listing.checkpoint, 0, started).ended_by(interrupted)
     return result_of(manager, listing.checkpoint, 1, started)
 
 
@@ -222,7 +222,7 @@ def _run_round(manager: ConsumerManager, listing: Listing, again: bool) -> None:
         return
 
 
-def left_behind(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
+def interrupted_result(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
     """Returns the result of a round that a signal ended in the middle."""
     manager.ports.loader.abandon()
     manager.left()
@@ -232,10 +232,12 @@ def left_behind(manager: ConsumerManager, checkpoint: int, rounds: int, started:
 def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:
     """Returns the listing. C is read before it, so it holds every file with rows at or below C. Files that `progress`
     is done with are not listed again; without it everything is listed."""
-    return listed(settings, reader, checkpoint_of(settings, reader), progress)
+    return listing_at_checkpoint(settings, reader, checkpoint_of(settings, reader), progress)
 
 
-def listed(settings: Settings, reader: StorageReader, checkpoint: int, progress: Progress | None = None) -> Listing:
+def listing_at_checkpoint(
+    settings: Settings, reader: StorageReader, checkpoint: int, progress: Progress | None = None
+) -> Listing:
     """Returns the listing at `checkpoint`, or at an earlier one if `metadata` went back meanwhile: files with rows
     between the two may be replaced already, by others that do not hold all of them yet."""
     listing = reader.listing(checkpoint, progress)
@@ -262,11 +264,11 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
     for name in progress.lacking | progress.accepted:
         result = manager.results.setdefault(name, TableResult(watermark=progress.table(name).applied_ts))
         if rows := progress.bad_rows.get(name):
-            result.quarantined, result.bad_row = len(rows), first_of(rows.values())
+            result.quarantined, result.bad_row = len(rows), first_row_text(rows.values())
         result.accepted = AcceptedLoss.of(progress.losses.get(name, {}).values())
     again = [name for name, result in manager.results.items() if result.state == "stopped" or result.accepted]
     if again and context is not None:
-        reloadable = offered(manager.ports.sink, again, context.assembly, context.progress, manager.options)
+        reloadable = reloadable_tables(manager.ports.sink, again, context.assembly, context.progress, manager.options)
         for name in again:
             manager.results[name].resync = name in reloadable
     for name, result in manager.results.items():
@@ -290,14 +292,14 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
     return run_result if person is None else run_result.ended_by(person)
 
 
-def unloaded(loading: Progress) -> list[TableName]:
+def unloaded_tables(loading: Progress) -> list[TableName]:
     """Returns the tables of an export that do not continue with the storage's changes yet. `loading` is the progress
     under the export's own name."""
     names = {*loading.tables, *(TableName(ddl.database, ddl.table) for ddl in loading.ddls)}
     return sorted(name for name in names if name.table and loading.table(name).state is not State.EXCLUDED)
 
 
-def refusal(settings: Settings, reader: StorageReader, progress: Progress) -> ConsumerError | None:
+def upstream_refusal(settings: Settings, reader: StorageReader, progress: Progress) -> ConsumerError | None:
     """Returns the error of every run if the target's progress belongs to another upstream or time zone, else None."""
     if progress.upstream is None:
         return None

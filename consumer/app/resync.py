@@ -16,24 +16,24 @@ from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Listing
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
-from consumer.model.naming import Naming, beside
+from consumer.model.naming import Naming, naming_with_places
 from consumer.model.progress import Progress, ProgressChange, State, is_resync_of, resync_name
 from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency
 from consumer.model.times import now
 from consumer.pipeline.context import Ports, loss_notes
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import Others
+from consumer.pipeline.others import OwnershipGuard
 from consumer.pipeline.resync import (
-    begun_beside,
-    beside_end,
-    born,
+    birth_version,
     check_name,
-    not_beside,
+    parallel_load_end,
+    parallel_load_refusal,
+    parallel_load_start,
+    progress_after_replacement,
     start_over,
-    taken_over,
 )
-from consumer.pipeline.snapshot import part_of
+from consumer.pipeline.snapshot import listing_at
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.ports import Loader, Observer
@@ -58,7 +58,7 @@ class _Opened:
     listing: Listing
     assembly: Assembly
     change: ProgressChange
-    others: Others
+    others: OwnershipGuard
 
     @property
     def progress(self) -> Progress:
@@ -125,7 +125,7 @@ class _Resync:
         progress = manager.ledger.progress
         assembly = assembly_of(ports.reader, listing, progress, options)
         check_name(self._table, assembly)
-        others = Others(
+        others = OwnershipGuard(
             ports.sink.of_others, assembly, lambda: progress, options.rules.naming, take=manager.ledger.take
         )
         if (owned := others.owned([self._table]).get(self._table)) is not None:
@@ -135,21 +135,21 @@ class _Resync:
 
     def _plan(self, opened: _Opened) -> _Plan | None:
         """Returns the plan, None if the table is rebuilt in place, because there is none or it must be."""
-        sink, assembly, birth = opened.ports.sink, opened.assembly, born(opened.change, self._table)
+        sink, assembly, birth = opened.ports.sink, opened.assembly, birth_version(opened.change, self._table)
         target = self._settings.naming.target(self._table)
         if sink.missing([target]):
             return None
-        if why := not_beside(self._table, birth, assembly, opened.progress):
+        if why := parallel_load_refusal(self._table, birth, assembly, opened.progress):
             text = f"{self._table} is emptied before it is loaded again: {why}"
             self._observer.tell(Note(NoteKind.EMPTIED_TABLE, text, self._table))
             return None
         self._check_room(opened, birth)
-        naming = beside(self._settings.naming, {self._table: sink.beside(target)})
+        naming = naming_with_places(self._settings.naming, {self._table: sink.beside(target)})
         return _Plan(
             resync_name(self._settings.name, self._table, birth),
             naming,
-            begun_beside(self._table, birth, opened.progress.after(opened.change), assembly, naming),
-            part_of(opened.listing, beside_end(self._table, birth, assembly)),
+            parallel_load_start(self._table, birth, opened.progress.after(opened.change), assembly, naming),
+            listing_at(opened.listing, parallel_load_end(self._table, birth, assembly)),
         )
 
     def _check_room(self, opened: _Opened, birth: int) -> None:
@@ -220,14 +220,14 @@ class _Resync:
     def _replaced(self, opened: _Opened, loaded: _Loaded | None) -> RunResult:
         """Replaces the table by what was loaded, or empties it, and runs a round from there."""
         table, manager, change = self._table, opened.manager, opened.change
-        if loaded is not None and born(change, table) - 1 != loaded.progress.start_ts:
+        if loaded is not None and birth_version(change, table) - 1 != loaded.progress.start_ts:
             raise BadConfig(f"{table} is another table by now than when this began", hint="resync again")
         if (owned := opened.others.take({table: None}).get(table)) is not None:
             raise owned
         if loaded is None:
             manager.ledger.empty(table, change)
         else:
-            change = taken_over(table, change, loaded.progress, loaded.counts, opened.assembly)
+            change = progress_after_replacement(table, change, loaded.progress, loaded.counts, opened.assembly)
             manager.ledger.exchange([table], change)
             manager.results[table] = loaded.result.tables.get(table) or TableResult()
         for note in loss_notes(table, change.losses.get(table, {}).values()):

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.app.parts import READS_CHECKPOINT, acquired, listing_of, open_ports
+from consumer.app.parts import READS_CHECKPOINT, acquire_progress, listing_of, open_ports
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, StorageUnavailable
-from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
+from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_row_text
 from consumer.model.check import TableCheck
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder, Listing
@@ -35,7 +35,7 @@ def retry(
     options = settings.round_options
     with open_ports(settings, observer, loader) as opened:
         ports = replace(opened, reader=opened.reader.own)
-        progress = acquired(ports, settings.max_wait)
+        progress = acquire_progress(ports, settings.max_wait)
         ports.sink.rest()
         tables = [name for name in progress.lacking if wanted(name)]
         if progress.lacking and not tables:
@@ -182,7 +182,7 @@ def _read_again(
 
 
 def _result(name: TableName, settled: _Settled, progress: Progress) -> TableRetry:
-    first = first_of(settled.left.values()) if settled.left else ""
+    first = first_row_text(settled.left.values()) if settled.left else ""
     return TableRetry(
         table=name,
         watermark=progress.table(name).applied_ts,

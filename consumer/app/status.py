@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from consumer.app.parts import open_ports, refusal, sink_of, unloaded
+from consumer.app.parts import open_ports, sink_of, unloaded_tables, upstream_refusal
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError, WrongUpstream
 from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
 from consumer.model.progress import Progress, State, is_export, is_resync_of
 from consumer.pipeline.context import Ports
-from consumer.pipeline.gone import all_gone
+from consumer.pipeline.gone import dropped_table_errors
 from consumer.pipeline.opening import copied_files
-from consumer.pipeline.resync import offered
+from consumer.pipeline.resync import reloadable_tables
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import went_back
 from consumer.plan.options import RoundOptions
@@ -35,7 +35,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = ports.sink.progress()
         consumers = ports.sink.consumers()
-        refused = refusal(settings, ports.reader, progress)
+        refused = upstream_refusal(settings, ports.reader, progress)
         zone = () if refused is None or isinstance(refused, WrongUpstream) else (refused.sentence(),)
         lacking = [name for name in progress.lacking | progress.accepted if progress.table(name).state is State.OK]
         result = StatusResult(
@@ -69,8 +69,8 @@ def _with_storage(result: StatusResult, ports: Ports, options: RoundOptions, pro
     assembly = Assembly.of(listing, progress, options.rules.wanted)
     check_begun(options.rules.naming, assembly, progress)
     again = [row.table for row in result.unwell if row.state == "stopped" or row.accepted]
-    reloadable = offered(ports.sink, again, assembly, progress, options)
-    dropped = all_gone(ports.sink, assembly, progress, options)
+    reloadable = reloadable_tables(ports.sink, again, assembly, progress, options)
+    dropped = dropped_table_errors(ports.sink, assembly, progress, options)
     rows = [row for row in table_statuses(progress, reloadable) if row.table not in dropped]
     tables = [row.model_copy(update={"hint": assembly.advised(row.hint, row.table, options.replay)}) for row in rows]
     tables += [
@@ -106,7 +106,7 @@ def _unfinished(settings: Settings, names: Iterable[str], progress: Progress) ->
     for name in names:
         if is_export(name, settings.name):
             loading = _progress_of(settings, name)
-            tables = unloaded(loading)
+            tables = unloaded_tables(loading)
             places = ((table, loading.table(table)) for table in tables)
             reasons = {table: place.reason for table, place in places if place.state is State.STOPPED}
             named = () if progress.is_empty else tuple(tables)

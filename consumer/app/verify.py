@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, refusal
+from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, upstream_refusal
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
@@ -17,7 +17,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, is_replay
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.plan.options import RoundOptions
 from consumer.ports import Loader, Observer
 from consumer.target import Sink
@@ -75,7 +75,7 @@ def _check_name(settings: Settings, ports: Ports) -> None:
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to compare",
             hint="run `once` first, or give the --name that was used",
         )
-    if (error := refusal(settings, ports.reader, progress)) is not None:
+    if (error := upstream_refusal(settings, ports.reader, progress)) is not None:
         raise error
 
 
@@ -88,7 +88,7 @@ def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[P
             yield progress
         return
     acquire = partial(ports.sink.acquire, ports.reader.identity)
-    progress = patiently("reach the target", acquire, ports.observer, settings.max_wait)
+    progress = with_observed_retries("reach the target", acquire, ports.observer, settings.max_wait)
     ports.sink.rest()
     yield progress
 

@@ -15,7 +15,7 @@ from consumer.codec.change_table import Flags, Origin
 from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, ChangesOf, RowFile, windowed
 from consumer.errors import RowsVary, TableError
-from consumer.model.bad_rows import BadRow, Quarantine, too_many
+from consumer.model.bad_rows import BadRow, Quarantine, too_many_error
 from consumer.model.load import FileSlice, FileStat
 from consumer.model.times import MAX_TSO
 
@@ -221,7 +221,7 @@ class Quarantining:
         self._found.append(row)
         self._bytes += len(line.text)
         if len(self._found) > self._quarantined.most or self._bytes > MOST_BYTES:
-            raise too_many(self._quarantined.most, row)
+            raise too_many_error(self._quarantined.most, row)
         return row
 
     def _first_line(self, block: Block) -> int:

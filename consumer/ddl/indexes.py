@@ -12,7 +12,7 @@ from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tidb_syntax import is_global
 from consumer.ddl.tokens import Edits, Tokens, closing, starts, top_level
 from consumer.model.names import quote, same_name, same_names
-from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
+from consumer.model.table_definition import IndexPart, KnownForeignKey, KnownIndex, TableIndexes
 
 INDEX_NOUNS = ("INDEX", "KEY")
 _PRIMARY = "PRIMARY"
@@ -26,7 +26,7 @@ class Defined:
 
     kind: str
     name: str | None
-    parts: tuple[Part, ...]
+    parts: tuple[IndexPart, ...]
     source: Source
     at: int
 
@@ -79,7 +79,7 @@ class MadeForeignKey:
 def index_changes(statement: ParsedStatement) -> IndexChanges:
     indexes = [Defined(i.kind, i.name, i.parts, "index", at) for at, i in enumerate(statement.indexes)]
     with_columns = [
-        Defined(kind, None, (Part(column.name),), "column", at)
+        Defined(kind, None, (IndexPart(column.name),), "column", at)
         for at, column in enumerate(statement.columns)
         for kind in _column_keys(column)
     ]
@@ -150,7 +150,7 @@ def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]
     for key in made_foreign_keys(changes, before) if creates or before.whole else ():
         lowered = [same_name(column) for column in key.columns]
         if lowered and not there.covers(lowered):
-            known = KnownIndex(key.name, "INDEX", tuple(map(Part, key.columns)), automatic=True)
+            known = KnownIndex(key.name, "INDEX", tuple(map(IndexPart, key.columns)), automatic=True)
             made.append(MadeIndex(known, "foreign key", key.at, given=False))
             there = replace(there, indexes=(*there.indexes, known))
     return made
@@ -298,7 +298,7 @@ def _renamed_parts(before: TableIndexes, names: Mapping[str, str]) -> TableIndex
     )
 
 
-def _renamed_part(part: Part, names: Mapping[str, str]) -> Part:
+def _renamed_part(part: IndexPart, names: Mapping[str, str]) -> IndexPart:
     return part if part.column is None else replace(part, column=names.get(same_name(part.column), part.column))
 
 

@@ -12,7 +12,7 @@ from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partition
 from consumer.ddl.charsets import TIDB_DEFAULT
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, upstream_order
-from consumer.history.upstream_session import Session, session_of
+from consumer.history.upstream_session import UpstreamSession, upstream_session
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
@@ -45,7 +45,7 @@ class Event(NamedTuple):
     """The table that a CREATE TABLE LIKE copies."""
 
 
-class Met(NamedTuple):
+class FollowedFile(NamedTuple):
     """A schema file, and its table; None for a database, or a table that is not known."""
 
     file: SchemaFile
@@ -75,7 +75,7 @@ class History:
         """The tables that exist at the checkpoint."""
         self.incarnations: list[Incarnation] = []
         """All tables up to the checkpoint, in the order in which they appeared."""
-        self.met: list[Met] = []
+        self.met: list[FollowedFile] = []
         """The files up to the checkpoint."""
         self.known: set[TableName] = set()
         """The names of all files, as keys."""
@@ -127,7 +127,7 @@ class History:
                 self._by_path[file.path] = table
             if event is not None and event.action is Action.EXCHANGE_PARTITION:
                 self.exchanges.append(file)
-            self.met.append(Met(file, table))
+            self.met.append(FollowedFile(file, table))
 
     def reach_checkpoint(self) -> None:
         """The files that follow are above the checkpoint. Rows can be in their folders already, so what they declare is
@@ -136,9 +136,9 @@ class History:
 
     # Questions while the files are followed
 
-    def session(self, file: SchemaFile) -> Session:
+    def session(self, file: SchemaFile) -> UpstreamSession:
         """Returns the session of the statement, which is the next one."""
-        return session_of(file, self.tables)
+        return upstream_session(file, self.tables)
 
     def named(self, file: SchemaFile) -> set[TableName]:
         """Returns the existing tables that the statement names. The name of its own table is taken from the file."""
@@ -215,7 +215,7 @@ class History:
         )
         for file in self.exchanges:
             if birth_version < file.version <= end and not own_names.isdisjoint(
-                name.folded for name in exchanged(file)
+                name.folded for name in exchanged_tables(file)
             ):
                 yield file
 
@@ -339,7 +339,7 @@ class History:
         return None if source is None else self.session(file).meant(source, self.tables)
 
 
-def exchanged(file: SchemaFile) -> Iterator[TableName]:
+def exchanged_tables(file: SchemaFile) -> Iterator[TableName]:
     """Yields the tables between which an EXCHANGE PARTITION moves rows."""
     yield file.name
     if (other := changes_of(file).named("exchange")) is not None:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from consumer.ddl.changes import changes_of
 from consumer.history.incarnations import LiveTables
-from consumer.history.upstream_session import session_of
+from consumer.history.upstream_session import upstream_session
 from consumer.model.actions import RENAME_ACTIONS
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, qualified
@@ -52,7 +52,7 @@ def find_old_name(file: SchemaFile, live: LiveTables) -> TableName | None:
     pair = next(iter(_own_pairs(file)), None)
     if pair is None or pair.old == file.name:
         return None
-    database = session_of(file, live).database if pair.old is None else pair.old.database
+    database = upstream_session(file, live).database if pair.old is None else pair.old.database
     return None if database is None else next(iter(live.called(pair.table, database)), TableName(database, pair.table))
 
 

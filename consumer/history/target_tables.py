@@ -19,7 +19,7 @@ from consumer.model.steps import ddl_id
 
 
 @dataclass(frozen=True, slots=True)
-class TargetTable:
+class TableInTarget:
     """A table that the target has under some name."""
 
     table: Incarnation
@@ -35,7 +35,7 @@ class TargetTables:
     statement whether it was executed in the target."""
 
     def __init__(self, history: History, ran: Callable[[SchemaFile], bool]) -> None:
-        self.there: dict[TableName, TargetTable] = {}
+        self.there: dict[TableName, TableInTarget] = {}
         self._names: dict[int, TableName] = {}
         self._ran = ran
         known_tables: set[int] = set()
@@ -43,7 +43,7 @@ class TargetTables:
             if table is not None and id(table) not in known_tables:
                 known_tables.add(id(table))
                 if table.birth is None and table.names[0] not in self.there:
-                    self._put(table.names[0], TargetTable(table, 0, sure=False))
+                    self._put(table.names[0], TableInTarget(table, 0, sure=False))
             if ran(file):
                 self._executed(file, table)
 
@@ -83,11 +83,11 @@ class TargetTables:
         elif action in DROP_ACTIONS:
             self.take_away(file.name)
         elif table is not None and action in CREATE_ACTIONS | RENAME_ACTIONS:
-            self._put(file.name, TargetTable(table, file.version, sure=True))
+            self._put(file.name, TableInTarget(table, file.version, sure=True))
         elif table is not None and (name_there := self.name(table)) is not None:
             self.there[name_there] = replace(self.there[name_there], sure=True)
 
-    def _put(self, name: TableName, entry: TargetTable) -> None:
+    def _put(self, name: TableName, entry: TableInTarget) -> None:
         if (former := self.name(entry.table)) is not None:
             self.take_away(former)
         self.take_away(name)
@@ -104,7 +104,7 @@ def is_pending(file: SchemaFile, progress: Progress) -> bool:
     return file.version > applied_ts or file.version == applied_ts != progress.start_of(file.name)
 
 
-def needs_company(file: SchemaFile, progress: Progress) -> bool:
+def needs_other_files(file: SchemaFile, progress: Progress) -> bool:
     """Returns whether the statement waits for C > V: at C == V the other files of its version may not be written
     yet."""
     return bool(file.query) and file.type in MULTI_FILE_ACTIONS and ddl_id(file) not in progress.ddls

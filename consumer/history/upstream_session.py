@@ -15,7 +15,7 @@ from consumer.model.names import TableName, same_name, same_names
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class UpstreamSession:
     """What the storage shows of the session."""
 
     databases: tuple[str, ...]
@@ -35,7 +35,7 @@ class Session:
         return None if database is None else next(iter(live.called(reference.table, database)), None)
 
 
-def session_of(file: SchemaFile, live: LiveTables) -> Session:
+def upstream_session(file: SchemaFile, live: LiveTables) -> UpstreamSession:
     """Returns the session of the statement of `file`. `live` are the tables before it. A database is possible if it has
     all tables that the statement names without a database:
 
@@ -46,7 +46,7 @@ def session_of(file: SchemaFile, live: LiveTables) -> Session:
     """
     unsure = untold(changes_of(file).names, file.name)
     if not unsure:
-        return Session((file.database,))
+        return UpstreamSession((file.database,))
     having: dict[str, frozenset[str]] = {}
     for reference in unsure:
         candidates = {
@@ -66,7 +66,7 @@ def session_of(file: SchemaFile, live: LiveTables) -> Session:
         databases = (
             databases[:1] if declared[0] is not None and all(other == declared[0] for other in declared) else databases
         )
-    return Session(tuple(databases), having)
+    return UpstreamSession(tuple(databases), having)
 
 
 def _can_be(reference: TableReference, file: SchemaFile, name: TableName, table: Incarnation) -> bool:

@@ -66,7 +66,7 @@ class ExportFiles:
         return [name for name in self.statements if name.table and name not in self.views]
 
 
-def moment_of(metadata: str) -> str:
+def export_moment(metadata: str) -> str:
     """Returns the moment of the rows, as `metadata` has it: a TSO, or the time that --snapshot gave. Raises
     BadConfig."""
     if "Started dump at:" not in metadata:
@@ -91,7 +91,7 @@ def moment_of(metadata: str) -> str:
     return moment
 
 
-def sorted_out(
+def classify_files(
     files: Iterable[StoredFile], wanted: Callable[[TableName], bool] = lambda name: True, chunks: bool = False
 ) -> ExportFiles:
     """Returns the files by their kind. `chunks` means that Dumpling was called with --rows. Raises BadConfig if a name

@@ -92,13 +92,13 @@ def refused_row(
     return BadRow(name, reason, commit_ts=commit_ts, row=row, identity=(identity, put))
 
 
-def first_of(rows: Collection[BadRow]) -> str:
+def first_row_text(rows: Collection[BadRow]) -> str:
     """Returns a text about the first of some rows, for people."""
     row = min(rows, key=lambda row: (row.commit_ts or MAX_TSO, row.path, row.line))
     return f"{row.place}: {row.reason}" if row.path else row.reason
 
 
-def too_many(most: int, last: BadRow) -> TooManyBadRows:
+def too_many_error(most: int, last: BadRow) -> TooManyBadRows:
     """Returns the error of a table that has more bad rows than may be quarantined; `last` is one of them."""
     return TooManyBadRows(
         f"more than {most} of its rows are bad, which is what max-bad-rows allows; this is one: {last.reason}",
@@ -115,7 +115,7 @@ BadRows = dict[TableName, dict[str, BadRow]]
 T = TypeVar("T")
 
 
-def moved(
+def moved_by_table(
     rows: Mapping[TableName, dict[str, T]], moves: Mapping[TableName, Collection[TableName]]
 ) -> dict[TableName, dict[str, T]]:
     """Returns `rows`, or other things that tables lack, once those of each table in `moves` are missing in the tables

@@ -84,7 +84,7 @@ class CheckTask:
     @property
     def converted(self) -> tuple[int, ...]:
         """The columns of which a value of some rows may not be known."""
-        return converted_columns(self.eras)
+        return converted_positions(self.eras)
 
     @property
     def groups(self) -> tuple[tuple[bool, ...], ...]:
@@ -98,7 +98,7 @@ class CheckTask:
         return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in self.eras))
 
 
-def converted_columns(eras: Iterable[Era]) -> tuple[int, ...]:
+def converted_positions(eras: Iterable[Era]) -> tuple[int, ...]:
     """Returns the positions in the target of columns whose values were converted."""
     return tuple(sorted({position for era in eras for position in era.conversions}))
 

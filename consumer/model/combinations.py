@@ -121,7 +121,7 @@ COMBINATIONS: Mapping[tuple[Feature, Feature], Combination] = {
 }
 
 
-def refused(features: Mapping[Feature, str | bool], option: str = "") -> Combination | None:
+def forbidden_combination(features: Mapping[Feature, str | bool], option: str = "") -> Combination | None:
     """Returns the first pair of these features that does not go together, None if all do. The value of a feature is its
     name for the texts, or whether it is used. `option` is what makes the changefeed write commit-ts."""
     used = {feature for feature, value in features.items() if value}

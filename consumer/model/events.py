@@ -13,7 +13,7 @@ from consumer.model.progress import AuditRow, Progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class WorkUnit:
     """A load of some tables, or statements of some. `statement` is the first statement's text, "" for a load. Two works
     are equal only if they are the same object."""
 
@@ -116,14 +116,14 @@ class RoundFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkStarted:
-    work: Work
+    work: WorkUnit
 
 
 @dataclass(frozen=True, slots=True)
 class WorkMoved:
     """A part of the work is done. It comes from any thread, and can come after the work has ended."""
 
-    work: Work
+    work: WorkUnit
     part: LoadPart
 
 
@@ -131,7 +131,7 @@ class WorkMoved:
 class WorkEnded:
     """The work has ended, whether it succeeded or not. StepFinished reports what succeeded."""
 
-    work: Work
+    work: WorkUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +176,14 @@ class RetryPassed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnded:
     """`run` has ended by the signal of that name."""
 
     signal: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ConsumerFailed:
     """One of several consumers in this process has ended with `error`, and is started again after `seconds`."""
 
     error: Exception
@@ -206,6 +206,6 @@ Event = (
     | TableResumed
     | Retrying
     | RetryPassed
-    | Ended
-    | Failed
+    | RunEnded
+    | ConsumerFailed
 )

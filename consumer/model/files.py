@@ -92,7 +92,7 @@ class DataFile:
     modified: int = field(default=0, compare=False)
 
 
-class Named(NamedTuple):
+class IndexEntry(NamedTuple):
     """The number of a data file that an index file names. `as_listed` means that it is the same index file as in the
     listing, so that the listing is not older."""
 

@@ -272,14 +272,14 @@ def in_a_replay(hint: str | Command) -> Hint:
     return (Hint(hint) if isinstance(hint, Command) else Hint.of(hint)).with_commands(again)
 
 
-def completed(hint: str | Command, options: str) -> str:
+def hint_with_options(hint: str | Command, options: str) -> str:
     """Returns `hint` with the call's own flags after each command, which ends its line, so that it works as it is
     pasted."""
-    return "".join(text for text, _ in pieces(hint, options))
+    return "".join(text for text, _ in hint_parts(hint, options))
 
 
-def pieces(hint: str | Command, options: str) -> Iterator[tuple[str, bool]]:
-    """Yields the texts that `completed` joins, and whether each is a command."""
+def hint_parts(hint: str | Command, options: str) -> Iterator[tuple[str, bool]]:
+    """Yields the texts that `hint_with_options` joins, and whether each is a command."""
     after_command = False
     for part in (hint,) if isinstance(hint, Command) else Hint.of(hint).parts:
         is_command = isinstance(part, Command)

@@ -19,7 +19,7 @@ TRANSFORMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionTransform:
     """What the rows of a partition have in common: the value of a column, or the result of `transform`, which is one of
     `TRANSFORMS`, or identity. `width` is that of a bucket or truncate."""
 
@@ -33,7 +33,7 @@ class Layout:
     """The layout of one table. `cluster_by`: rows with near values in these columns are stored near each other.
     `properties` are those of the format. `copy_on_write` means that files with changed rows are rewritten."""
 
-    partition_by: tuple[Part, ...] = ()
+    partition_by: tuple[PartitionTransform, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     copy_on_write: bool = False

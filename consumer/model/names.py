@@ -25,7 +25,7 @@ class TableName(NamedTuple):
         return TableName(same_name(self.database), same_name(self.table))
 
 
-def behind_name(table: TableName, sentence: str) -> str:
+def without_table_name(table: TableName, sentence: str) -> str:
     """Returns `sentence` of an error, to be printed after the table's name, without repeating that name."""
     return sentence.removeprefix(f"{table}: ")
 

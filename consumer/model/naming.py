@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from consumer.model.names import NAME_LIMIT, TableName, qualified, same_name
-from consumer.model.progress import DdlState, ProgressChange, is_beside
+from consumer.model.progress import DdlState, ProgressChange, is_parallel_load
 from consumer.model.table_modes import SOURCE, ModeKind, TableMode
 
 
@@ -256,12 +256,12 @@ class _Compiled:
 def naming_from(recorded: str) -> Naming:
     """Returns the naming of the routes in `recorded`, the text of a `Naming`."""
     routes = [Route(text) for text in json.loads(recorded or "[]")]
-    final = [route for route in routes if not is_beside(TableName(*map("*".join, route.sides[1])))]
+    final = [route for route in routes if not is_parallel_load(TableName(*map("*".join, route.sides[1])))]
     naming = naming_of(routes)
     return naming if len(final) == len(routes) else replace(naming, final=naming_of(final))
 
 
-def beside(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
+def naming_with_places(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
     """Returns `naming`, except that the target has the tables in `places` under these names until all of their rows are
     there."""
     moved = {name.folded: place for name, place in places.items()}

@@ -17,7 +17,7 @@ _LONGEST_PAUSE = 5.0
 T = TypeVar("T")
 
 
-def patiently(
+def with_retries(
     call: Callable[[], T],
     seconds: float,
     on_failure: Callable[[Retryable, float], None] = lambda error, seconds_left: None,

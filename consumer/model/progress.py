@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from consumer.errors import Code, ConsumerError, ProgressMoved
-from consumer.model.bad_rows import BadRow, BadRows, moved
+from consumer.model.bad_rows import BadRow, BadRows, moved_by_table
 from consumer.model.ddl_policy import is_trash
 from consumer.model.files import DataFile, Folder
 from consumer.model.losses import Loss, Losses
@@ -478,7 +478,7 @@ class Progress:
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:
-        rows_by_table = moved(self.bad_rows, change.moved_lacks)
+        rows_by_table = moved_by_table(self.bad_rows, change.moved_lacks)
         for name, rows in change.quarantined.items():
             rows_by_table[name] = rows_by_table.get(name, {}) | {key: row.record for key, row in rows.items()}
         for name, ids in change.taken_in.items():
@@ -486,7 +486,7 @@ class Progress:
         return {name: rows for name, rows in rows_by_table.items() if rows}
 
     def _losses(self, change: ProgressChange) -> Losses:
-        by_table = moved(self.losses, change.moved_lacks)
+        by_table = moved_by_table(self.losses, change.moved_lacks)
         return by_table | {name: by_table.get(name, {}) | dict(new) for name, new in change.losses.items() if new}
 
 
@@ -618,13 +618,13 @@ def _resync_stem(name: str) -> str:
 _BESIDE = "__storage_consumer_beside_"
 
 
-def beside_name(table: TableName, database: str) -> TableName:
+def parallel_load_name(table: TableName, database: str) -> TableName:
     """Returns the name in `database` of a table that is loaded to replace `table`."""
     return TableName(database, _BESIDE + _digits(str(table.folded), 32))
 
 
-def is_beside(table: TableName) -> bool:
-    """Returns whether it is a `beside_name`."""
+def is_parallel_load(table: TableName) -> bool:
+    """Returns whether it is a `parallel_load_name`."""
     return table.table.startswith(_BESIDE)
 
 

@@ -126,7 +126,7 @@ _HIDDEN_HINT = (
 )
 
 
-def hidden(error: ConsumerError, shaping: Shaping | None) -> ConsumerError:
+def hide_masked_values(error: ConsumerError, shaping: Shaping | None) -> ConsumerError:
     """Returns `error`, which a table met where its rows are read, without what may be a masked value."""
     if shaping is None or not shaping.masks or not error.holds_rows:
         return error

@@ -17,7 +17,7 @@ SHARD = "SHARD"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IndexPart:
     """One part of an index. `column` is None for an expression. `prefix` means that only the beginning of the column
     counts."""
 
@@ -33,7 +33,7 @@ class KnownIndex:
 
     name: str
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[IndexPart, ...]
     automatic: bool = False
     skipped: bool = False
     doubtful: bool = False

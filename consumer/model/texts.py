@@ -12,12 +12,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def cut(text: str, most: int = 1000) -> str:
+def shortened(text: str, most: int = 1000) -> str:
     """Returns `text`, or its first `most` characters and `` ..``."""
     return text if len(text) <= most else text[:most] + " .."
 
 
-def visible(line: str) -> str:
+def printable(line: str) -> str:
     """Returns `line` with each character that a terminal obeys, or that is invisible, as an escape: names and values in
     it come from others."""
     return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from consumer.errors import ConsumerError
-from consumer.model.events import Event, Failed, Recorded, RoundFinished, RoundStarted, TableStopped, WorkMoved
-from consumer.model.hints import completed
+from consumer.model.events import ConsumerFailed, Event, Recorded, RoundFinished, RoundStarted, TableStopped, WorkMoved
+from consumer.model.hints import hint_with_options
 from consumer.model.names import TableName
 from consumer.model.process import words_of
 from consumer.model.progress import Progress, State
@@ -89,7 +89,7 @@ class Notifier:
                 self._put("goes-on")
             case RoundFinished():
                 self._round_finished()
-            case Failed(error) if not self._failed:
+            case ConsumerFailed(error) if not self._failed:
                 self._failed = True
                 known = error if isinstance(error, ConsumerError) else None
                 self._put("failed", error=known.sentence() if known else str(error), hint=known.hint if known else "")
@@ -133,7 +133,9 @@ class Notifier:
         body |= {"target": self._identity.target, "time": round(self._clock(), 3)}
         body |= {} if table is None else {"table": str(table)}
         for key, value in more.items():
-            text = completed(value, self._identity.options) if key == "hint" and isinstance(value, str) else value
+            text = (
+                hint_with_options(value, self._identity.options) if key == "hint" and isinstance(value, str) else value
+            )
             body[key] = self._scrub(text) if isinstance(text, str) else text
         if self._thread is None:
             self._thread = threading.Thread(target=self._deliver_all, name="notify", daemon=True)

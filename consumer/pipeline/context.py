@@ -10,12 +10,12 @@ from consumer.model.events import Event, Note, NoteKind, Retrying, TableStopped
 from consumer.model.files import Folder
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress, Progress, ProgressChange, is_beside
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, is_parallel_load
 from consumer.pipeline.ledger import Ledger
-from consumer.pipeline.lessons import Lessons
-from consumer.pipeline.others import Others
+from consumer.pipeline.lessons import RetryMemory
+from consumer.pipeline.others import OwnershipGuard
 from consumer.pipeline.table_consumer import TableConsumer
-from consumer.pipeline.waiting import Deferred, SideBySide
+from consumer.pipeline.waiting import BackgroundCalls, DeferredTables
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.plan.round import Round
@@ -54,14 +54,14 @@ class RoundContext:
     ports: Ports
     options: RoundOptions
     ledger: Ledger
-    lessons: Lessons
+    lessons: RetryMemory
     assembly: Assembly
     round: Round
     consumers: Mapping[TableName, TableConsumer]
-    deferred: Deferred
+    deferred: DeferredTables
     """The tables whose step is retried."""
-    side: SideBySide
-    others: Others
+    side: BackgroundCalls
+    others: OwnershipGuard
     loaded: set[TableName] = field(default_factory=set)
     """The tables that this round found in the target and wrote to."""
 
@@ -108,4 +108,4 @@ class RoundContext:
             return
         self.deferred.settled([name])
         self.ledger.record(self.consumers[name].stop(error, self.progress))
-        self.tell(TableStopped(name, error, beside=is_beside(self.options.rules.naming.target(name))))
+        self.tell(TableStopped(name, error, beside=is_parallel_load(self.options.rules.naming.target(name))))

@@ -16,7 +16,7 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import Stretches
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import Unread
+from consumer.plan.unread import UnreadFile
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 
@@ -34,7 +34,7 @@ def rows_were_read(
     last commit-ts do not show that, so it is read. Returns False if it cannot be decoded."""
     from consumer.changes.folding import decoded  # Arrow is loaded only where it is needed
 
-    window, entry = Window(since, MAX_TSO), Unread(file, 0, MAX_TSO)
+    window, entry = Window(since, MAX_TSO), UnreadFile(file, 0, MAX_TSO)
     stats: list[FileStat] = []
     try:
         for task in decoding_tasks(table, window, [entry], assembly, options, {file.folder.partition: seen}):
@@ -45,10 +45,10 @@ def rows_were_read(
     return not any(stat.unseen_ts for stat in stats)
 
 
-def damage(
+def decoding_error(
     table: TableName,
     window: Window,
-    unread: Sequence[Unread],
+    unread: Sequence[UnreadFile],
     assembly: Assembly,
     options: RoundOptions,
     reader: StorageReader,
@@ -71,7 +71,7 @@ def damage(
 def decoding_tasks(
     table: TableName,
     window: Window,
-    unread: Sequence[Unread],
+    unread: Sequence[UnreadFile],
     assembly: Assembly,
     options: RoundOptions,
     seen: Mapping[str, Stretches] | None = None,

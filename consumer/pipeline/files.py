@@ -22,22 +22,22 @@ from consumer.model.hints import ACCEPT_LOSS
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, State, TableProgress
-from consumer.model.rules import hidden
+from consumer.model.rules import hide_masked_values
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.decoding import rows_were_read
 from consumer.plan.assembly import Assembly
-from consumer.plan.date_order import place
-from consumer.plan.late import Ended
+from consumer.plan.date_order import writing_order
+from consumer.plan.late import EndedName
 from consumer.plan.options import RoundOptions
 from consumer.plan.round import Round
-from consumer.plan.unread import TableState, Unread
+from consumer.plan.unread import TableState, UnreadFile
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 
 
-def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
+def leave_to_later_round(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
     """Returns whether the file that `error` is about is left to a later round, because no row of it is due.
 
     1. No row is due if the first row of the file, or of the file before it, is above the checkpoint. Then the file has
@@ -67,31 +67,33 @@ def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -
     """Stops the tables whose files, by path, could not be read. If the error is not about a file, they wait."""
     for name, consumer in context.consumers.items():
         errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
-        error = next((error for error in errors if not put_off(context, name, error)), None)
-        error = None if error is None else given_up(context.ports.reader, error)
+        error = next((error for error in errors if not leave_to_later_round(context, name, error)), None)
+        error = None if error is None else error_after_retries(context.ports.reader, error)
         if isinstance(error, Retryable):
             context.round.hold(name)
             context.defer([name], f"look at files of {name}", error, partial(context.round.release, name))
         elif error is not None:
-            context.stop(name, hidden(error.about(str(name)), context.options.rules.shaping_of(name)))
+            context.stop(name, hide_masked_values(error.about(str(name)), context.options.rules.shaping_of(name)))
 
 
 def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> None:
     """The load of `table` failed for now: plans it again without files that are not due, or retries it for a while. If
     a file still cannot be read after that, the table stops."""
     again = partial(context.round.release, table)
-    if put_off(context, table, error):
+    if leave_to_later_round(context, table, error):
         again()
         return
     context.defer([table], f"load {table}", error, again)
     if not context.deferred.is_due(table) and not isinstance(
-        final_error := given_up(context.ports.reader, error), Retryable
+        final_error := error_after_retries(context.ports.reader, error), Retryable
     ):
         context.stop(table, final_error.about(str(table)))
 
 
-def _behind(context: RoundContext, unread: Sequence[Unread], file: DataFile) -> Iterator[str]:
-    key: Callable[[DataFile], Any] = place if context.options.files.date_order == "time" else lambda other: other
+def _behind(context: RoundContext, unread: Sequence[UnreadFile], file: DataFile) -> Iterator[str]:
+    key: Callable[[DataFile], Any] = (
+        writing_order if context.options.files.date_order == "time" else lambda other: other
+    )
     same = (entry.file for entry in unread if entry.file.folder.series == file.folder.series)
     return (other.path for other in same if key(other) > key(file))
 
@@ -104,7 +106,7 @@ def _is_above(reader: StorageReader, file: DataFile, checkpoint: int) -> bool:
     return first is not None and first > checkpoint
 
 
-def given_up(reader: StorageReader, error: ConsumerError) -> ConsumerError:
+def error_after_retries(reader: StorageReader, error: ConsumerError) -> ConsumerError:
     """Returns what `error` becomes after the last retry: an error of the file's table, if the storage answers but does
     not return one file."""
     if not isinstance(error, StorageUnavailable) or not error.path:
@@ -149,13 +151,13 @@ def _damaged(context: RoundContext, failed: dict[str, ConsumerError]) -> dict[st
             continue
         for path in paths:
             error = failed[path]
-            if isinstance(error, CorruptFile) and not put_off(context, name, error):
+            if isinstance(error, CorruptFile) and not leave_to_later_round(context, name, error):
                 bounds[path] = Bounds(0, MAX_TSO, exact=True)
                 del failed[path]
     return bounds
 
 
-def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
+def check_late_files(context: RoundContext) -> list[LoadRows]:
     """Checks files that appear although their table is at the checkpoint: no load would read them until the checkpoint
     moves.
 
@@ -195,20 +197,20 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
         first = {entry.file.path: known[entry.file.path].first for entry in unread if not entry.next_ts}
         above = {path: ts for path, ts in first.items() if ts > state.position}
         folders |= consumer.noted(above, context.progress)
-        state.unread = [Unread(e.file, above.get(e.file.path, e.next_ts), e.read_to) for e in state.unread]
+        state.unread = [UnreadFile(e.file, above.get(e.file.path, e.next_ts), e.read_to) for e in state.unread]
         loads += [load] if load.files else []
     if folders:
         context.ledger.record(ProgressChange(folders=folders))
     return loads
 
 
-def look_at_ended(context: RoundContext) -> None:
+def check_ended_names(context: RoundContext) -> None:
     """Checks new files of names that no table has any more: no load reads them. Most of them hold rows that were sent
     again, which is recorded. Rows from after the end of a name stop it."""
     progress, accepted = context.progress, context.options.rules.accept_gap
     ended_names = {
         name: ended
-        for name, ended in left_to_nobody(context.assembly, context.round, progress).items()
+        for name, ended in orphaned_names(context.assembly, context.round, progress).items()
         if context.consumers[name].state.error is None
     }
     bounds = bounds_of_ended(context.ports.reader, ended_names, context.options, context.assembly.checkpoint, progress)
@@ -234,7 +236,7 @@ def look_at_ended(context: RoundContext) -> None:
             consumer.drop(place.applied_ts)
 
 
-def left_to_nobody(assembly: Assembly, round_: Round, progress: Progress) -> dict[TableName, Ended]:
+def orphaned_names(assembly: Assembly, round_: Round, progress: Progress) -> dict[TableName, EndedName]:
     """Returns the names that no table has or is about to get, and that have unread files."""
     taken = (round_.live - round_.views) | {name for statement in round_.pending for name in statement.touches}
     return {name: ended for name, ended in assembly.ended(progress).items() if name not in taken}
@@ -242,7 +244,7 @@ def left_to_nobody(assembly: Assembly, round_: Round, progress: Progress) -> dic
 
 def bounds_of_ended(
     reader: StorageReader,
-    ended_names: Mapping[TableName, Ended],
+    ended_names: Mapping[TableName, EndedName],
     options: RoundOptions,
     checkpoint: int,
     progress: Progress,
@@ -267,7 +269,7 @@ def bounds_of_ended(
             if not is_later or file.folder.version >= checkpoint or _is_above(reader, file, checkpoint):
                 del bounds[file.path]
         elif isinstance(error, StorageUnavailable):
-            bounds[file.path] = final_error = given_up(reader, error)
+            bounds[file.path] = final_error = error_after_retries(reader, error)
             if isinstance(final_error, Retryable):
                 raise final_error
     return bounds

@@ -23,7 +23,7 @@ Name = tuple[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RowLine:
     """A line of a file: its number, offset and bytes. They are None, -1 and b"" if the file cannot be read from its
     middle."""
 
@@ -33,7 +33,7 @@ class Found:
     raw: bytes = b""
 
 
-def find_rows(names: Collection[Name], task: LoadTask, loader: Loader, reader: RangeReader) -> dict[Name, Found]:
+def find_rows(names: Collection[Name], task: LoadTask, loader: Loader, reader: RangeReader) -> dict[Name, RowLine]:
     """Returns for each row the line of its newest change in the load's files. A row that is in none of them is missing
     in the result. Raises what decoding raises."""
     if task.mode_load is not None:
@@ -42,9 +42,9 @@ def find_rows(names: Collection[Name], task: LoadTask, loader: Loader, reader: R
     if not divisible and any(piece.length > _WHOLE_BYTES for piece in task.slices):
         return {}
     search = _Search(task, loader, _CachingReader(reader))
-    lines: dict[Name, Found] = {}
+    lines: dict[Name, RowLine] = {}
     for piece, of_piece in search.newest(task.slices, names):
-        lines |= search.lines(piece, of_piece) if divisible else dict.fromkeys(of_piece, Found(piece.path))
+        lines |= search.lines(piece, of_piece) if divisible else dict.fromkeys(of_piece, RowLine(piece.path))
     return lines
 
 
@@ -69,13 +69,13 @@ class _Search:
         for number in sorted({number for _, number in newest.values()}):
             yield pieces[number], [name for name, (_, last_number) in newest.items() if last_number == number]
 
-    def lines(self, piece: FileSlice, names: Collection[Name]) -> dict[Name, Found]:
+    def lines(self, piece: FileSlice, names: Collection[Name]) -> dict[Name, RowLine]:
         """Returns the lines in a slice, found by halving it."""
         if piece.length == 1:
             decoder = decoder_for(self.reader, piece, self.task)
-            line = Found(piece.path, decoder.line_at(piece.offset), piece.offset, decoder.first_line())
+            line = RowLine(piece.path, decoder.line_at(piece.offset), piece.offset, decoder.first_line())
             return dict.fromkeys(names, line)
-        lines: dict[Name, Found] = {}
+        lines: dict[Name, RowLine] = {}
         for half, of_half in self.newest(_halves(piece), names):
             lines |= self.lines(half, of_half)
         return lines

@@ -12,7 +12,7 @@ from consumer.model.names import TableName
 from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
-from consumer.pipeline.resync import offered
+from consumer.pipeline.resync import reloadable_tables
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.target import Sink
@@ -21,7 +21,7 @@ _EXPORT = "load an export of it with `load-export` and its --table"
 _RESTORE = "restore it as it was from a backup of the target"
 
 
-def gone(
+def missing_table_error(
     table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> ConsumerError:
     """Returns the error to report for the sink's `error` about `table`, usually the same. It is another one if the
@@ -29,7 +29,7 @@ def gone(
     lose them."""
     if not isinstance(error, TableMissing):
         return error
-    can_rebuild = table in offered(sink, [table], assembly, progress, options)
+    can_rebuild = table in reloadable_tables(sink, [table], assembly, progress, options)
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
     start = progress.start_of(table)
     if start and not read and not _ran(table, progress):
@@ -86,7 +86,7 @@ def _ran(table: TableName, progress: Progress) -> bool:
     return any((ddl.database, ddl.table) == table and not progress.was_given(ddl) for ddl in progress.ddls)
 
 
-def all_gone(
+def dropped_table_errors(
     sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions, loaded: Collection[TableName] = ()
 ) -> dict[TableName, ConsumerError]:
     """Returns the errors of tables that are healthy according to the progress and that somebody has dropped in the
@@ -107,13 +107,13 @@ def all_gone(
         read[owner] = max(folder.version, read.get(owner, 0))
     live_names = (name for name in missing if name in incarnations)
     names = sorted(name for name in live_names if _existed(incarnations[name], read.get(name, -1), progress))
-    rebuildable = offered(sink, names, assembly, progress, options)
+    rebuildable = reloadable_tables(sink, names, assembly, progress, options)
     naming = options.rules.naming
     lost = {name: _dropped(name, naming, f"{_EXPORT}, or {_RESTORE}") for name in names}
     return {name: _reported(name, error, name in rebuildable, name in read, options) for name, error in lost.items()}
 
 
-class NotBegun(NamedTuple):
+class UnbegunTables(NamedTuple):
     """Tables that have no CREATE TABLE in the storage, that follow an ended table of the same name, and of which the
     target has no rows yet. Somebody can create them by hand."""
 
@@ -125,7 +125,7 @@ class NotBegun(NamedTuple):
     """The other tables: they can begin."""
 
 
-def not_begun(sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions) -> NotBegun:
+def find_unbegun_tables(sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions) -> UnbegunTables:
     naming, history = options.rules.naming, assembly.history
     since_of: dict[TableName, int] = {}
     for name in filter(options.rules.wanted, assembly.timeline.live):
@@ -143,7 +143,7 @@ def not_begun(sink: Sink, assembly: Assembly, progress: Progress, options: Round
         *(sink.has_rows(sorted(unmerged)) if unmerged else ()),
         *(set(targets.values()) - unmerged).difference(absent),
     }
-    return NotBegun(
+    return UnbegunTables(
         [name for name in since_of if targets[name] in absent],
         {name: _holds_others(name, since, naming) for name, since in since_of.items() if targets[name] in filled},
         [name for name in since_of if targets[name] not in {*absent, *filled}],

@@ -12,7 +12,7 @@ from consumer.model.events import Recorded
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.ports import Observer
 from consumer.target import ProgressPort
 
@@ -75,7 +75,7 @@ class Ledger:
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
         """Makes `call` to the target, and retries it for as long as the settings say."""
-        return patiently(what, call, self._observer, self._seconds)
+        return with_observed_retries(what, call, self._observer, self._seconds)
 
     def record(self, change: ProgressChange) -> None:
         """Makes `change` durable, with retries, and only then part of `progress`. A table that stops stays marked."""
@@ -116,7 +116,7 @@ class Ledger:
         """Drops the tables that a run has marked, and replaces those that it has marked to be replaced, except for
         tables that belong to another consumer by now. Returns the tables whose replacement somebody has dropped: they
         stay marked, because their progress is already that of the replacement."""
-        if (change := spared(self.take, self.progress, self._naming)) is not None:
+        if (change := spared_tables_change(self.take, self.progress, self._naming)) is not None:
             self.record(change)
         for name in self.marked:
             self._empty(name)
@@ -149,7 +149,7 @@ class Ledger:
         return ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
 
 
-def spared(
+def spared_tables_change(
     take: Callable[[Mapping[TableName, int | None]], OwnedTables], progress: Progress, naming: Naming
 ) -> ProgressChange | None:
     """Returns the change that unmarks the marked tables which belong to another consumer and so stay as they are; None

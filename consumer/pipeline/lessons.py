@@ -114,7 +114,7 @@ class Collisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
+class RetryMemory:
     """What loads have learned, for as long as the command runs."""
 
     absent: AbsentColumns = field(default_factory=AbsentColumns)

@@ -30,8 +30,8 @@ from consumer.model.steps import LoadRows
 from consumer.model.times import now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.files import put_off, wait_for_file
-from consumer.pipeline.snapshot import check_rows, too_large_for_target
+from consumer.pipeline.files import leave_to_later_round, wait_for_file
+from consumer.pipeline.snapshot import check_rows, target_size_error
 
 NO_COMMIT_TS = Note(
     NoteKind.COMMIT_TS,
@@ -70,7 +70,7 @@ class LoadResults:
     def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
         """Commits what is loaded, or keeps it for `publish`. The tables of the other outcomes stop or are planned
         again, except those that failed for now (Retryable): they stay expected. `seconds` is how long the loads ran."""
-        done = [quarantine.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
+        done = [quarantine.without_untimed_rows(self._open[o.task.number], o) for o in outcomes if o.error is None]
         check_rows(self._context.options, done)
         timed = [(outcome, seconds) for outcome in done]
         if self._context.options.batches.consistency is Consistency.SNAPSHOT:
@@ -111,8 +111,8 @@ class LoadResults:
     def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
         """Records bad rows, then plans the load again."""
         try:
-            quarantined = quarantine.of_task(self._context, task, error.rows)
-            letters = quarantine.keep(self._context, load, quarantined)
+            quarantined = quarantine.outcome_of_bad_rows(self._context, task, error.rows)
+            letters = quarantine.write_dead_letters(self._context, load, quarantined)
         except TooManyBadRows as too_many:
             self._context.stop(load.table, too_many)
             return
@@ -124,7 +124,7 @@ class LoadResults:
         table can be loaded."""
         if isinstance(error, StagingUnseen):
             raise error
-        if self._learnt(load, target, error) or put_off(self._context, load.table, error):
+        if self._learnt(load, target, error) or leave_to_later_round(self._context, load.table, error):
             self._release(load)
         else:
             self._context.stop(load.table, error)
@@ -179,21 +179,21 @@ class LoadResults:
                     continue
             except TableError as error:
                 if isinstance(error, LoadFailed) and context.options.batches.consistency is Consistency.SNAPSHOT:
-                    raise too_large_for_target(error) from error
+                    raise target_size_error(error) from error
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]
                 if not wrong:
                     raise
-                if (remaining := quarantine.without(context, wrong[0], error)) is not None:
+                if (remaining := quarantine.without_refused_rows(context, wrong[0], error)) is not None:
                     done = [remaining if outcome is wrong[0] else outcome for outcome in done]
                     continue
                 self._open.pop(wrong[0].task.number)
-                quarantine.stop_with_place(context, wrong[0].task, error)
+                quarantine.stop_with_line(context, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
             context.ledger.believe(recorded)
-            quarantine.tell(context, done)
+            quarantine.report_quarantined(context, done)
             break
         return done
 
@@ -223,7 +223,7 @@ class LoadResults:
         for outcome in done:
             number = outcome.task.number
             try:
-                letters[number] = quarantine.keep(self._context, self._open[number], outcome)
+                letters[number] = quarantine.write_dead_letters(self._context, self._open[number], outcome)
                 kept.append(outcome)
             except TooManyBadRows as error:
                 self._open.pop(number)

@@ -22,23 +22,23 @@ from consumer.errors import (
 )
 from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
-from consumer.model.events import NowDoing, Retrying, Work, WorkEnded, WorkMoved, WorkStarted
+from consumer.model.events import NowDoing, Retrying, WorkEnded, WorkMoved, WorkStarted, WorkUnit
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Purpose
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
-from consumer.model.rules import Consistency, hidden
+from consumer.model.rules import Consistency, hide_masked_values
 from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.files import learn_bounds, wait_for_file
-from consumer.pipeline.gone import gone
+from consumer.pipeline.gone import missing_table_error
 from consumer.pipeline.load_results import LoadResults
-from consumer.pipeline.snapshot import too_much
+from consumer.pipeline.snapshot import publish_size_error
 from consumer.pipeline.version_consumer import TableVersionConsumer
-from consumer.pipeline.waiting import InFlight, of_target
+from consumer.pipeline.waiting import InFlight, waits_for_target
 from consumer.plan.late import Stretches
-from consumer.plan.options import FilesKnown
+from consumer.plan.options import FileOptions
 from consumer.ports import Moved
 from consumer.target import LoadRequest, Writer
 
@@ -53,10 +53,10 @@ class _Load:
     tasks: list[LoadTask]
     alone: bool = False
 
-    def work(self) -> Work:
+    def work(self) -> WorkUnit:
         """Returns the load as it is reported to the observer."""
         paths = {piece.path for task in self.tasks for piece in task.slices}
-        return Work(tuple(task.target.table for task in self.tasks), len(paths), self.bytes)
+        return WorkUnit(tuple(task.target.table for task in self.tasks), len(paths), self.bytes)
 
     @property
     def bytes(self) -> int:
@@ -105,7 +105,7 @@ class LoadRunner:
                 continue
             table = version.load.table
             grown = context.consumers[table].state.round_bytes
-            too_long = too_much(context.options, version.load, context.lessons.bounds, grown)
+            too_long = publish_size_error(context.options, version.load, context.lessons.bounds, grown)
             if too_long is not None:
                 context.stop(table, too_long)
                 continue
@@ -150,17 +150,17 @@ class LoadRunner:
             work = load.work()
             context.tell(WorkStarted(work))
             ranges, moved = context.ports.reader.range_reader(), self._moved(work)
-            call = partial(quarantine.load_with_places, context.ports.loader, load.tasks, writer, ranges, moved)
+            call = partial(quarantine.load_with_lines, context.ports.loader, load.tasks, writer, ranges, moved)
             ended = partial(self._ended, load, work, writer, width, now())
             context.side.start("load", call, ended)
 
-    def _moved(self, work: Work) -> Moved:
+    def _moved(self, work: WorkUnit) -> Moved:
         return lambda part: self._context.tell(WorkMoved(work, part))
 
     def _ended(
         self,
         load: _Load,
-        work: Work,
+        work: WorkUnit,
         writer: Writer,
         width: int,
         started: float,
@@ -176,7 +176,7 @@ class LoadRunner:
         seconds = now() - started
         self._results.record(result, seconds)
         for outcome in result:
-            if of_target(outcome.error) and not context.deferred.blocked(outcome.table):
+            if waits_for_target(outcome.error) and not context.deferred.blocked(outcome.table):
                 context.blocked(outcome.table, seconds)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
@@ -203,7 +203,7 @@ class LoadRunner:
         if load.alone and tasks:
             target = tasks[0].target
             self._results.forget(tasks[0])
-            self._context.stop(target.table, hidden(_breaks_jobs(target.table, busy), target.load.shaping))
+            self._context.stop(target.table, hide_masked_values(_breaks_jobs(target.table, busy), target.load.shaping))
         elif any(self._breaks[task.target.table] > 1 for task in tasks):
             self._waiting.extend(_Load([task], alone=True) for task in tasks)
         elif tasks:
@@ -221,7 +221,9 @@ def _targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[
     for (version, _), target in zip(versions, targets, strict=True):
         table = version.load.table
         if isinstance(target, ConsumerError):
-            why = gone(table, target, context.ports.sink, context.assembly, context.progress, context.options)
+            why = missing_table_error(
+                table, target, context.ports.sink, context.assembly, context.progress, context.options
+            )
             context.stop(table, why)
             continue
         if (refusal := _refusal(context, version, target)) is not None:
@@ -294,7 +296,7 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
     return None if column is None else ambiguous_key(load.table, column)
 
 
-def ambiguous_column(files: FilesKnown, target: LoadTarget) -> str | None:
+def ambiguous_column(files: FileOptions, target: LoadTarget) -> str | None:
     """Returns a column of the key whose values can mean two moments each, None if there is none."""
     if not files.dialect.clock.doubled:
         return None

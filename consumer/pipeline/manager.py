@@ -16,21 +16,21 @@ from consumer.model.names import TableName
 from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress, Waits
 from consumer.model.rules import NO_STARTS, Consistency
 from consumer.model.steps import Barrier
-from consumer.model.texts import cut, one_line
+from consumer.model.texts import one_line, shortened
 from consumer.model.times import MAX_TSO, now, seconds_behind
 from consumer.pipeline.context import Ports, RoundContext
-from consumer.pipeline.files import look_at_ended, look_at_latecomers
-from consumer.pipeline.gone import all_gone, not_begun
+from consumer.pipeline.files import check_ended_names, check_late_files
+from consumer.pipeline.gone import dropped_table_errors, find_unbegun_tables
 from consumer.pipeline.ledger import Ledger
-from consumer.pipeline.lessons import Lessons
+from consumer.pipeline.lessons import RetryMemory
 from consumer.pipeline.loads import LoadRunner
-from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
-from consumer.pipeline.others import Others
+from consumer.pipeline.opening import assembly_of, copied_files, round_opening_change, table_starts_change
+from consumer.pipeline.others import OwnershipGuard
 from consumer.pipeline.resync import ended_loads
-from consumer.pipeline.snapshot import check_times, next_end, part_of
+from consumer.pipeline.snapshot import check_times, listing_at, next_part_end
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
-from consumer.pipeline.waiting import Deferred, SideBySide
+from consumer.pipeline.waiting import BackgroundCalls, DeferredTables
 from consumer.plan.assembly import Assembly
 from consumer.plan.combining import cannot_begin
 from consumer.plan.date_order import check_dates
@@ -39,7 +39,7 @@ from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.survey import check_selected
-from consumer.plan.windows import reached
+from consumer.plan.windows import common_moment
 from consumer.results import TableResult
 
 _LONGEST_LINGER = 0.2
@@ -55,7 +55,7 @@ class ConsumerManager:
     reason. `context` is that of the last round, None before the first.
     """
 
-    beside: Callable[[], SideBySide] = SideBySide
+    beside: Callable[[], BackgroundCalls] = BackgroundCalls
     shortest_round = 4.0
     """The seconds for which a round starts steps at least, before the next round follows."""
     round_share = 10.0
@@ -68,7 +68,7 @@ class ConsumerManager:
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
         self.context: RoundContext | None = None
-        self._lessons = Lessons()
+        self._lessons = RetryMemory()
         self._followed = self._loads_known = False
         self._replaced_by_none: Mapping[TableName, TableMissing] = {}
         """Tables that were to be replaced by a loaded table which the target no longer has."""
@@ -105,10 +105,10 @@ class ConsumerManager:
         while True:
             progress = self.ledger.confirmed()
             assembly = assembly_of(self.ports.reader, listing, progress, self.options)
-            end = next_end(self.ports.reader, assembly, progress, self.options, self._lessons.bounds)
+            end = next_part_end(self.ports.reader, assembly, progress, self.options, self._lessons.bounds)
             is_last = end >= listing.checkpoint
-            if end > (after := reached(progress)) or is_last:
-                self._run_part(part_of(listing, end), seconds, None, after)
+            if end > (after := common_moment(progress)) or is_last:
+                self._run_part(listing_at(listing, end), seconds, None, after)
             if is_last:
                 return True
             if since is not None and now() - began > self.shortest_round:
@@ -125,11 +125,11 @@ class ConsumerManager:
             completed = False
             try:
                 self._begin(context)
-                loads.start(look_at_latecomers(context))
+                loads.start(check_late_files(context))
                 until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
                 completed = _drive(context, statements, loads, until)
                 if completed:
-                    look_at_ended(context)
+                    check_ended_names(context)
                     _keep_stopped(context)
             finally:
                 context.side.withdraw()  # where it broke off
@@ -183,7 +183,9 @@ class ConsumerManager:
         assert context is not None
         errors = self.ledger.patiently(
             "look at the target",
-            lambda: all_gone(context.ports.sink, context.assembly, context.progress, context.options, context.loaded),
+            lambda: dropped_table_errors(
+                context.ports.sink, context.assembly, context.progress, context.options, context.loaded
+            ),
         )
         for name, error in errors.items():
             context.stop(name, error)
@@ -210,9 +212,9 @@ class ConsumerManager:
             assembly=assembly,
             round=assembly.round(states, options.files, options.batches),
             consumers=consumers,
-            deferred=Deferred(seconds),
+            deferred=DeferredTables(seconds),
             side=self.beside(),
-            others=Others(
+            others=OwnershipGuard(
                 self._of_others,
                 assembly,
                 lambda: ledger.progress,
@@ -248,7 +250,7 @@ class ConsumerManager:
         names = [name for name in assembly.tables if name.table and options.rules.wanted(name)]
         pending = assembly.timeline.pending
         first = [
-            (statement.file.name, statement.version, cut(one_line(statement.file.query), _STATEMENT_SHOWN))
+            (statement.file.name, statement.version, shortened(one_line(statement.file.query), _STATEMENT_SHOWN))
             for statement in pending[:_PLANNED]
         ]
         largest = nlargest(_PLANNED, loads, key=itemgetter(2))
@@ -261,7 +263,7 @@ class ConsumerManager:
         """Decides, for tables that no statement of the storage creates, by what the target has under their names."""
         found = self.ledger.patiently(
             "look at the target",
-            lambda: not_begun(context.ports.sink, context.assembly, context.progress, context.options),
+            lambda: find_unbegun_tables(context.ports.sink, context.assembly, context.progress, context.options),
         )
         for name in found.absent:
             context.round.lacks(name)
@@ -282,7 +284,7 @@ class ConsumerManager:
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self.options, self.ledger, self.ports.reader
         assembly = self._begin_tables(listing)
-        if (change := opens_round(assembly, ledger.progress, options.rules)) is not None:
+        if (change := round_opening_change(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             self._replaced_by_none = ledger.finish_marked()
             assembly = assembly_of(reader, listing, ledger.progress, options)
@@ -298,7 +300,7 @@ class ConsumerManager:
         self._replaced_by_none = ledger.finish_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
         check_selected(assembly, ledger.progress, options.rules, self._followed)
-        if (change := begins_tables(assembly, ledger.progress, options.rules)) is not None:
+        if (change := table_starts_change(assembly, ledger.progress, options.rules)) is not None:
             ledger.record(change)
             for note in start_notes(change):
                 self.ports.observer.tell(note)
@@ -427,7 +429,7 @@ def _waiting(context: RoundContext) -> dict[TableName, Waits]:
 def _at_barrier(barrier: Barrier) -> Waits:
     """Returns what a table waits for, and which statement holds it up until then."""
     query = one_line(barrier.file.query)
-    shown = cut(query, _STATEMENT_SHOWN)
+    shown = shortened(query, _STATEMENT_SHOWN)
     text = f"waits for {barrier.waits_for}; held up until then: {shown} (version {barrier.file.version})"
     return Waits(Code.WAITS_FOR_STATEMENT, text)
 

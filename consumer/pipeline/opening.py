@@ -16,11 +16,11 @@ from consumer.model.table_rules import TableRules
 from consumer.plan import shaping, table_modes
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import settle_moved
-from consumer.plan.let_in import let_in
+from consumer.plan.let_in import include_tables
 from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_begun
-from consumer.plan.starting import check_exchanged, starting
-from consumer.plan.survey import check_decided, check_keys_told, check_protocol
+from consumer.plan.starting import check_exchanged, starting_change
+from consumer.plan.survey import check_decided, check_old_keys, check_protocol
 from consumer.plan.unread import rewritten_files
 from consumer.ports import RangeReader, StorageReader
 
@@ -107,41 +107,41 @@ def _checked(
     check_protocol(files.dialect.protocol, assembly)
     check_decided(files.undecided, assembly)
     if not files.accept_key_loss:
-        check_keys_told(files.dialect, assembly)
+        check_old_keys(files.dialect, assembly)
     check_begun(rules.naming, assembly, progress)
     shaping.check_shaping(rules.shaping_of, progress, assembly.catalog)
     return assembly
 
 
-def begins_tables(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
+def table_starts_change(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
     """Returns what to record first of tables that begin at a moment of their own. The assembly is built again after
     that. Raises BadConfig."""
-    change = starting(assembly, progress, rules.starts, rules.shaping_of, _policy_of(rules))
+    change = starting_change(assembly, progress, rules.starts, rules.shaping_of, _policy_of(rules))
     if change is None:
         return None
     check_exchanged(assembly, progress.after(change))
-    return change.merged(*other_rules(assembly, progress, rules))
+    return change.merged(*changed_rules(assembly, progress, rules))
 
 
-def opens_round(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
+def round_opening_change(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
     """Returns what to record before the round of `assembly` begins. The assembly is built again after that."""
     if progress.starts:
         check_exchanged(assembly, progress)
-    included = let_in(assembly, progress, _policy_of(rules), rules.naming)
-    changes = (settle_moved(assembly.files, progress), included, *other_rules(assembly, progress, rules))
+    included = include_tables(assembly, progress, _policy_of(rules), rules.naming)
+    changes = (settle_moved(assembly.files, progress), included, *changed_rules(assembly, progress, rules))
     return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
 
 
-def other_rules(assembly: Assembly, progress: Progress, rules: TableRules) -> Iterator[ProgressChange]:
+def changed_rules(assembly: Assembly, progress: Progress, rules: TableRules) -> Iterator[ProgressChange]:
     """Yields the current rules of tables, if other ones are recorded."""
     tables = assembly.catalog.by_table
     if rules.naming.routes != progress.routes:
         yield ProgressChange(routes=rules.naming.routes)
-    if (modes := table_modes.recorded(rules.naming, tables)) != progress.modes:
+    if (modes := table_modes.modes_record(rules.naming, tables)) != progress.modes:
         yield ProgressChange(modes=modes)
-    if (filters := shaping.recorded(rules.shaping_of, tables)) != progress.filters:
+    if (filters := shaping.filters_record(rules.shaping_of, tables)) != progress.filters:
         yield ProgressChange(filters=filters)
 
 
 def _policy_of(rules: TableRules) -> PolicyOf:
-    return table_modes.keeping(rules.policy_of, rules.naming)
+    return table_modes.policy_keeping_ended(rules.policy_of, rules.naming)

@@ -12,17 +12,17 @@ from consumer.model.ddl_policy import is_kept
 from consumer.model.hints import forget_command, skip_ddl_command, statement_refused
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
-from consumer.model.progress import Owned, OwnedTables, Progress, is_beside, is_export, is_replay, is_resync
+from consumer.model.progress import Owned, OwnedTables, Progress, is_export, is_parallel_load, is_replay, is_resync
 from consumer.plan.assembly import Assembly
-from consumer.plan.ddl_step import refusal
-from consumer.plan.routing import SharedNames, written
+from consumer.plan.ddl_step import statement_refusal
+from consumer.plan.routing import SharedNames, written_names
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import LaterName, LaterNames
 
 _Later = Mapping[TableName, Sequence[LaterName]]
 
 
-class Others:
+class OwnershipGuard:
     """Refuses statements and loads that would touch the tables of other consumers, for one round. `look` is called
     once, for the first statement or load that asks. Tables have the target's names.
 
@@ -62,7 +62,7 @@ class Others:
         if not others:
             return unknown
         if statement.action == Action.DROP_SCHEMA and (tables := self._tables_of_others(statement, others)):
-            return drops_database_of(tables[0], others[tables[0]].consumer, statement)
+            return drops_foreign_table_error(tables[0], others[tables[0]].consumer, statement)
         refused = self._refused(self._starts_of(statement), self._later.after(statement))
         return refused[min(refused)] if refused else unknown
 
@@ -97,7 +97,7 @@ class Others:
         begins: dict[TableName, int | None] = {}
         later: dict[TableName, Sequence[LaterName]] = {}
         for statement in statements:
-            if statement.executed and statement.action not in DATABASE_ACTIONS and refusal(statement) is None:
+            if statement.executed and statement.action not in DATABASE_ACTIONS and statement_refusal(statement) is None:
                 begins |= {n: start for n, start in self._starts_of(statement).items() if n not in statement.behind}
                 later |= self._later.after(statement) if self._of_others() else {}
         self._take({name: start for name, start in begins.items() if name.table and self._assembly.wanted(name)}, later)
@@ -144,16 +144,16 @@ class Others:
         others = (
             name
             for name in self._tables_in(database)
-            if name.folded not in own_tables and not is_kept(name) and not is_beside(name)
+            if name.folded not in own_tables and not is_kept(name) and not is_parallel_load(name)
         )
         other = min(others, default=None)
-        return None if other is None else drops_unknown(other, statement)
+        return None if other is None else drops_unknown_table_error(other, statement)
 
     def _tables_of_others(self, statement: Statement, others: OwnedTables) -> Sequence[TableName]:
         """Returns those of `others` in the statement's database, under the target's names. Tables that are being loaded
         to replace another one do not count."""
         tables = others.in_database(self._naming.target(statement.file.name).database)
-        return [table for table in tables if not is_beside(table)]
+        return [table for table in tables if not is_parallel_load(table)]
 
     def _refused(self, begins: Mapping[TableName, int | None], later: _Later) -> dict[TableName, DdlRefused]:
         errors = {name: self._why_left(name, start, later.get(name, ())) for name, start in begins.items()}
@@ -165,8 +165,10 @@ class Others:
         if owned is None:
             return self._renamed_to_others(name, later)
         if is_replay(owned.consumer) and start is not None and start < owned.applied_ts:
-            return goes_twice(name, owned, start, self._naming)
-        return belongs_to(name, owned, self._naming, taken=name in written(self._assembly, self._progress()))
+            return applied_twice_error(name, owned, start, self._naming)
+        return belongs_to_other_error(
+            name, owned, self._naming, taken=name in written_names(self._assembly, self._progress())
+        )
 
     def _renamed_to_others(self, name: TableName, later: Iterable[LaterName]) -> DdlRefused | None:
         """Returns the error of a table that another consumer already has under a name of `later`, to which it is
@@ -174,7 +176,7 @@ class Others:
         others = self._of_others()
         for new in () if others.is_own(self._naming.target(name)) else later:
             if (target := self._naming.target(new.name)) in others and others[target].applied_ts >= new.version:
-                return belongs_to(name, others[target], self._naming, new.name)
+                return belongs_to_other_error(name, others[target], self._naming, new.name)
         return None
 
     @cached_property
@@ -191,13 +193,13 @@ class Others:
         return self._others
 
 
-def left_to(other: str) -> str:
+def reason_left_to(other: str) -> str:
     """Returns the reason that is recorded for a statement which `OwnershipGuard.leaves` gives to the consumer
     `other`."""
     return f"the tables of this database belong to the consumer {other!r} of this target"
 
 
-def belongs_to(
+def belongs_to_other_error(
     table: TableName, owned: Owned, naming: Naming, later: TableName | None = None, taken: bool = False
 ) -> DdlRefused:
     """Returns the error of `table`, which belongs to another consumer. `later` is a name that it gets by a rename.
@@ -237,7 +239,7 @@ def belongs_to(
     )
 
 
-def goes_twice(table: TableName, owned: Owned, start: int, naming: Naming) -> DdlRefused:
+def applied_twice_error(table: TableName, owned: Owned, start: int, naming: Naming) -> DdlRefused:
     """Returns the error of `table`, which this consumer must not begin at `start`, because a replay has brought it
     further."""
     return DdlRefused(
@@ -250,7 +252,7 @@ def goes_twice(table: TableName, owned: Owned, start: int, naming: Naming) -> Dd
     )
 
 
-def drops_database_of(table: TableName, other: str, statement: Statement) -> DdlRefused:
+def drops_foreign_table_error(table: TableName, other: str, statement: Statement) -> DdlRefused:
     """Returns the error of a DROP DATABASE that would also drop a table of another consumer."""
     database, version = statement.file.name, statement.version
     return statement_refused(
@@ -261,7 +263,7 @@ def drops_database_of(table: TableName, other: str, statement: Statement) -> Ddl
     )
 
 
-def drops_unknown(table: TableName, statement: Statement) -> DdlRefused:
+def drops_unknown_table_error(table: TableName, statement: Statement) -> DdlRefused:
     """Returns the error of a DROP DATABASE that would also drop `table`, which routes may have put into that
     database."""
     database, version = statement.file.name, statement.version

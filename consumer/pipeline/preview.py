@@ -16,17 +16,17 @@ from consumer.model.hints import about_table, statement_refused
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState, Progress, State, TableProgress
-from consumer.model.rules import Consistency, hidden
+from consumer.model.rules import Consistency, hide_masked_values
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, Window, ddl_id
-from consumer.pipeline.decoding import damage, rows_were_read
-from consumer.pipeline.files import bounds_of_ended, left_to_nobody
-from consumer.pipeline.gone import all_gone, gone, not_begun
-from consumer.pipeline.ledger import spared
-from consumer.pipeline.opening import assembly_of, begins_tables, copied_files, opens_round
-from consumer.pipeline.others import Others
-from consumer.pipeline.resync import offered
+from consumer.pipeline.decoding import decoding_error, rows_were_read
+from consumer.pipeline.files import bounds_of_ended, orphaned_names
+from consumer.pipeline.gone import dropped_table_errors, find_unbegun_tables, missing_table_error
+from consumer.pipeline.ledger import spared_tables_change
+from consumer.pipeline.opening import assembly_of, copied_files, round_opening_change, table_starts_change
+from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.resync import reloadable_tables
 from consumer.pipeline.session_refusal import session_refusal
-from consumer.pipeline.statements import refusal_of
+from consumer.pipeline.statements import refusal_before_target
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -37,7 +37,7 @@ from consumer.plan.options import RoundOptions
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
 from consumer.plan.survey import check_selected
-from consumer.plan.unread import Unread
+from consumer.plan.unread import UnreadFile
 from consumer.ports import StorageReader
 from consumer.results import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.target import LoadRequest, Sink
@@ -48,7 +48,7 @@ _Planned = tuple[PlannedStep, ApplyDdl | None]
 """A step, with the request to the target if it is a statement that would be executed."""
 
 
-def preview(
+def preview_round(
     reader: StorageReader,
     sink: Sink,
     listing: Listing,
@@ -67,12 +67,12 @@ def preview(
     assembly = assembly_of(reader, listing, progress, options)
     check_selected(assembly, progress, options.rules)
     begun: list[Note] = []
-    for opening in (begins_tables, opens_round):
+    for opening in (table_starts_change, round_opening_change):
         if (change := opening(assembly, progress, options.rules)) is not None:
             begun += start_notes(change)
             progress = progress.after(change)
             assembly = assembly_of(reader, listing, progress, options)
-    if (stays := spared(sink.of_others().taken, progress, options.rules.naming)) is not None:
+    if (stays := spared_tables_change(sink.of_others().taken, progress, options.rules.naming)) is not None:
         progress = progress.after(stays)
     refused: dict[DdlId, TargetDdl] = {}
     bounds: dict[str, Bounds] = {}
@@ -85,7 +85,7 @@ def preview(
         if not (more := _refused(runs, targets, progress)):
             break
         refused |= more  # the steps after them wait, or change: all is planned again
-    for name, error in all_gone(sink, planned_round.assembly, progress, options).items():
+    for name, error in dropped_table_errors(sink, planned_round.assembly, progress, options).items():
         planned_round.errors.setdefault(name, error)
     resumable = planned_round.resumable() if look_again else ()
     other, mode = options.rules.naming.other, options.rules.naming.mode
@@ -133,7 +133,10 @@ def _refused(
 def _stopped(planned_round: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = planned_round.progress, planned_round.errors
     names = sorted({*errors, *(name for name, place in progress.tables.items() if place.state is State.STOPPED)})
-    rebuildable, other = offered(sink, names, planned_round.assembly, progress, options), options.rules.naming.other
+    rebuildable, other = (
+        reloadable_tables(sink, names, planned_round.assembly, progress, options),
+        options.rules.naming.other,
+    )
     for name in names:
         place, error = progress.table(name), errors.get(name)
         stopped = place if error is None else TableProgress.stopped(place.applied_ts, error)
@@ -197,7 +200,7 @@ class _Preview:
         self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._sink, self._dialect, self._options = reader, sink, options.files.dialect, options
         self.progress, self._accept_gap = progress, options.rules.accept_gap
-        self.others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in)
+        self.others = OwnershipGuard(sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in)
         self._changed: set[TableName] = set()
         self._bounds, self._refused = bounds, refused
         states = {
@@ -209,7 +212,7 @@ class _Preview:
     def steps(self) -> Iterator[_Planned]:
         for name, error in cannot_begin(self.assembly, self.progress, self._options):
             self._stop(name, error)
-        not_begun_tables = not_begun(self._sink, self.assembly, self.progress, self._options)
+        not_begun_tables = find_unbegun_tables(self._sink, self.assembly, self.progress, self._options)
         for name in not_begun_tables.absent:
             self._round.lacks(name)
         for name, error in not_begun_tables.filled.items():
@@ -226,7 +229,7 @@ class _Preview:
         for statement, waits_for in self._round.waiting():
             if ddl_id(statement.file) not in self._refused:
                 step = _ddl("barrier", statement).model_copy(update={"waits_for": waits_for})
-                refused = refusal_of(statement, self._options.rules)
+                refused = refusal_before_target(statement, self._options.rules)
                 yield step, self._asked(statement) if refused is None else None
 
     def resumable(self) -> list[TableName]:
@@ -236,22 +239,22 @@ class _Preview:
         for name in names:
             error = None if self._options.rules.bad_row_action(name).quarantines else self._damage(name)
             if error is not None:
-                self.errors[name] = hidden(error.about(str(name)), self._options.rules.shaping_of(name))
+                self.errors[name] = hide_masked_values(error.about(str(name)), self._options.rules.shaping_of(name))
         return [name for name in names if name not in self.errors]
 
     def _damage(self, name: TableName) -> ConsumerError | None:
         window = Window(self.progress.table(name).applied_ts, self.assembly.checkpoint)
         state = TableConsumer(name, self.assembly, self.progress, self._options, TableResult()).state
-        entries, size = list[Unread](), 0
+        entries, size = list[UnreadFile](), 0
         for entry in state.unread:
             if size < _MOST_BYTES and (self._reader.first_ts(entry.file) or 0) <= window.end:
                 entries.append(entry)
                 size += entry.file.size
-        return damage(name, window, entries, self.assembly, self._options, self._reader)
+        return decoding_error(name, window, entries, self.assembly, self._options, self._reader)
 
     def _of_nobody(self) -> Iterator[tuple[TableName, ConsumerError]]:
         """Yields the names with rows that belong to no table."""
-        ended = left_to_nobody(self.assembly, self._round, self.progress)
+        ended = orphaned_names(self.assembly, self._round, self.progress)
         bounds = bounds_of_ended(self._reader, ended, self._options, self.assembly.checkpoint, self.progress)
         were_read = partial(rows_were_read, self._reader, self.assembly, self._options)
         for name, rows in self.assembly.of_nobody(ended, bounds, self.progress, were_read).items():
@@ -263,7 +266,7 @@ class _Preview:
             self.others.take_for(ready)
             for statement in ready:
                 error = (
-                    refusal_of(statement, self._options.rules)
+                    refusal_before_target(statement, self._options.rules)
                     or self.others.refusal(statement)
                     or session_refusal(statement, self.assembly, self._sink, self._options.rules.hides)
                 )
@@ -311,7 +314,7 @@ class _Preview:
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
             if failed and not self._options.rules.bad_row_action(name).quarantines:
                 shaping = self._options.rules.shaping_of(name)
-                self._stop(name, hidden(failed[0].about(str(name)), shaping))
+                self._stop(name, hide_masked_values(failed[0].about(str(name)), shaping))
         loads = self._round.ready_loads()
         self._look_at_targets(loads)
         for load in loads:
@@ -347,7 +350,9 @@ class _Preview:
                 except CannotBeExact as error:
                     self._stop(name, error)
             else:
-                self._stop(name, gone(name, answer, self._sink, self.assembly, self.progress, self._options))
+                self._stop(
+                    name, missing_table_error(name, answer, self._sink, self.assembly, self.progress, self._options)
+                )
 
     def _next_ts_of(self, load: LoadRows) -> Iterator[tuple[str, int]]:
         for planned in load.files:

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TypeGuard
 
 from consumer.errors import ConsumerError, RowRefused, TableError, TooManyBadRows
-from consumer.model.bad_rows import BadRow, first_of, refused_row, too_many
+from consumer.model.bad_rows import BadRow, first_row_text, refused_row, too_many_error
 from consumer.model.events import Note, NoteKind
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.model.names import TableName
-from consumer.model.rules import hidden
+from consumer.model.rules import hide_masked_values
 from consumer.model.steps import LoadRows
 from consumer.model.texts import count_text
 from consumer.pipeline.context import RoundContext
@@ -22,7 +22,7 @@ from consumer.ports import Loader, Moved, RangeReader
 from consumer.target import Writer
 
 
-def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
+def without_untimed_rows(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
     """Returns `outcome` without bad lines that have no time and that, by their folders, are from after the statement
     that ends the load. They count for the table as the statement leaves it, so the next load reads their files
     again."""
@@ -42,7 +42,7 @@ def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
     return replace(outcome, files=tuple(map(without_untimed, outcome.files)))
 
 
-def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[str, BadRow]:
+def write_dead_letters(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[str, BadRow]:
     """Writes the dead letters of a load, before anything records that its rows are read. Returns what to record of
     them. Raises TooManyBadRows, and the errors of the folder of dead letters."""
     table, letters = outcome.table, context.ports.letters
@@ -59,18 +59,18 @@ def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[st
 def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> None:
     quarantined, recorded = outcome.task.target.load.quarantine, context.progress.bad_rows.get(table, {})
     if quarantined is not None and len(recorded.keys() | outcome.quarantined.keys()) > quarantined.most:
-        error: TooManyBadRows = too_many(quarantined.most, next(reversed(outcome.quarantined.values())))
+        error: TooManyBadRows = too_many_error(quarantined.most, next(reversed(outcome.quarantined.values())))
         error.table = str(table)
         raise error
 
 
-def of_task(context: RoundContext, task: LoadTask, rows: Sequence[BadRow]) -> LoadOutcome:
+def outcome_of_bad_rows(context: RoundContext, task: LoadTask, rows: Sequence[BadRow]) -> LoadOutcome:
     """Returns an outcome that has nothing but bad rows."""
     outcome = LoadOutcome(task, (), (Receipt(puts=0, deletes=0, quarantined=tuple(rows)),))
-    return placed(outcome, context.ports.loader, context.ports.reader.range_reader())
+    return with_lines(outcome, context.ports.loader, context.ports.reader.range_reader())
 
 
-def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:
+def without_refused_rows(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:
     """Returns `outcome` without the rows that the target refused when they were published; None if the table stops."""
     target = outcome.task.target
     if target.load.quarantine is None or not isinstance(error, RowRefused) or not (error.of_data and error.rows):
@@ -79,19 +79,19 @@ def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> L
     receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, quarantined=refused))
     left_out = outcome.left_out | {row for row, _, _ in error.rows}
     remaining = replace(outcome, receipts=receipts, left_out=left_out)
-    return placed(remaining, context.ports.loader, context.ports.reader.range_reader())
+    return with_lines(remaining, context.ports.loader, context.ports.reader.range_reader())
 
 
-def tell(context: RoundContext, done: Sequence[LoadOutcome]) -> None:
+def report_quarantined(context: RoundContext, done: Sequence[LoadOutcome]) -> None:
     """Reports each table with rows that were quarantined."""
     for outcome in done:
         if rows := list(outcome.quarantined.values()):
             what = count_text(len(rows), "row was", "rows were")
-            text = f"{outcome.table}: {what} quarantined; the first: {first_of(rows)}"
+            text = f"{outcome.table}: {what} quarantined; the first: {first_row_text(rows)}"
             context.tell(Note(NoteKind.BAD_ROWS, text, outcome.table, len(rows)))
 
 
-def load_with_places(
+def load_with_lines(
     loader: Loader, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved
 ) -> Sequence[LoadOutcome]:
     """Loads as the loader does. The line of a refused row is searched at once, while other loads run."""
@@ -99,15 +99,15 @@ def load_with_places(
     for outcome in outcomes:
         if outcome.error is not None:
             _set_place(outcome.error, outcome.task, loader, reader)
-    return [placed(outcome, loader, reader) for outcome in outcomes]
+    return [with_lines(outcome, loader, reader) for outcome in outcomes]
 
 
-def placed(outcome: LoadOutcome, loader: Loader, reader: RangeReader) -> LoadOutcome:
+def with_lines(outcome: LoadOutcome, loader: Loader, reader: RangeReader) -> LoadOutcome:
     """Returns `outcome` with the lines of the rows that were quarantined because the target refuses them."""
     names = {row.identity for row in outcome.quarantined.values() if row.identity is not None and not row.path}
     if not names:
         return outcome
-    from consumer.pipeline.find_row import Found, find_rows  # brings pyarrow, which an idle round does not need
+    from consumer.pipeline.find_row import RowLine, find_rows  # brings pyarrow, which an idle round does not need
 
     try:
         line_of = find_rows(names, outcome.task, loader, reader)
@@ -116,7 +116,7 @@ def placed(outcome: LoadOutcome, loader: Loader, reader: RangeReader) -> LoadOut
 
     def with_line(row: BadRow) -> BadRow:
         line = line_of.get(row.identity) if row.identity is not None else None
-        if not isinstance(line, Found):
+        if not isinstance(line, RowLine):
             return row
         # A table with no key can have equal rows: the line makes their ids different.
         name = row.id if outcome.task.target.key else f"{row.id[:16]}{_digest(line.path, line.offset)}"
@@ -132,9 +132,9 @@ def _digest(path: str, offset: int) -> str:
     return hashlib.blake2b(f"{path}\n{offset}".encode(), digest_size=8).hexdigest()
 
 
-def stop_with_place(context: RoundContext, task: LoadTask, error: ConsumerError) -> None:
+def stop_with_line(context: RoundContext, task: LoadTask, error: ConsumerError) -> None:
     """Stops the task's table for an error that came after its rows were written."""
-    error = hidden(error, task.target.load.shaping)
+    error = hide_masked_values(error, task.target.load.shaping)
     if not _wants_place(error):
         context.stop(task.target.table, error)
         return

@@ -38,11 +38,11 @@ from consumer.model.progress import (
 from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import Others
+from consumer.pipeline.others import OwnershipGuard
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
-from consumer.plan.gaps import find_gaps, gone_upto
+from consumer.plan.gaps import find_gaps, lost_rows_up_to
 from consumer.plan.options import RoundOptions
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
@@ -55,7 +55,7 @@ _OF_A_VIEW = "resync the tables that it shows, or run `once`, which goes on with
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
 
-def born(change: ProgressChange, table: TableName) -> int:
+def birth_version(change: ProgressChange, table: TableName) -> int:
     """Returns the version of the statement that creates the table again, from the `change` of `start_over`."""
     place = change.tables[table]
     assert place is not None
@@ -93,7 +93,7 @@ def start_over(
         rewind=True,
     )
     files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
-    gone_ts = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds)
+    gone_ts = lost_rows_up_to(files, folders, progress.table(table).applied_ts, reader.bounds)
     if not options.rules.accept_gap(table):
         again = assembly_of(reader, assembly.listing, progress.after(change), options)
         _check_files(table, gone_ts > birth.version, again, progress.after(change), birth.version)
@@ -103,7 +103,7 @@ def start_over(
     return change
 
 
-def beside_end(table: TableName, birth: int, assembly: Assembly) -> int:
+def parallel_load_end(table: TableName, birth: int, assembly: Assembly) -> int:
     """Returns the commit-ts up to which the table can be loaded parallel to the one that the target has: as long as
     upstream's table has its name. Later changes are applied once it has replaced the other one."""
     incarnation = assembly.history.at(table, birth)
@@ -112,7 +112,9 @@ def beside_end(table: TableName, birth: int, assembly: Assembly) -> int:
     return min([assembly.checkpoint, *(version - 1 for version in ends)])
 
 
-def begun_beside(table: TableName, birth: int, again: Progress, assembly: Assembly, naming: Naming) -> ProgressChange:
+def parallel_load_start(
+    table: TableName, birth: int, again: Progress, assembly: Assembly, naming: Naming
+) -> ProgressChange:
     """Returns the initial progress of the consumer that loads the table parallel to the one that the target has:
     everything older than the table counts as pre-existing. `again` is the replica's progress as `start_over` leaves it,
     `naming` is that consumer's own."""
@@ -128,7 +130,7 @@ def begun_beside(table: TableName, birth: int, again: Progress, assembly: Assemb
     )
 
 
-def taken_over(
+def progress_after_replacement(
     table: TableName, change: ProgressChange, beside: Progress, loaded: tuple[int, int], assembly: Assembly
 ) -> ProgressChange:
     """Returns the change of the replica's progress once the table is the one that was loaded in parallel, with the
@@ -146,7 +148,7 @@ def taken_over(
         forget_ddls=tuple(ddl for ddl in change.forget_ddls if ddl not in executed),
         losses={table: {**change.losses.get(table, {}), **beside.losses.get(table, {})}},
         quarantined={table: beside.bad_rows.get(table, {})},
-        audit=(AuditRow("resync", table, born(change, table) - 1, place.applied_ts, *loaded),),
+        audit=(AuditRow("resync", table, birth_version(change, table) - 1, place.applied_ts, *loaded),),
     )
 
 
@@ -168,7 +170,7 @@ def ended_loads(names: Iterable[str], name: str, assembly: Assembly, progress: P
     return {other: tables[0] for other, tables in tables_of.items() if tables and other not in ongoing}
 
 
-def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:
+def parallel_load_refusal(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:
     """Returns why the table cannot be loaded parallel to the one that the target has, "" if it can."""
     incarnation = assembly.history.at(table, birth)
     assert incarnation is not None
@@ -178,7 +180,7 @@ def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progr
     return "" if file is None else f"a statement of it was done by hand ({file.query}), and can be so again only there"
 
 
-def give_up(
+def restart_from_export(
     table: TableName, moment: int, assembly: Assembly, progress: Progress, options: RoundOptions, reader: StorageReader
 ) -> ProgressChange:
     """Returns the progress of the table once it is dropped and is to be loaded from an export as of `moment`: later
@@ -210,7 +212,7 @@ def give_up(
                 table=str(table),
                 code=Code.NOT_RELOADABLE,
             )
-    passed = passed_files(table, moment, assembly, progress, reader)
+    passed = folders_up_to(table, moment, assembly, progress, reader)
     if (gap := next(find_gaps(table, assembly.files.get(table, ()), passed, moment), None)) is not None:
         raise GapFound(
             f"changes that are newer than the export are lost too: {gap.message}",
@@ -226,7 +228,7 @@ def give_up(
     )
 
 
-def passed_files(
+def folders_up_to(
     table: TableName, moment: int, assembly: Assembly, progress: Progress, reader: StorageReader
 ) -> dict[Folder, FolderProgress]:
     """Returns the folders of the table once it has all rows up to `moment`.
@@ -254,7 +256,7 @@ def passed_files(
     return folders
 
 
-def offered(
+def reloadable_tables(
     sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
     """Returns those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is
@@ -266,7 +268,7 @@ def offered(
         with contextlib.suppress(ConsumerError):
             _incarnation_and_birth(table, target_tables, assembly, progress, options, referred)
             rebuildable.add(table)
-    others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming)
+    others = OwnershipGuard(sink.of_others, assembly, lambda: progress, options.rules.naming)
     return rebuildable - others.owned(rebuildable).keys() if rebuildable else rebuildable
 
 

@@ -10,7 +10,7 @@ from consumer.ddl.references import untold
 from consumer.errors import Code, DdlRefused
 from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName, same_names
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 from consumer.plan.assembly import Assembly
 from consumer.plan.statement import Statement
 from consumer.target import Sink
@@ -46,7 +46,7 @@ def session_refusal(
     tables += " or one that the table rules leave out" if hidden else ""
     return statement_refused(
         file,
-        f"it names {names} without a database, and does not tell which one is meant, {tables}: {cut(file.query)}",
+        f"it names {names} without a database, and does not tell which one is meant, {tables}: {shortened(file.query)}",
         hint="do by hand what it did upstream, then: " + skip_ddl_command(file.name, file.version),
         code=Code.NAME_UNTOLD,
     )

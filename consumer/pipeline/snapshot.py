@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from consumer.codec import protocol_of
 from consumer.errors import BadConfig, LoadFailed
-from consumer.model.combinations import Feature, refused
+from consumer.model.combinations import Feature, forbidden_combination
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
@@ -18,8 +18,8 @@ from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import Unread, unread_files
-from consumer.plan.windows import Stretch, is_too_much, next_moment, reached, seen_versions
+from consumer.plan.unread import UnreadFile, unread_files
+from consumer.plan.windows import Stretch, common_moment, exceeds_size, next_moment, visible_versions
 from consumer.ports import StorageReader
 
 
@@ -33,7 +33,7 @@ def check_times(options: RoundOptions, checkpoint: int) -> None:
         Feature.NO_TIMES: dialect.timeless,
         Feature.NO_CHECKPOINT: checkpoint == MAX_TSO,
     }
-    if (misfit := refused(given, protocol_of(dialect).commit_ts)) is not None:
+    if (misfit := forbidden_combination(given, protocol_of(dialect).commit_ts)) is not None:
         raise misfit.refusal()
 
 
@@ -54,7 +54,7 @@ def _without_times(options: RoundOptions) -> str:
     return f"use --consistency row, or a changefeed with {protocol_of(options.files.dialect).commit_ts}"
 
 
-def too_much(
+def publish_size_error(
     options: RoundOptions, load: LoadRows, bounds: Mapping[DataFile, Bounds], round_bytes: int
 ) -> LoadFailed | None:
     """Returns why a table's load is not published in one transaction; None if it is. `bounds` are those of its files,
@@ -66,7 +66,7 @@ def too_much(
         Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.end) if file in bounds else file.size
         for file in (planned.file for planned in load.files)
     ]
-    if not is_too_much(sizes, max(options.batches.publish_bytes, round_bytes)):
+    if not exceeds_size(sizes, max(options.batches.publish_bytes, round_bytes)):
         return None
     return LoadFailed(
         f"the rows up to {window.end} can only be applied together, and have about {sum(sizes)} bytes of change files,"
@@ -76,19 +76,19 @@ def too_much(
     )
 
 
-def too_large_for_target(error: LoadFailed) -> BadConfig:
+def target_size_error(error: LoadFailed) -> BadConfig:
     """Returns the error of a target that does not take the rows of one moment in one transaction."""
     return BadConfig(error.sentence(), hint=error.hint)
 
 
-def part_of(listing: Listing, end: int) -> Listing:
+def listing_at(listing: Listing, end: int) -> Listing:
     """Returns `listing` as it is at an earlier checkpoint."""
     if end >= listing.checkpoint:
         return listing
     return replace(listing, checkpoint=end, settled=True, reached=max(listing.reached, listing.checkpoint))
 
 
-def next_end(
+def next_part_end(
     reader: StorageReader,
     assembly: Assembly,
     progress: Progress,
@@ -97,7 +97,7 @@ def next_end(
 ) -> int:
     """Returns where the part ends in which all tables go on from where they are. `bounds_of` holds the bounds of files,
     and new ones are added to it. Raises BadConfig if the rows of the next transaction exceed publish-bytes."""
-    after, last, most = reached(progress), assembly.checkpoint, options.batches.publish_bytes
+    after, last, most = common_moment(progress), assembly.checkpoint, options.batches.publish_bytes
     if last <= after:
         return last
     unread = {
@@ -107,7 +107,7 @@ def next_end(
     # The files of stopped tables are not read, because these may be very many.
     stopped = [name for name in unread if progress.table(name).state is State.STOPPED]
     stopped = [name for name in stopped if unread.pop(name)]
-    versions = seen_versions(assembly.timeline, after)
+    versions = visible_versions(assembly.timeline, after)
     if not versions and sum(entry.file.size for entries in unread.values() for entry in entries) <= most:
         return last
     # Once a stopped table resumes, its rows become visible with the others', and they can be anywhere.
@@ -133,7 +133,7 @@ def next_end(
 
 def _stretches(
     reader: StorageReader,
-    unread: Mapping[TableName, Sequence[Unread]],
+    unread: Mapping[TableName, Sequence[UnreadFile]],
     after: int,
     last: int,
     bounds_of: dict[DataFile, Bounds],

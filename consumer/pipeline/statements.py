@@ -10,7 +10,7 @@ from functools import partial
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy
-from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
+from consumer.model.events import Note, NoteKind, StepFinished, WorkEnded, WorkStarted, WorkUnit
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlKind, DdlRecord, ProgressChange, State, TableProgress
@@ -19,9 +19,9 @@ from consumer.model.table_rules import TableRules
 from consumer.model.texts import count_text, one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.others import left_to
+from consumer.pipeline.others import reason_left_to
 from consumer.pipeline.session_refusal import session_refusal
-from consumer.plan.ddl_step import ddl_step, refusal
+from consumer.plan.ddl_step import ddl_step, statement_refusal
 from consumer.plan.shaping import shaping_refusal
 from consumer.plan.statement import Statement
 from consumer.target import DdlOutcome
@@ -103,7 +103,7 @@ class StatementRunner:
         """Returns a function that runs `chunk` and reports its begin and its end, on any thread: the thread that drives
         the round can be busy for long, with the start of Spark. The function returns the seconds and the outcomes."""
         names = tuple(dict.fromkeys(statement.file.name for statement, _ in chunk))
-        work = Work(names, statement=one_line(chunk[0][0].file.query))
+        work = WorkUnit(names, statement=one_line(chunk[0][0].file.query))
         unfinished = self._unfinished(chunk)
 
         def run() -> tuple[float, Sequence[DdlOutcome]]:
@@ -169,7 +169,7 @@ class StatementRunner:
         """Raises DdlRefused for a statement that must not run."""
         context = self._context
         refused = (
-            refusal_of(statement, context.options.rules)
+            refusal_before_target(statement, context.options.rules)
             or context.others.refusal(statement)
             or context.ledger.patiently(
                 "look at the target",
@@ -244,7 +244,7 @@ class StatementRunner:
                 table=str(name),
                 version=statement.version,
             )
-        self._skip(statement, *((DdlKind.LEFT, left_to(other)) if other else statement.ignored))
+        self._skip(statement, *((DdlKind.LEFT, reason_left_to(other)) if other else statement.ignored))
 
     def _skip(self, statement: Statement, kind: DdlKind, reason: str) -> None:
         context, name = self._context, statement.file.name
@@ -314,6 +314,6 @@ class StatementRunner:
             self._context.stop(name, error)
 
 
-def refusal_of(statement: Statement, rules: TableRules) -> DdlRefused | None:
+def refusal_before_target(statement: Statement, rules: TableRules) -> DdlRefused | None:
     """Returns why `statement` must not run, as far as that is known without the target."""
-    return refusal(statement) or shaping_refusal(statement, rules.shaping_of)
+    return statement_refusal(statement) or shaping_refusal(statement, rules.shaping_of)

@@ -21,10 +21,10 @@ from consumer.plan.unread import (
     TableState,
     folder_after,
     folder_with_due,
-    gone_with_heads,
-    is_written_again,
     lose_records,
+    lost_heads_up_to,
     unread_files,
+    was_rewritten,
 )
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult
@@ -148,10 +148,10 @@ class TableConsumer:
         is."""
         if self._timeless:
             may_be_repaired = any(file.path in self._with_bad_rows for file in files)
-            again = not may_be_repaired and is_written_again(files, place, whole=folder in self._complete_folders)
+            again = not may_be_repaired and was_rewritten(files, place, whole=folder in self._complete_folders)
             return last_row(folder, place) if again else 0
         # Without a checkpoint the table does not advance, whatever was read.
-        return 0 if self._ungated else gone_with_heads(files, first, place, position)
+        return 0 if self._ungated else lost_heads_up_to(files, first, place, position)
 
     def _stamp(self, folder: Folder) -> str:
         """Returns the stamp of the folder's index file."""

@@ -23,7 +23,7 @@ from consumer.ports import Observer
 _Call = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
-class SideBySide:
+class BackgroundCalls:
     """Runs calls in parallel, each on a thread of its own. One thread handles their results.
 
     A call runs at once, or when it is its turn. Threads that are left running do not keep the process alive.
@@ -134,7 +134,7 @@ class InFlight:
 _SHORTEST_PAUSE = 0.5
 
 
-def of_target(error: BaseException | None) -> bool:
+def waits_for_target(error: BaseException | None) -> bool:
     """Returns whether the step had to wait for the target."""
     return isinstance(error, TargetBusy | TargetUnavailable)
 
@@ -150,7 +150,7 @@ class _Deferral:
     """When the step is retried, by `now()`. None: not in this round, or right now."""
 
 
-class Deferred:
+class DeferredTables:
     """Keeps the tables that have to wait for the target or the storage. Each is retried after a pause, and the others
     continue. `seconds` is how long a table is retried in one round, from its first failure on."""
 
@@ -179,7 +179,7 @@ class Deferred:
         """Returns for how many seconds the step that was last added under `name` has waited for the target, 0 if it
         does not."""
         deferral = self._deferrals.get(name)
-        return now() - deferral.since if deferral and of_target(deferral.error) else 0.0
+        return now() - deferral.since if deferral and waits_for_target(deferral.error) else 0.0
 
     def try_due(self) -> None:
         """Retries the tables whose pause is over."""
@@ -214,7 +214,7 @@ def _reason(error: ConsumerError) -> Waits:
 T = TypeVar("T")
 
 
-def patiently(what: str, call: Callable[[], T], observer: Observer, seconds: float) -> T:
+def with_observed_retries(what: str, call: Callable[[], T], observer: Observer, seconds: float) -> T:
     """Returns the result of `call`, retried for `seconds` from its first failure on (see model.patience). The observer
     gets each failure, and the end of the trouble."""
     failed = False
@@ -224,7 +224,7 @@ def patiently(what: str, call: Callable[[], T], observer: Observer, seconds: flo
         failed = True
         observer.tell(Retrying(what, error, left))
 
-    result = patience.patiently(call, seconds, on_failure)
+    result = patience.with_retries(call, seconds, on_failure)
     if failed:
         observer.tell(RetryPassed(what))
     return result

@@ -16,7 +16,7 @@ from consumer.history.incarnations import Incarnation
 from consumer.history.target_tables import TargetTables, is_pending, was_executed
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, SchemaFile
 from consumer.model.hints import Hint, about_table, from_an_export, in_a_replay
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
@@ -27,36 +27,44 @@ from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO, tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
 from consumer.plan.gaps import (
+    accept_gaps,
+    accept_lost_remainders,
     find_gaps,
-    find_lost_rests,
-    gone_upto,
-    hole_below,
+    find_lost_remainders,
     last_row,
-    under_another_name,
-    without_gaps,
-    without_lost_rests,
+    lost_rows_up_to,
+    missing_file_below,
+    renamed_file_gap,
 )
 from consumer.plan.late import (
-    Ended,
-    OfNobody,
+    EndedName,
+    OrphanRows,
     Stretches,
     WereRead,
-    left_over,
+    accounted_commit_ts,
+    orphan_rows,
     overdue_statements,
-    rows_of_nobody,
-    seen_rows,
+    tables_kept_by_policy,
 )
-from consumer.plan.options import FilesKnown
-from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, cleaned_up, forgotten_folders, summed_up, without
+from consumer.plan.options import FileOptions
+from consumer.plan.retention import (
+    NOT_KNOWN,
+    CleanUp,
+    Retention,
+    forget_folders,
+    forgotten_folders,
+    possibly_cleaned_up,
+    summarised_folders,
+)
 from consumer.plan.rewrites import (
     Doubts,
-    WrittenAnew,
+    RewrittenFolders,
     ahead_indexes,
     check_places,
     doubtful_indexes,
+    find_rewritten,
     lost_indexes,
     old_indexes,
-    written_anew,
 )
 from consumer.plan.round import Round
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement
@@ -83,9 +91,10 @@ class Assembly:
 
     `tables` are the tables of this round: they exist, are about to, or lack a usable schema file. A database with
     pending statements of its own is among them, as a table with an empty name. `whole` are folders that are listed from
-    their first file on, because files of them were rewritten. `goes_on` is as in WrittenAnew. `written` has by root and
-    folder the number up to which all files were written. `read` are the folders of the progress, by root. `overdue` are
-    the errors of tables with statements that came late, or whose end came late, or whose folder is missing.
+    their first file on, because files of them were rewritten. `goes_on` is as in RewrittenFolders. `written` has by
+    root and folder the number up to which all files were written. `read` are the folders of the progress, by root.
+    `overdue` are the errors of tables with statements that came late, or whose end came late, or whose folder is
+    missing.
     """
 
     listing: Listing
@@ -130,7 +139,7 @@ class Assembly:
         files = {name: _files_since_start(f, progress, name) for name, f in catalog.files_by_table(due).items()}
         clean_up = CleanUp.of(listing, progress, retention)
         gone = {name: schemas_gone(name, root) for root, name in catalog.gone(progress).items()}
-        overdue = {**overdue_statements(timeline, progress), **left_over(progress), **gone}
+        overdue = {**overdue_statements(timeline, progress), **tables_kept_by_policy(progress), **gone}
         read = _by_root(progress.folders)
         troubled = {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}
         tables = _tables(timeline, {*troubled, *_ended(files, timeline.history, progress)}, wanted)
@@ -200,7 +209,7 @@ class Assembly:
             if error is not None:
                 yield name, error
 
-    def ended(self, progress: Progress) -> dict[TableName, Ended]:
+    def ended(self, progress: Progress) -> dict[TableName, EndedName]:
         """Returns the names that no table has at the checkpoint, with their unread files."""
         return {
             name: files_of_name
@@ -210,15 +219,15 @@ class Assembly:
 
     def of_nobody(
         self,
-        ended: Mapping[TableName, Ended],
+        ended: Mapping[TableName, EndedName],
         bounds: Mapping[str, Bounds | ConsumerError] | None,
         progress: Progress,
         were_read: WereRead,
-    ) -> dict[TableName, OfNobody]:
+    ) -> dict[TableName, OrphanRows]:
         """Returns what the files of the names hold. `bounds` are those of the files with rows that can be due, None if
         rows have no time."""
         return {
-            name: rows_of_nobody(
+            name: orphan_rows(
                 name,
                 ended_name,
                 bounds,
@@ -231,7 +240,7 @@ class Assembly:
             for name, ended_name in ended.items()
         }
 
-    def _seen_before(self, name: TableName, ended: Ended, progress: Progress) -> Mapping[str, Stretches]:
+    def _seen_before(self, name: TableName, ended: EndedName, progress: Progress) -> Mapping[str, Stretches]:
         """Returns the stretches that were read of a table until the target renamed it, if the table still lives."""
         for table in self.history.had(name, ended.since):
             renames = (f for f in table.files if f.version == ended.since and f.action in RENAME_ACTIONS)
@@ -254,10 +263,10 @@ class Assembly:
 
     def written_anew(
         self, doubts: Doubts, names: Mapping[Folder, int], progress: Progress, timeless: bool, bounds: BoundsOf
-    ) -> WrittenAnew:
+    ) -> RewrittenFolders:
         """Returns what `progress` does not show of folders that it has read. `names` are the numbers that the index
         files in doubt name."""
-        result = written_anew(doubts, names, self._alive(), self.listing, progress, timeless)
+        result = find_rewritten(doubts, names, self._alive(), self.listing, progress, timeless)
         if timeless or self.checkpoint != MAX_TSO:
             return result
         return replace(result, whole={*result.whole, *self._folded_again(progress, result.whole, bounds)})
@@ -287,8 +296,8 @@ class Assembly:
             return None
         folders = {folder: place for folder, place in every.items() if last_row(folder, place) > position}
         files = [file for file in self.files.get(name, ()) if file.folder in folders]
-        hole = hole_below(files, folders)
-        if not hole and gone_upto(files, folders, MAX_TSO, lambda _: {}) < max(position, 1):
+        hole = missing_file_below(files, folders)
+        if not hole and lost_rows_up_to(files, folders, MAX_TSO, lambda _: {}) < max(position, 1):
             return None
         return CannotBeExact(
             "a file has older rows than were read. Without `metadata` all files are read again then, and"
@@ -314,7 +323,7 @@ class Assembly:
         roots = {file.root for name in live for file in self.catalog.by_table.get(name, ())}
         return [folder for root in roots for folder in self.read.get(root, ()) if folder in progress.folders]
 
-    def recording(self, anew: WrittenAnew, names: Mapping[Folder, Named]) -> Assembly:
+    def recording(self, anew: RewrittenFolders, names: Mapping[Folder, IndexEntry]) -> Assembly:
         """Returns the assembly as it is recorded: without the index files of the unproven folders. `names` are what
         index files name."""
         indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
@@ -372,7 +381,7 @@ class Assembly:
         for name in sorted(self.history.alive):
             yield from itertools.islice(self._gaps(name, Progress(), self.checkpoint, 0), 1)
 
-    def round(self, tables: Mapping[TableName, TableState], files: FilesKnown, batches: Batches) -> Round:
+    def round(self, tables: Mapping[TableName, TableState], files: FileOptions, batches: Batches) -> Round:
         """Returns the round of `tables`, each at the place of its progress. Rows without a time in folders from before
         the last statement that emptied their table are left out here, because only their folder shows that they are
         gone."""
@@ -394,7 +403,7 @@ class Assembly:
         listed = {file.folder for file in self.files.get(name, ())}
         read_folders = {folder for root in roots for folder in self.read.get(root, ())}
         places = {folder: progress.folders.get(folder, FolderProgress()) for folder in (*listed, *read_folders)}
-        return seen_rows(places, max(progress.start_of(name), self._last_beginning(name, position)), position)
+        return accounted_commit_ts(places, max(progress.start_of(name), self._last_beginning(name, position)), position)
 
     def _last_beginning(self, name: TableName, version: int) -> int:
         """Returns the version of the last statement up to `version` with which the table's rows begin again, 0 for
@@ -423,9 +432,9 @@ class Assembly:
         """Returns the folders of a table that continues after `after` once its losses are accepted, as far as that
         changes them."""
         files, read_folders, numbered = self._numbered(name, progress, after)
-        rests = without_lost_rests(self.files.get(name, ()), read_folders, after)
+        rests = accept_lost_remainders(self.files.get(name, ()), read_folders, after)
         places = {**progress.folders, **rests}
-        return rests | without_gaps(files, places, _given_ts(name, progress), numbered)
+        return rests | accept_gaps(files, places, _given_ts(name, progress), numbered)
 
     def _losses(self, name: TableName, progress: Progress, after: int) -> list[Loss]:
         return [Loss.of(gap, after, self.checkpoint) for gap in self._gaps(name, progress, after, after)]
@@ -435,8 +444,8 @@ class Assembly:
         are gone. But newer rows can be in an older folder, and if such rows were seen they are still to be read."""
         files, read_folders, written = self._numbered(name, progress, version)
         gaps = find_gaps(name, files, progress.folders, _given_ts(name, progress), written)
-        yield from (under_another_name(gap, self.listing.unknown) for gap in gaps)
-        yield from find_lost_rests(name, self.files.get(name, ()), read_folders, applied_ts)
+        yield from (renamed_file_gap(gap, self.listing.unknown) for gap in gaps)
+        yield from find_lost_remainders(name, self.files.get(name, ()), read_folders, applied_ts)
         if (gap := self.clean_up.gap(name, self._since(name, version), applied_ts)) is not None:
             yield gap
 
@@ -490,7 +499,10 @@ class Assembly:
 
     def forgetting(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
         """Returns what becomes of the folders of `progress` when some of them are forgotten, and files of others."""
-        return {**summed_up(self.listing, progress), **without(self.forgotten_folders(progress), progress)}
+        return {
+            **summarised_folders(self.listing, progress),
+            **forget_folders(self.forgotten_folders(progress), progress),
+        }
 
     def left_out(self, progress: Progress) -> set[Folder]:
         """Returns the folders that were not listed, or not with all of their files, and that can be gone."""
@@ -498,7 +510,7 @@ class Assembly:
             return set()
         forgotten = self.forgotten_folders(progress)
         # A clean-up that is half done can have taken the last file first.
-        return {*forgotten, *cleaned_up(forgotten, self.listing, progress)}
+        return {*forgotten, *possibly_cleaned_up(forgotten, self.listing, progress)}
 
     def exclusions(self, progress: Progress) -> dict[TableName, TableProgress]:
         """Returns the places of tables and databases that the filter excludes, so that a wider filter later finds their
@@ -531,9 +543,9 @@ class Assembly:
 
 def _ended(
     files: Mapping[TableName, Sequence[DataFile]], history: History, progress: Progress
-) -> dict[TableName, Ended]:
+) -> dict[TableName, EndedName]:
     sinces = ((name, history.ended(name)) for name in files)
-    ended = {n: Ended(s, unread_files(files[n], progress.folders)) for n, s in sinces if s is not None}
+    ended = {n: EndedName(s, unread_files(files[n], progress.folders)) for n, s in sinces if s is not None}
     return {
         name: files_of_name
         for name, files_of_name in ended.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from consumer.codec import protocol_of
 from consumer.errors import CannotBeExact, Code, ConsumerError
-from consumer.model.combinations import Feature, refused
+from consumer.model.combinations import Feature, forbidden_combination
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -24,7 +24,11 @@ def cannot_begin(
     rules, dialect = options.rules, options.files.dialect
     yield from assembly.errors(progress, rules.accept_gap)
     for table in filter(rules.wanted, assembly.tables):
-        why = refused(_features(table, rules, dialect), protocol_of(dialect).commit_ts) if table.table else None
+        why = (
+            forbidden_combination(_features(table, rules, dialect), protocol_of(dialect).commit_ts)
+            if table.table
+            else None
+        )
         if why is not None:
             yield table, CannotBeExact(why.why, hint=why.hint, table=str(table), code=Code.RULES_CONFLICT)
 

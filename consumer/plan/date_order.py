@@ -29,7 +29,7 @@ _TOLD = (
 _Series = tuple[str, int, str, str]
 
 
-def place(file: DataFile) -> tuple[object, ...]:
+def writing_order(file: DataFile) -> tuple[object, ...]:
     """Returns the key that sorts the files of a table by when they were written."""
     return (*_series(file), file.modified, file.folder.date, file.index)
 

@@ -13,9 +13,9 @@ from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import ModeDdl
-from consumer.model.texts import cut
-from consumer.plan.statement import NotRead, Statement
-from consumer.plan.table_modes import check_beside, mode_ddl
+from consumer.model.texts import shortened
+from consumer.plan.statement import Statement, UnreadTable
+from consumer.plan.table_modes import check_mode_statement, mode_ddl
 
 _UNRECORDED = ProgressChange()
 
@@ -58,13 +58,13 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
         named = {*statement.touches, *statement.drops} - {*statement.behind}
         file = with_session(statement.file, statement.session.database if statement.session else None)
         query = routed(file, statement.naming, named, statement.old_name) or (file if file != statement.file else None)
-        check_beside(statement)
+        check_mode_statement(statement)
         return query, mode_ddl(statement)
     except DdlRefused as error:
         raise cannot_be_executed(statement, error) from error
 
 
-def refusal(statement: Statement) -> DdlRefused | None:
+def statement_refusal(statement: Statement) -> DdlRefused | None:
     """Returns the error of a statement that must not be executed; None if it is executed or ignored."""
     if statement.policy is DdlPolicy.FAIL:
         return refused_by_policy(statement)
@@ -79,7 +79,7 @@ def refusal(statement: Statement) -> DdlRefused | None:
     return None
 
 
-def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
+def moves_rows_not_read(statement: Statement, lost: UnreadTable) -> DdlRefused:
     """Returns the error of a statement that moves rows that were never read."""
     name = statement.file.name
     way = "copy the wanted table from upstream as of"
@@ -87,7 +87,7 @@ def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
         return statement_refused(
             statement.file,
             f"{lost.name} begins at --start-ts {lost.begins_at}, so the target does not have it as it was before this"
-            f" statement: {cut(statement.file.query)}",
+            f" statement: {shortened(statement.file.query)}",
             hint=f"{way} {statement.version} into the target, then: " + skip_ddl_command(name, statement.version),
         )
     if lost.never_made:
@@ -97,7 +97,7 @@ def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
         way = f"let the table rules take {lost.name} too and run again, or {way}"
     return statement_refused(
         statement.file,
-        f"{why}, whose rows it moves and which were never read: {cut(statement.file.query)}",
+        f"{why}, whose rows it moves and which were never read: {shortened(statement.file.query)}",
         hint=f"{way} {statement.version} into the target, then: " + skip_ddl_command(name, statement.version),
     )
 
@@ -107,7 +107,7 @@ def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
     mode."""
     return statement_refused(
         statement.file,
-        f"{error.message}; the statement: {cut(statement.file.query)}",
+        f"{error.message}; the statement: {shortened(statement.file.query)}",
         hint=error.hint,
         code=error.code,
     )
@@ -130,7 +130,7 @@ def refused_by_policy(statement: Statement) -> DdlRefused:
     """Returns the error of a statement whose policy is `fail`."""
     kind = kind_of(statement.action)
     return DdlRefused(
-        f"the policy for {kind} is fail: {cut(statement.file.query)}",
+        f"the policy for {kind} is fail: {shortened(statement.file.query)}",
         hint=f"set another action for {kind} in [consumer.ddl] or for the table in [[consumer.event-filters]] and run"
         " again, or do by hand what the statement means and then:"
         " " + skip_ddl_command(statement.file.name, statement.version),

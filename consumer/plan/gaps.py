@@ -14,7 +14,7 @@ from consumer.model.files import DataFile, Folder, known_bounds
 from consumer.model.hints import Hint, Instead, accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
-from consumer.plan.unread import gone_with_heads, rewritten_files
+from consumer.plan.unread import lost_heads_up_to, rewritten_files
 
 _NEVER_READ = FolderProgress()
 _NONE: Mapping[Folder, int] = {}
@@ -55,7 +55,7 @@ def find_gaps(
             yield _gap(table, f"{which} missing before number {hole.before.index}", hole.before.path, hole.first)
 
 
-def without_gaps(
+def accept_gaps(
     files: Iterable[DataFile],
     folders: Mapping[Folder, FolderProgress],
     start_ts: int = 0,
@@ -107,7 +107,7 @@ def _gap(table: TableName, message: str, path: str, missing: int) -> GapFound:
     return GapFound(message, hint=hint, table=str(table), path=path, missing=missing)
 
 
-def under_another_name(gap: GapFound, unknown: Iterable[str]) -> GapFound:
+def renamed_file_gap(gap: GapFound, unknown: Iterable[str]) -> GapFound:
     """Returns `gap`, or another error if the missing file exists under a longer name: nothing is lost then. `unknown`
     are the paths of no known form."""
     same_folder = (path for path in unknown if path.rpartition("/")[0] == gap.path)
@@ -131,7 +131,7 @@ def under_another_name(gap: GapFound, unknown: Iterable[str]) -> GapFound:
 _LONGER = re.compile(r"(\d+)\.[a-z]+\.[^/]+$")
 
 
-def gone_upto(
+def lost_rows_up_to(
     files: Collection[DataFile],
     folders: Mapping[Folder, FolderProgress],
     position: int,
@@ -150,7 +150,7 @@ def gone_upto(
     ends = bounds(changed) if changed else {}
     first = {path: end.first for path, end in known_bounds(ends).items()}
     for folder, group in groupby(sorted(changed), key=lambda file: file.folder):
-        gone_ts = max(gone_ts, min(gone_with_heads(group, first, folders[folder], position), folders[folder].last_ts))
+        gone_ts = max(gone_ts, min(lost_heads_up_to(group, first, folders[folder], position), folders[folder].last_ts))
     return gone_ts
 
 
@@ -161,7 +161,7 @@ def last_row(folder: Folder, place: FolderProgress) -> int:
     return place.last_ts or (folder.version + 1 if read else 0)
 
 
-def hole_below(files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> str:
+def missing_file_below(files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> str:
     """Returns a file that is missing between others that were read, "" for none. It may have been read, or accepted as
     lost."""
     for folder, numbers in sorted(_numbers(files).items()):
@@ -179,7 +179,7 @@ def _numbers(files: Iterable[DataFile]) -> dict[Folder, set[int]]:
     return numbers
 
 
-def find_lost_rests(
+def find_lost_remainders(
     table: TableName,
     files: Iterable[DataFile],
     folders: Mapping[Folder, FolderProgress],
@@ -192,7 +192,7 @@ def find_lost_rests(
         yield _gap(table, text, directory_of(folder), entry.index)
 
 
-def without_lost_rests(
+def accept_lost_remainders(
     files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], applied_ts: int
 ) -> dict[Folder, FolderProgress]:
     """Returns the folders of which these files are accepted as lost: their numbers are missing no more, whatever comes

@@ -22,18 +22,18 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import Unread, unread_files
+from consumer.plan.unread import UnreadFile, unread_files
 
 
-class Ended(NamedTuple):
+class EndedName(NamedTuple):
     """A name that no table has had since the version `since`, and its unread files."""
 
     since: int
-    unread: Sequence[Unread]
+    unread: Sequence[UnreadFile]
 
 
-class OfNobody(NamedTuple):
-    """What the unread files of an `Ended` name hold. A file in none of these may have rows that become due later."""
+class OrphanRows(NamedTuple):
+    """What the unread files of an `EndedName` hold. A file in none of these may have rows that become due later."""
 
     due: Mapping[DataFile, ConsumerError]
     """Files with rows between the end of the name and the checkpoint, of a table that no statement created, and files
@@ -46,22 +46,23 @@ class OfNobody(NamedTuple):
     """By path, the first commit-ts of files that have no row up to the checkpoint."""
 
 
-def rows_of_nobody(
+def orphan_rows(
     name: TableName,
-    ended: Ended,
+    ended: EndedName,
     bounds: Mapping[str, Bounds | ConsumerError] | None,
     checkpoint: int,
     read: Mapping[Folder, FolderProgress],
     start: int,
     seen: Mapping[str, Stretches],
     were_read: WereRead,
-) -> OfNobody:
+) -> OrphanRows:
     """Returns what the files of an ended name hold.
 
     1. `bounds` are those of its files. They are None if rows have no time. Then a file can belong to another table if
        it is in a folder of the end or later, or is new in a place of which files were `read` until then.
     2. `start` is the commit-ts up to which the target already held everything.
-    3. `seen` is as of `seen_rows` if the table lives on under another name with the rows that it had, else empty.
+    3. `seen` is as of `accounted_commit_ts` if the table lives on under another name with the rows that it had, else
+       empty.
     """
     since, read_places = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
     due: dict[DataFile, ConsumerError] = {}
@@ -95,7 +96,7 @@ def rows_of_nobody(
                 finished.append(file)
         elif first > checkpoint:
             first_later_ts[file.path] = first
-    return OfNobody(due, due_and_later, finished, first_later_ts)
+    return OrphanRows(due, due_and_later, finished, first_later_ts)
 
 
 def _of_nobody(name: TableName, file: DataFile, since: int, rows: str, timeless: bool) -> CameLate:
@@ -130,7 +131,7 @@ commit-ts do not show it."""
 LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 
 
-def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
+def accounted_commit_ts(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
     """Returns by partition the commit-ts that rows in new files of a table may have: the ranges that were read in its
     `folders`, all up to `floor` (the beginning of its rows, or of the target), and all above its `position`."""
     always = [(0, floor + 1), (position + 1, MAX_TSO)]
@@ -208,7 +209,7 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     )
 
 
-def kept_by_policy(name: TableName) -> DdlRefused:
+def kept_by_policy_error(name: TableName) -> DdlRefused:
     """Returns the error of a table that no longer exists upstream, whose DROP was not executed, and that is still in
     the target."""
     kind = kind_of(Action.DROP_TABLE)
@@ -226,6 +227,6 @@ def is_kept_by_policy(place: TableProgress) -> bool:
     return place.code is Code.KEPT_BY_POLICY
 
 
-def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
+def tables_kept_by_policy(progress: Progress) -> dict[TableName, ConsumerError]:
     """Returns the errors of the tables that stopped because a policy keeps them."""
-    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(place)}
+    return {name: kept_by_policy_error(name) for name, place in progress.tables.items() if is_kept_by_policy(place)}

@@ -18,11 +18,13 @@ from consumer.model.progress import LEFT_UNDONE, DdlKind, DdlRecord, Progress, P
 from consumer.model.steps import ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
-from consumer.plan.late import LEFT_OVER, is_kept_by_policy, kept_by_policy
+from consumer.plan.late import LEFT_OVER, is_kept_by_policy, kept_by_policy_error
 from consumer.plan.routing import SharedNames
 
 
-def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf, naming: Naming = SAME) -> ProgressChange | None:
+def include_tables(
+    assembly: Assembly, progress: Progress, policy_of: PolicyOf, naming: Naming = SAME
+) -> ProgressChange | None:
     """Returns what to record before a round in which excluded names become included; None if there are none.
 
     1. A table that still exists upstream begins where the first of its statements that has not run gave it a name.
@@ -84,7 +86,7 @@ class _Inclusion:
         tables = {name: TableProgress(starts[name]) for name in included}
         tables |= {name: TableProgress(starts[name], State.EMPTYING, LEFT_OVER) for name in self._emptied}
         for name in self._kept:
-            tables[name] = TableProgress.stopped(starts[name], kept_by_policy(name))
+            tables[name] = TableProgress.stopped(starts[name], kept_by_policy_error(name))
         skipped = (DdlRecord.skipped(ddl_id(f), kind, LEFT_UNDONE[kind]) for f, kind in self._skipped.values())
         return ProgressChange(tables=tables, ddls=tuple(skipped), moved_lacks=dict.fromkeys(self._emptied, ()))
 

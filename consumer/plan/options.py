@@ -12,7 +12,7 @@ from consumer.plan.retention import NOT_KNOWN, Retention
 
 
 @dataclass(frozen=True, slots=True)
-class FilesKnown:
+class FileOptions:
     """What the settings say of the files."""
 
     dialect: Dialect
@@ -32,7 +32,7 @@ class FilesKnown:
 class RoundOptions:
     """What the settings say to a round."""
 
-    files: FilesKnown
+    files: FileOptions
     rules: TableRules
     batches: Batches
     max_wait: float = 60.0

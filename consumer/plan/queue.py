@@ -148,7 +148,7 @@ class Queue:
     def stuck_ahead(self, statement: Statement, stuck: Mapping[int, str], names: Mapping[TableName, str]) -> str | None:
         """Returns what a statement before `statement` waits for. `names` maps each name to the reason of its first
         stuck statement."""
-        if passes(statement):
+        if may_pass_stuck(statement):
             ahead = ((number, passable) for number, passable in self._ahead_of(statement) if number in stuck)
             return next((stuck[number] for number, passable in ahead if not passable), None)
         return next((names[name] for name in _scopes(statement) if name in names), None)
@@ -162,7 +162,7 @@ class Queue:
         return [other for other in earlier if statement.overtakes(other)]
 
     def _append(self, number: int, statement: Statement) -> None:
-        if passes(statement):
+        if may_pass_stuck(statement):
             self._open_count[number] = 0
         else:
             scopes = (self._by_name.get(scope, _NONE) for scope in _scopes(statement))
@@ -205,7 +205,7 @@ class Queue:
                 yield number
 
 
-def passes(statement: Statement) -> bool:
+def may_pass_stuck(statement: Statement) -> bool:
     """Returns whether the statement can run before stuck statements that precede it."""
     return not statement.file.table or statement.ends or statement.joins is not None
 

@@ -178,7 +178,7 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
     return {folder for folder in gone if folder not in kept}
 
 
-def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
+def forget_folders(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
     """Returns what becomes of the folders once the `forgotten` ones are forgotten: the rows that were read of one count
     as read of the next one that stays, and as gone. They may be sent again at any time, if the checkpoint is set back
     by days."""
@@ -207,14 +207,14 @@ def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, F
     return changes
 
 
-def summed_up(listing: Listing, progress: Progress) -> dict[Folder, FolderProgress]:
+def summarised_folders(listing: Listing, progress: Progress) -> dict[Folder, FolderProgress]:
     """Returns folders that are closed, without the records of each file that might have been rewritten."""
     closed = ((folder, progress.folders.get(folder, FolderProgress())) for folder in listing.closed)
     lasts = ((folder, place, place.open[-1]) for folder, place in closed if place.open and not place.waits)
     return {folder: place.done_to(last, ()) for folder, place, last in lasts}
 
 
-def cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:
+def possibly_cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:
     """Returns the folders that the listing left out and that can be gone too, because `forgotten` ones of that date or
     a later one are: the clean-up deletes the oldest dates of all tables."""
     last = max((folder.date for folder in forgotten if date_level(folder.date) == "day"), default="")

@@ -26,7 +26,7 @@ _NEVER_READ = FolderProgress()
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenAnew:
+class RewrittenFolders:
     """What was found of rewritten folders.
 
     `whole` are folders to be listed from their first file on. The index files of those in `unproven` are read again by
@@ -57,21 +57,25 @@ class Doubts:
         }
 
 
-def written_anew(
+def find_rewritten(
     doubts: Doubts,
     names: Mapping[Folder, int],
     files: Sequence[DataFile],
     listing: Listing,
     progress: Progress,
     timeless: bool,
-) -> WrittenAnew:
+) -> RewrittenFolders:
     """Returns what `progress` does not show of folders. `names` are the numbers that the index files in doubt name, as
     far as these files still exist. `files` are those of tables that exist."""
     named = {folder: names.get(folder, 0) for folder in {*doubts.doubtful, *doubts.lost}}
     goes_on = {folder: names.get(folder, 0) + 1 for folder in {*doubts.old, *named}}
-    changed = rewritten_folders(files, progress) | stale(named, progress) | behind(goes_on, progress)
-    whole = with_later_ones(changed, progress) if timeless and changed else changed
-    return WrittenAnew(whole, unproven(named, files, listing, progress), goes_on)
+    changed = (
+        rewritten_folders(files, progress)
+        | stale_index_folders(named, progress)
+        | overcounted_folders(goes_on, progress)
+    )
+    whole = with_later_folders(changed, progress) if timeless and changed else changed
+    return RewrittenFolders(whole, unproven_index_folders(named, files, listing, progress), goes_on)
 
 
 def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Folder]:
@@ -170,7 +174,7 @@ def old_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress)
     return indexes
 
 
-def behind(goes_on: Mapping[Folder, int], progress: Progress) -> set[Folder]:
+def overcounted_folders(goes_on: Mapping[Folder, int], progress: Progress) -> set[Folder]:
     """Returns the folders of which more counts as done than what cannot be rewritten."""
     places = ((folder, number, progress.folders.get(folder)) for folder, number in goes_on.items())
     return {f for f, number, place in places if place and number < place.done and not _is_watched(f, progress)}
@@ -188,23 +192,23 @@ def _before(index: StoredFile, newest: int | None) -> bool:
     return newest is not None and 0 < index.modified < newest
 
 
-def stale(named: Mapping[Folder, int], progress: Progress) -> set[Folder]:
+def stale_index_folders(named: Mapping[Folder, int], progress: Progress) -> set[Folder]:
     """Returns the folders whose index file names a number below the last one that is done."""
     return {folder for folder, number in named.items() if number < progress.folders[folder].done}
 
 
-def unproven(
+def unproven_index_folders(
     named: Mapping[Folder, int], files: Iterable[DataFile], listing: Listing, progress: Progress
 ) -> set[Folder]:
-    """Returns the `stale` folders whose index file is newer than the file that it names: TiCDC's old architecture
+    """Returns the `stale_index_folders` whose index file is newer than the file that it names: TiCDC's old architecture
     writes the index file first, so that file may still be rewritten, and nothing else would show it."""
-    folders = stale(named, progress).intersection(listing.indexes)
+    folders = stale_index_folders(named, progress).intersection(listing.indexes)
     wanted = {(folder, named[folder]): listing.indexes[folder].modified for folder in folders}
     places = ((file, wanted.get((file.folder, file.index), 0)) for file in files)
     return {file.folder for file, index in places if 0 < file.modified < index}
 
 
-def with_later_ones(folders: Collection[Folder], progress: Progress) -> set[Folder]:
+def with_later_folders(folders: Collection[Folder], progress: Progress) -> set[Folder]:
     """Returns `folders` with those after them in their series: rows without a time become correct by reading on from
     there."""
     first: dict[tuple[str, str, str], Folder] = {}

@@ -21,8 +21,8 @@ from consumer.model.names import TableName
 from consumer.model.steps import Barrier, LoadRows, Window
 from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO
-from consumer.plan.options import FilesKnown
-from consumer.plan.queue import Obstacles, Queue, passes
+from consumer.plan.options import FileOptions
+from consumer.plan.queue import Obstacles, Queue, may_pass_stuck
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import TableState
@@ -42,7 +42,7 @@ class Round:
         timeline: Timeline,
         tables: Mapping[TableName, TableState],
         is_over: Callable[[Folder, int], bool],
-        files: FilesKnown,
+        files: FileOptions,
         batches: Batches,
     ) -> None:
         self._is_over = is_over
@@ -308,7 +308,10 @@ class Round:
         changes."""
         if id(statement) in self._returned:
             return False
-        if passes(statement) and (blocker := self._queue.blocker(statement, self._obstacles.stuck())) is not None:
+        if (
+            may_pass_stuck(statement)
+            and (blocker := self._queue.blocker(statement, self._obstacles.stuck())) is not None
+        ):
             self._to_pass[id(statement)] = statement
             self._queue.wait(statement, blocker)
             return False

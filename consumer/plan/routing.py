@@ -20,26 +20,26 @@ from consumer.plan.statement import Statement
 from consumer.plan.table_modes import check_modes
 
 
-def begun(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
+def begun_names(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
     """Yields the tables, and databases, of which a statement ran or rows were read, and the tables that the target
     already held. A name can come several times."""
-    yield from written(assembly, progress)
+    yield from written_names(assembly, progress)
     yield from progress.starts
 
 
-def written(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
+def written_names(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
     """Yields those of them in which this consumer has changed something."""
     done = (i for i, record in progress.ddls.items() if record.state is not DdlState.REFUSED)
     yield from (TableName(i.database, i.table) for i in done if not progress.was_given(i))
     yield from map(assembly.catalog.owner, progress.folders)
 
 
-def check_routes(naming: Naming, progress: Progress, begun_names: Iterable[TableName]) -> None:
-    """Raises BadConfig if one of the tables `begun_names` has another name in the target than `naming` gives it."""
+def check_routes(naming: Naming, progress: Progress, tables: Iterable[TableName]) -> None:
+    """Raises BadConfig if one of `tables` has another name in the target than `naming` gives it."""
     if progress.routes == naming.routes:
         return
     before = naming_from(progress.routes)
-    for name in begun_names:
+    for name in tables:
         if progress.table(name).state is not State.DROPPED and before.target(name) != naming.target(name):
             routes = json.loads(progress.routes or "[]")
             had = " ".join(f"--route {quote(route)}" for route in routes) or "no --route"
@@ -54,7 +54,7 @@ def check_routes(naming: Naming, progress: Progress, begun_names: Iterable[Table
 def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
     """Checks routes for what has been written to, and the same for table modes. Raises BadConfig."""
     # If tables exchange their names, one has an intermediate name that no file has, and of which nothing is recorded.
-    names = [name for name in begun(assembly, progress) if name in assembly.catalog.by_table]
+    names = [name for name in begun_names(assembly, progress) if name in assembly.catalog.by_table]
     check_routes(naming, progress, names)
     merged = (name for name in assembly.catalog.by_table if naming.merges(name) and assembly.wanted(name))
     if progress.start_ts and (name := next(merged, None)) is not None:
@@ -123,7 +123,7 @@ class SharedNames:
 
     @cached_property
     def _begun(self) -> frozenset[TableName]:
-        names = set(begun(self._assembly, self._progress))
+        names = set(begun_names(self._assembly, self._progress))
         return frozenset(name.folded for name in names if self._progress.table(name).state is not State.DROPPED)
 
     @cached_property

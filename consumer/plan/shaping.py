@@ -24,7 +24,7 @@ from consumer.plan.statement import Statement
 _ROW_ACTIONS = RENAME_ACTIONS | {Action.EXCHANGE_PARTITION}
 
 
-def recorded(shaping_of: ShapingOf, tables: Iterable[TableName]) -> str:
+def filters_record(shaping_of: ShapingOf, tables: Iterable[TableName]) -> str:
     """Returns what the progress keeps: the rules of each table that has some, "" for none."""
     if shaping_of is unshaped:
         return ""
@@ -100,9 +100,9 @@ def broken_rules(
             return f"it moves rows between tables with different filters ({', '.join(map(str, rules))})"
         return ""
     shaping = shaping_of(file.name)
-    if shaping is not None and shaping.masks and (why := unmasked(shaping, file) or masked_misfit(shaping, file)):
+    if shaping is not None and shaping.masks and (why := unmasked_refusal(shaping, file) or mask_misfit(shaping, file)):
         return why
-    columns = named(shaping.where) if shaping is not None and shaping.where else frozenset()
+    columns = filter_columns(shaping.where) if shaping is not None and shaping.where else frozenset()
     if not columns or creates or not file.columns:
         return ""
     declared = changes_of(file).columns
@@ -116,7 +116,7 @@ def broken_rules(
     return ""
 
 
-def named(where: str) -> frozenset[str]:
+def filter_columns(where: str) -> frozenset[str]:
     """Returns the columns, in lower case, by which a row filter chooses."""
     from consumer.changes.expressions import expression_columns  # its parser is loaded only where there are rules
 
@@ -130,7 +130,7 @@ def _same_values(old: Column, new: Column) -> bool:
     return old.family not in (Family.TEXT, Family.BINARY) or old.type == new.type
 
 
-def unmasked(shaping: Shaping, file: SchemaFile) -> str:
+def unmasked_refusal(shaping: Shaping, file: SchemaFile) -> str:
     """Returns why the file's statement must not run on a table with masks, "" if it may."""
     changes = changes_of(file)
     if changes.named("like") is not None:
@@ -149,7 +149,7 @@ def unmasked(shaping: Shaping, file: SchemaFile) -> str:
     return ""
 
 
-def masked_misfit(shaping: Shaping, file: SchemaFile) -> str:
+def mask_misfit(shaping: Shaping, file: SchemaFile) -> str:
     """Returns why masked values would not fit the columns that an ALTER leaves, "" if they would: the target would cut
     existing values. The first load of a new table reports what cannot be masked there."""
     if not statement_of(file.query).is_alter:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from consumer.errors import BadConfig, CheckpointBehind
-from consumer.history.history import exchanged
+from consumer.history.history import exchanged_tables
 from consumer.history.incarnations import Incarnation
 from consumer.history.target_tables import TargetTables, is_settled, was_executed
 from consumer.model.actions import Action
-from consumer.model.combinations import Feature, refused
+from consumer.model.combinations import Feature, forbidden_combination
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Folder, SchemaFile
@@ -35,7 +35,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.late import LEFT_OVER
 
 
-def starting(
+def starting_change(
     assembly: Assembly, progress: Progress, starts: Starts, shaping_of: ShapingOf, policy_of: PolicyOf
 ) -> ProgressChange | None:
     """Returns what to record before a round in which tables begin where `starts` says; None if there are none.
@@ -57,7 +57,7 @@ def starting(
     return beginnings.change(begins, policy_of) if begins else None
 
 
-def given(
+def preloaded_tables_change(
     assembly: Assembly, progress: Progress, moments: Mapping[TableName, int], policy_of: PolicyOf
 ) -> ProgressChange:
     """Returns what to record of tables that the target already holds as of these moments. They count as excluded until
@@ -89,7 +89,7 @@ def start_notes(change: ProgressChange) -> Iterator[Note]:
 
 def idle_notes(assembly: Assembly, progress: Progress, starts: Starts) -> Iterator[Note]:
     """Yields notes about rules that match no table, and about rules for just one table on which they have no effect.
-    `progress` has what `starting` recorded."""
+    `progress` has what `starting_change` recorded."""
     if starts == NO_STARTS:
         return
     names = [name for name in assembly.catalog.by_table if name.table]
@@ -110,7 +110,7 @@ def check_exchanged(assembly: Assembly, progress: Progress) -> None:
     for the sake of the other table, which has begun after it."""
     history = assembly.history
     for file in (file for file in history.exchanges if progress.was_given(ddl_id(file))):
-        moved = {name.folded for name in exchanged(file)}
+        moved = {name.folded for name in exchanged_tables(file)}
         for table in history.alive.values():
             earlier_names = (n for n, since in zip(table.names, table.since, strict=True) if since < file.version)
             name = table.name
@@ -290,7 +290,7 @@ def _check(name: TableName, ts: int, assembly: Assembly, progress: Progress, sha
         Feature.MERGE: assembly.naming.merges(name),
         Feature.MASK: rules is not None and bool(rules.masks),
     }
-    if (misfit := refused(given)) is not None:
+    if (misfit := forbidden_combination(given)) is not None:
         raise _refused(name, misfit.why)
 
 

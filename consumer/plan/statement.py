@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
 from consumer.ddl.text_check import is_as_told
-from consumer.history.upstream_session import Session
+from consumer.history.upstream_session import UpstreamSession
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
@@ -41,7 +41,7 @@ class FormerName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NotRead:
+class UnreadTable:
     """A table whose rows a statement moves, and which the target does not have as it was then."""
 
     name: TableName
@@ -67,11 +67,11 @@ class Statement:
     trash: TableName | None = None
     """The name to which the target moves its table, or from which it restores one, in the target's names (see
     ApplyDdl)."""
-    not_read: NotRead | None = None
+    not_read: UnreadTable | None = None
     """A table whose rows it moves to or from a selected one, and that nobody read: the statement is refused."""
     temporary: bool = False
     """Whether its table is a global temporary one, which the target does not have."""
-    session: Session | None = None
+    session: UpstreamSession | None = None
     """What is known of the database to which names without one are relative; None if nobody has looked."""
     former: tuple[FormerName, ...] = ()
     """The names from which pending RENAMEs give a DROP its table, the last one first."""

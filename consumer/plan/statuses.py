@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from consumer.model.bad_rows import first_of
+from consumer.model.bad_rows import first_row_text
 from consumer.model.hints import Hint
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
@@ -24,7 +24,7 @@ def table_statuses(progress: Progress, reloadable: Collection[TableName] = ()) -
     for name in sorted({*progress.tables, *progress.lacking, *progress.accepted}):
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
-        first = first_of(bad.values()) if bad else ""
+        first = first_row_text(bad.values()) if bad else ""
         yield TableStatus(
             table=name,
             watermark=table.applied_ts,

@@ -98,7 +98,7 @@ def _years(catalog: Catalog, folders: Collection[Folder]) -> set[Folder]:
     declare no partitions. The paths alone do not show the difference."""
     years = set()
     for group in catalog.by_table.values():
-        if tells_partitions(group) and not is_partitioned(group):
+        if declares_partitions(group) and not is_partitioned(group):
             roots = {file.root for file in group}
             years |= {folder for folder in folders if folder.root in roots and _could_be_year(folder)}
     return years
@@ -184,7 +184,7 @@ def check_decided(undecided: Sequence[Undecided], assembly: Assembly) -> None:
             raise BadConfig(message, hint=option.hint, table=str(table))
 
 
-def check_keys_told(dialect: Dialect, assembly: Assembly) -> None:
+def check_old_keys(dialect: Dialect, assembly: Assembly) -> None:
     """Raises BadConfig if the path of a schema file shows that its release does not split updates of keys, and rows do
     not have the old ones. The path that v7.1.0 writes, which does not split them either, shows nothing."""
     newer = "a release from v6.5.3 or v7.1.1 on"
@@ -232,7 +232,7 @@ def is_partitioned(history: Sequence[SchemaFile]) -> bool:
     return partitioned
 
 
-def tells_partitions(history: Sequence[SchemaFile]) -> bool:
+def declares_partitions(history: Sequence[SchemaFile]) -> bool:
     """Returns whether a statement of the history declares whether the table is partitioned."""
     telling = (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING, Action.REMOVE_PARTITIONING)
     return any(file.type in telling and file.query for file in history)

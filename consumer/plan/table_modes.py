@@ -160,7 +160,7 @@ def _check_columns(change: ModeDdl, file: SchemaFile) -> None:
             )
 
 
-def check_beside(statement: Statement) -> None:
+def check_mode_statement(statement: Statement) -> None:
     """Raises DdlRefused, without the statement's text, for a statement that cannot mean the same in a target that has
     tables with modes as upstream."""
     file, naming, action = statement.file, statement.naming, statement.action
@@ -226,7 +226,7 @@ def _named(statement: Statement) -> TableName | None:
     return next((name for name in others if statement.naming.mode(name) is not None), None)
 
 
-def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
+def policy_keeping_ended(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
     """Returns `policy_of`, changed for tables with a mode, which no statement removes: a DROP TABLE keeps them under a
     trash name. A TRUNCATE TABLE leaves them where they are, because it is only the end of rows."""
     if naming.modes is None:
@@ -248,7 +248,7 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
     return policy
 
 
-def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
+def modes_record(naming: Naming, tables: Iterable[TableName]) -> str:
     """Returns what the progress keeps of the modes of `tables`."""
     if naming.modes is None:
         return ""

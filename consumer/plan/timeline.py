@@ -12,7 +12,7 @@ from typing import NamedTuple
 from consumer.ddl.changes import Fate, changes_of, recovered_table
 from consumer.history.history import Event, History
 from consumer.history.incarnations import Incarnation, makes_temporary
-from consumer.history.target_tables import is_left_undone, is_pending, needs_company
+from consumer.history.target_tables import is_left_undone, is_pending, needs_other_files
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -24,7 +24,7 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
-from consumer.plan.statement import FormerName, NotRead, Statement
+from consumer.plan.statement import FormerName, Statement, UnreadTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def build_timeline(
     due = bisect_right(catalog.files, checkpoint, key=lambda file: file.version)
     early: list[SchemaFile] = []
     for file in history.in_order(catalog.files[:due]):
-        if file.version == checkpoint and not settled and needs_company(file, progress):
+        if file.version == checkpoint and not settled and needs_other_files(file, progress):
             early.append(file)
         else:
             agenda.meet(file)
@@ -198,16 +198,18 @@ class _Agenda:
         lost = recovered_table(event.file) if event.action is Action.RECOVER_TABLE else None
         return None if lost is None else self._history.end_of(lost)
 
-    def _not_read(self, event: Event, moved: Sequence[TableName]) -> NotRead | None:
+    def _not_read(self, event: Event, moved: Sequence[TableName]) -> UnreadTable | None:
         """Returns a table that the statement moves or copies as it was then, and that the target does not have in that
         state."""
         for name in moved:
             if not self._wanted(name) or name in self._unmade:
-                return NotRead(name, never_made=self._wanted(name))
+                return UnreadTable(name, never_made=self._wanted(name))
         if not (starts := self._progress.starts):
             return None
         names = (*moved, *([event.copied] if event.copied is not None else []))
-        later = (NotRead(name, begins_at=starts[name]) for name in names if starts.get(name, -1) >= event.file.version)
+        later = (
+            UnreadTable(name, begins_at=starts[name]) for name in names if starts.get(name, -1) >= event.file.version
+        )
         return next(later, None)
 
     def _add(self, statement: Statement) -> None:

@@ -14,7 +14,7 @@ from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadFile:
     """A file that is not done. `next_ts` is its lowest commit-ts not yet applied if an earlier read found it, else 0.
 
     `read_to` is set for a file that was done and is read again because other files of its folder were rewritten: rows
@@ -37,7 +37,7 @@ def unread_files(
     folders: Mapping[Folder, FolderProgress],
     timeless: bool = False,
     whole: Collection[Folder] = (),
-) -> list[Unread]:
+) -> list[UnreadFile]:
     """Returns the files of one table that are not done, in file order; `files` are sorted.
 
     A done file is never read again, with three exceptions:
@@ -47,7 +47,7 @@ def unread_files(
     3. If rows are `timeless` they cannot be dropped: the files after such a file in its series are read again too, so
        that the last row of a key is the last in the series.
     """
-    unread: list[Unread] = []
+    unread: list[UnreadFile] = []
     opened: dict[Folder, dict[int, OpenFile]] = {}
     changed_series: set[tuple[str, str, str]] = set()
     for file in files:
@@ -59,13 +59,13 @@ def unread_files(
         if timeless and (changed or file.folder in whole):
             changed_series.add(file.folder.series)
         if file.folder.series in changed_series or changed or (record is None and file.index > place.done):
-            unread.append(Unread(file, 0))
+            unread.append(UnreadFile(file, 0))
         elif record is None or record.next_ts == 0:
             if file.folder in whole:
                 # The last file is read whatever its rows are: that is recorded of the folder, and ends the doubt.
-                unread.append(Unread(file, 0, place.last_ts if file.index < place.done else None))
+                unread.append(UnreadFile(file, 0, place.last_ts if file.index < place.done else None))
         else:
-            unread.append(Unread(file, record.next_ts))
+            unread.append(UnreadFile(file, record.next_ts))
     return unread
 
 
@@ -97,7 +97,7 @@ def rewritten_files(
             yield file, record
 
 
-def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
+def lost_heads_up_to(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
     """Returns the commit-ts up to which rows that were read of `files` may be gone, 0 if none is. Rows may be gone if a
     rewritten file begins later than the one that was read: a changefeed that was set back writes files again from where
     it begins.
@@ -126,7 +126,7 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
     return gone
 
 
-def is_written_again(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
+def was_rewritten(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
     """Returns whether one of `files`, whose rows have no time, was another file when it was read. With `whole` the
     files before the last one of the folder, of which there is no record, may have been others."""
     return (whole and folder.done > 1) or any(rewritten_files(files, {file.folder: folder for file in files}))
@@ -237,7 +237,7 @@ class TableState:
 
     name: TableName
     position: int
-    unread: list[Unread]
+    unread: list[UnreadFile]
     round_bytes: int
     error: ConsumerError | None = None
     boundaries: set[int] = field(default_factory=set)

@@ -18,20 +18,20 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.times import ms_to_tso, tso_to_ms
-from consumer.plan.date_order import place, unordered_dates
-from consumer.plan.options import FilesKnown
+from consumer.plan.date_order import unordered_dates, writing_order
+from consumer.plan.options import FileOptions
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import Unread
+from consumer.plan.unread import UnreadFile
 
 
 def plan_load(
     table: TableName,
     window: Window,
-    unread: Sequence[Unread],
+    unread: Sequence[UnreadFile],
     bounds: Mapping[str, Bounds],
     boundaries: Collection[int],
-    settings: FilesKnown,
+    settings: FileOptions,
     round_bytes: int = sys.maxsize,
     publish_bytes: int = 0,
 ) -> LoadRows:
@@ -54,7 +54,7 @@ def plan_load(
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
         bounded, end = _bounded(needed, window, bounds, round_bytes)
         most = max(publish_bytes, round_bytes)
-        if publish_bytes and is_too_much([file.size for file in bounded], most, most):
+        if publish_bytes and exceeds_size([file.size for file in bounded], most, most):
             bounded, end = _divided(table, needed, window, bounds, most)
         needed, window = bounded, Window(window.after, end)
     return LoadRows(table, window, _planned(needed, window, boundaries, settings.date_order))
@@ -97,7 +97,7 @@ def _planned(
     ordinals: defaultdict[int, int] = defaultdict(int)
     numbers: dict[tuple[object, ...], int] = {}
     planned: list[PlannedFile] = []
-    for file in sorted(files, key=place if date_order == "time" else None):
+    for file in sorted(files, key=writing_order if date_order == "time" else None):
         date = file.folder.date if file.folder._replace(date="") in doubtful else ""
         number = numbers.setdefault((*file.folder.series, date), len(numbers))
         planned.append(PlannedFile(file, number, ordinals[number], window, coarse_window(window, file, boundaries)))
@@ -146,19 +146,19 @@ class Stretch:
         return self.size * (end - begin + 1) // (self.last - self.first + 1) if begin <= end else 0
 
 
-def is_too_much(sizes: Collection[int], most: int, largest: int = sys.maxsize) -> bool:
+def exceeds_size(sizes: Collection[int], most: int, largest: int = sys.maxsize) -> bool:
     """Returns whether files of `sizes` are more than about `most` bytes. One file may exceed this if it has at most
     `largest`."""
     return sum(sizes) - min(max(sizes, default=0), largest) > most
 
 
-def reached(progress: Progress) -> int:
+def common_moment(progress: Progress) -> int:
     """Returns the moment from which all tables go together: a table that is not there yet has to come there first."""
     ends = (place.applied_ts for place in progress.tables.values() if place.state is State.OK)
     return max(progress.applied_ts, *ends, 0)
 
 
-def seen_versions(timeline: Timeline, after: int) -> list[int]:
+def visible_versions(timeline: Timeline, after: int) -> list[int]:
     """Returns the versions above `after` of the pending statements that readers see, in order."""
     seen = {statement.version for statement in timeline.pending if not _only_makes(statement, timeline.live)}
     return sorted(version for version in seen if version > after)

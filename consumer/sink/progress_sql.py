@@ -35,8 +35,8 @@ from consumer.model.progress import (
     ProgressChange,
     State,
     TableProgress,
-    is_beside,
     is_export,
+    is_parallel_load,
 )
 from consumer.model.steps import Window
 from consumer.model.times import tso_to_text
@@ -186,7 +186,7 @@ def not_whole(
     query = "SELECT database_name, table_name FROM storage_consumer.owned_table WHERE name = ?"
     own = (TableName(*row) for row in tables.run(query, name))
     made = _made(tables, name) if is_export(name) else ()
-    found = [table for table in own if is_beside(table) or table.folded in made]
+    found = [table for table in own if is_parallel_load(table) or table.folded in made]
     exchanging = "SELECT name FROM storage_consumer.table_progress WHERE state = ?"
     marked = {str(row[0]) for row in tables.run(exchanging, str(State.EXCHANGING))}
     if name in marked:
@@ -194,7 +194,7 @@ def not_whole(
             f"a table of {name!r} is to be replaced by what was loaded beside it, which is not at its end",
             hint="run `once` first: it ends that",
         )
-    if marked and there([*filter(is_beside, found)]):
+    if marked and there([*filter(is_parallel_load, found)]):
         raise BadConfig(
             f"a table that was loaded under {name!r} is taking the place of another one, which is not at its end",
             hint="run `once` under the other name first: it ends that",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from consumer.app.parts import checkpoint_of, listed, reader_of
+from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
 from consumer.errors import (
@@ -78,7 +78,7 @@ def plan(asked: Asked, gap_hint: str = "") -> Plan:
         )
     if asked.first:
         check_moment("from-ts", asked.first, end)
-    return planned(asked, reader, listed(asked.settings, reader, checkpoint), end, gap_hint)
+    return planned(asked, reader, listing_at_checkpoint(asked.settings, reader, checkpoint), end, gap_hint)
 
 
 def options_of(asked: Asked) -> RoundOptions:

@@ -18,7 +18,7 @@ from consumer.changes.table_modes import fold_by_columns, mode_columns
 from consumer.codec.change_table import AT, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
-from consumer.model.check import Era, converted_columns
+from consumer.model.check import Era, converted_positions
 from consumer.model.columns import Column
 from consumer.model.hints import about_table, read_anyway_hint
 from consumer.model.load import FileStat, LoadTarget, LoadTask
@@ -298,7 +298,7 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
     rows = remaining_rows(
-        share.eras, share.target, reader, True, partial(_check_era, share), converted_columns(share.eras)
+        share.eras, share.target, reader, True, partial(_check_era, share), converted_positions(share.eras)
     )
     for position, column in enumerate(share.target.columns):
         if not column.nullable and rows.column(f"c{position}").null_count:

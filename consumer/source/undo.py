@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from consumer.app.parts import open_ports, refusal
+from consumer.app.parts import open_ports, upstream_refusal
 from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.codec.typed import typed_values
@@ -104,7 +104,7 @@ def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> Non
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to take back",
             hint="give the --name that was used",
         )
-    if (error := refusal(settings, ports.reader.own, progress)) is not None:
+    if (error := upstream_refusal(settings, ports.reader.own, progress)) is not None:
         raise error
     if any(record.state is DdlState.INTENT for record in progress.ddls.values()):
         raise CannotBeExact(

@@ -10,9 +10,9 @@ from functools import cached_property
 
 from consumer.codec import protocol_of
 from consumer.errors import BadConfig, ConsumerError, CorruptFile, DdlRefused, StorageUnavailable
-from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
+from consumer.layout.export import METADATA, ExportFiles, classify_files, data_files, export_moment, schema_files
 from consumer.model.export import PACKINGS, DumplingFormat
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -53,7 +53,7 @@ class ExportReader:
                 f"{self.identity} is no export of Dumpling: it has no `metadata`",
                 hint="give the folder that Dumpling wrote to, once it has ended",
             )
-        return moment_of(content.decode(errors="replace"))
+        return export_moment(content.decode(errors="replace"))
 
     def of_moment(self, tso: int) -> None:
         """The rows are of that moment."""
@@ -66,7 +66,7 @@ class ExportReader:
     @cached_property
     def files(self) -> ExportFiles:
         """Of all tables. Raises BadConfig, StorageUnavailable."""
-        return sorted_out(self._files.scan(Spans()), self._wanted, self._form.chunks)
+        return classify_files(self._files.scan(Spans()), self._wanted, self._form.chunks)
 
     @property
     def own(self) -> ExportReader:
@@ -101,7 +101,7 @@ class ExportReader:
         except UnicodeDecodeError as error:
             raise CorruptFile("the statement is not UTF-8", path=file.path) from error
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         return {}
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:

@@ -23,7 +23,7 @@ from consumer.errors import (
 from consumer.layout.paths import DataPath, IndexPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
 from consumer.layout.pointers import parse_checkpoint, parse_index_file
 from consumer.layout.schema_file import MAX_BYTES, parse_schema_file
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader, Stored
@@ -168,7 +168,7 @@ class FsspecReader:
             closed=spans.closed,
         )
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         contents = self._concurrently(self._index_content, indexes.values())
         found = {folder: _named(folder, *content) for folder, content in zip(indexes, contents, strict=True)}
         return {folder: named for folder, named in found.items() if named is not None}
@@ -238,9 +238,9 @@ class FsspecReader:
             return list(pool.map(function, items))
 
 
-def _named(folder: Folder, content: bytes | None, as_listed: bool) -> Named | None:
+def _named(folder: Folder, content: bytes | None, as_listed: bool) -> IndexEntry | None:
     try:
-        return None if content is None else Named(parse_index_file(IndexPath(folder), content).index, as_listed)
+        return None if content is None else IndexEntry(parse_index_file(IndexPath(folder), content).index, as_listed)
     except CorruptFile:
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from consumer.errors import ConsumerError, from_dict
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, StoredFile
 from consumer.model.progress import Progress
 from consumer.model.texts import duration_text
 from consumer.model.times import tso_to_ms, tso_to_time
@@ -98,7 +98,7 @@ class TogetherReader:
             return found
         return replace(found, settled=True, reached=max(found.reached, own.checkpoint))
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         return self.own.named(indexes)
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:

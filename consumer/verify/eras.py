@@ -26,7 +26,7 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.plan.shaping import broken_rules
-from consumer.plan.unread import Unread
+from consumer.plan.unread import UnreadFile
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 from consumer.verify.known import (
@@ -340,7 +340,7 @@ class TableHistory:
         files = self.files.of(span.name)
         if settings.dialect.timeless:
             files = [file for file in files if file.folder.version >= span.after]
-        unread = [Unread(file, 0, MAX_TSO) for file in files]
+        unread = [UnreadFile(file, 0, MAX_TSO) for file in files]
         return plan_load(span.name, Window(span.after, span.end), unread, bounds, boundaries, settings)
 
 

@@ -26,7 +26,7 @@ from consumer.model.names import same_name, same_names
 from consumer.model.patience import WRITE_SECONDS
 from consumer.model.process import put_in_place
 from consumer.model.progress import AuditRow, ProgressChange
-from consumer.model.rules import hidden
+from consumer.model.rules import hide_masked_values
 from consumer.model.steps import Window
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO
@@ -205,7 +205,7 @@ class Repair:
                 break
             except RowRefused as error:
                 if targets[0].load.quarantine is None or not error.rows:
-                    raise hidden(error, targets[0].load.shaping) from None
+                    raise hide_masked_values(error, targets[0].load.shaping) from None
                 keyed = bool(targets[0].key)
                 refused += [refused_row(reason, row, put, keyed) for row, put, reason in error.rows]
                 refused_ids = {row for row, _, _ in error.rows}

@@ -20,8 +20,8 @@ from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
-from consumer.plan.gaps import find_gaps, gone_upto, hole_below
-from consumer.plan.unread import Unread, rewritten_files, unread_files
+from consumer.plan.gaps import find_gaps, lost_rows_up_to, missing_file_below
+from consumer.plan.unread import UnreadFile, rewritten_files, unread_files
 from consumer.ports import StorageReader
 
 _EMPTYING = (Action.TRUNCATE_TABLE, Action.TRUNCATE_PARTITION)
@@ -188,7 +188,7 @@ class TableFiles:
     def lost_until_ts(self) -> int:
         """The commit-ts up to which the storage may lack changes that the target has, 0 for none. Nothing up to it is
         compared."""
-        lost_until_ts = gone_upto(self._all, self._folders, self.statements.end, self.reader.bounds)
+        lost_until_ts = lost_rows_up_to(self._all, self._folders, self.statements.end, self.reader.bounds)
         return lost_until_ts if lost_until_ts > self.statements.begins else 0
 
     @property
@@ -221,7 +221,7 @@ class TableFiles:
             for folder, folder_progress in self._folders.items()
             if folder_progress.last_ts > begins
         }
-        return hole_below([file for file in self._all if file.folder in folders], folders)
+        return missing_file_below([file for file in self._all if file.folder in folders], folders)
 
     @property
     def missing(self) -> str:
@@ -267,7 +267,7 @@ class TableFiles:
         bad = self.statements.progress.bad_rows.get(self.statements.name, {})
         return frozenset(row.path for row in bad.values())
 
-    def _unread(self, files: Sequence[DataFile]) -> Sequence[Unread]:
+    def _unread(self, files: Sequence[DataFile]) -> Sequence[UnreadFile]:
         return unread_files(files, self.statements.progress.folders, self.timeless)
 
     def _behind(self, files: Iterable[DataFile]) -> Sequence[DataFile]:

@@ -21,10 +21,10 @@ from consumer.errors import (
 )
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
-from consumer.model.bad_rows import BadRow, Quarantine, first_of
+from consumer.model.bad_rows import BadRow, Quarantine, first_row_text
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.columns import Column
-from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
+from consumer.model.events import NowDoing, WorkEnded, WorkMoved, WorkStarted, WorkUnit
 from consumer.model.files import Listing
 from consumer.model.load import LoadPart, LoadTarget, Purpose
 from consumer.model.names import TableName, same_name
@@ -34,9 +34,9 @@ from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now, time_text
 from consumer.pipeline.context import Ports
-from consumer.pipeline.gone import gone
+from consumer.pipeline.gone import missing_table_error
 from consumer.pipeline.opening import copied_files
-from consumer.pipeline.others import Others
+from consumer.pipeline.others import OwnershipGuard
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
@@ -100,7 +100,7 @@ class Verifier:
         return checks, sum(bool(name.table) for name in excluded_tables.union(assembly.exclusions(progress)))
 
     def _foreign(self, assembly: Assembly, progress: Progress) -> Mapping[TableName, DdlRefused]:
-        guard = Others(self.ports.sink.of_others, assembly, lambda: progress, self.options.rules.naming)
+        guard = OwnershipGuard(self.ports.sink.of_others, assembly, lambda: progress, self.options.rules.naming)
         return guard.foreign([name for name in {*assembly.tables, *progress.tables} if name.table])
 
     def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
@@ -185,7 +185,9 @@ class Verifier:
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
-            error = gone(history.name, answer, self.ports.sink, history.assembly, history.progress, self.options)
+            error = missing_table_error(
+                history.name, answer, self.ports.sink, history.assembly, history.progress, self.options
+            )
             return TableCheck(history.name, history.end, error=error, refused=True)
         if replaced_file := history.files.another:
             raise CannotBeExact(
@@ -319,7 +321,7 @@ class Verifier:
 
     def _counted(self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: DifferingRows) -> Counted:
         files = {piece.path for era in task.eras for piece in era.task.slices}
-        work = Work((history.name,), len(files), task.bytes)
+        work = WorkUnit((history.name,), len(files), task.bytes)
         self.ports.observer.tell(WorkStarted(work))
         try:
             reader, moved = self.ports.reader.range_reader(), partial(self._moved, work)
@@ -357,7 +359,7 @@ class Verifier:
         )
         return Quarantine(most) if most else None
 
-    def _moved(self, work: Work, part: LoadPart) -> None:
+    def _moved(self, work: WorkUnit, part: LoadPart) -> None:
         self.ports.observer.tell(WorkMoved(work, part))
 
 
@@ -394,7 +396,7 @@ def _waiting_for_a_name(assembly: Assembly, progress: Progress) -> Mapping[Table
 def _quarantined(rows: Mapping[str, BadRow]) -> Iterator[str]:
     if rows:
         text = count_text(len(rows), "row is", "rows are")
-        yield f"{text} quarantined (`retry` takes them in); the first: {first_of(rows.values())}"
+        yield f"{text} quarantined (`retry` takes them in); the first: {first_row_text(rows.values())}"
 
 
 def _awaited(file: str) -> Iterator[str]:

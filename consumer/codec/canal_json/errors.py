@@ -13,7 +13,7 @@ from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CorruptFile
 from consumer.model.names import TableName, same_name
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 
 _MAX_SHOWN = 60
 
@@ -135,4 +135,4 @@ def _shown(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     text = orjson.dumps(value).decode()
-    return cut(text, _MAX_SHOWN)
+    return shortened(text, _MAX_SHOWN)

@@ -119,45 +119,45 @@ _WHOLE = (Family.INTEGER, Family.BIT, Family.YEAR)
 _FLOATS = (Family.FLOAT, Family.DOUBLE)
 _RULES: Mapping[Family, _Rule] = {
     Family.INTEGER: _Rule(
-        numbers.whole, _WHOLE, (Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
+        numbers.to_integer, _WHOLE, (Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
     ),
-    Family.BIT: _Rule(numbers.whole, (Family.INTEGER, Family.BIT), (Family.DECIMAL, *_FLOATS, *_LABELLED)),
+    Family.BIT: _Rule(numbers.to_integer, (Family.INTEGER, Family.BIT), (Family.DECIMAL, *_FLOATS, *_LABELLED)),
     Family.YEAR: _Rule(
-        numbers.year,
+        numbers.to_year,
         (Family.YEAR,),
         (Family.INTEGER, Family.BIT, Family.DECIMAL, Family.TEXT, *_LABELLED, Family.DATE, Family.DATETIME),
     ),
     Family.DECIMAL: _Rule(
-        numbers.decimal, (*_WHOLE, Family.DECIMAL), (*_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
+        numbers.to_decimal, (*_WHOLE, Family.DECIMAL), (*_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
     ),
     Family.DOUBLE: _Rule(
-        numbers.double,
+        numbers.to_double,
         (Family.INTEGER, Family.YEAR, Family.DOUBLE),
         (Family.BIT, Family.DECIMAL, Family.FLOAT, Family.TEXT, *_LABELLED, *_TIMES),
     ),
     Family.FLOAT: _Rule(
-        numbers.single, (Family.FLOAT,), (*_WHOLE, Family.DECIMAL, Family.DOUBLE, Family.TEXT, *_LABELLED, *_TIMES)
+        numbers.to_single, (Family.FLOAT,), (*_WHOLE, Family.DECIMAL, Family.DOUBLE, Family.TEXT, *_LABELLED, *_TIMES)
     ),
     Family.TEXT: _Rule(
-        texts.text,
+        texts.to_text,
         (Family.INTEGER, Family.DECIMAL, Family.TEXT, Family.JSON, *_TIMES),
         (Family.BIT, Family.YEAR, *_FLOATS, Family.BINARY, *_LABELLED),
     ),
     Family.BINARY: _Rule(
-        texts.binary,
+        texts.to_binary,
         (Family.BINARY,),
         (*_WHOLE, Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES, Family.JSON),
     ),
-    Family.ENUM: _Rule(texts.enum, (Family.ENUM,), (Family.SET, Family.TEXT)),
-    Family.SET: _Rule(texts.set_, (Family.SET,), (Family.ENUM, Family.TEXT)),
-    Family.DATE: _Rule(times.day, (Family.DATE,), (Family.DATETIME, Family.TEXT)),
-    Family.DATETIME: _Rule(times.moment, (Family.DATETIME,), (Family.DATE, Family.TEXT)),
-    Family.TIMESTAMP: _Rule(times.moment, (Family.TIMESTAMP,), ()),
-    Family.TIME: _Rule(times.time, (Family.TIME,), (Family.DATE, Family.DATETIME, Family.TEXT)),
+    Family.ENUM: _Rule(texts.to_enum, (Family.ENUM,), (Family.SET, Family.TEXT)),
+    Family.SET: _Rule(texts.to_set, (Family.SET,), (Family.ENUM, Family.TEXT)),
+    Family.DATE: _Rule(times.to_date, (Family.DATE,), (Family.DATETIME, Family.TEXT)),
+    Family.DATETIME: _Rule(times.to_datetime, (Family.DATETIME,), (Family.DATE, Family.TEXT)),
+    Family.TIMESTAMP: _Rule(times.to_datetime, (Family.TIMESTAMP,), ()),
+    Family.TIME: _Rule(times.to_time, (Family.TIME,), (Family.DATE, Family.DATETIME, Family.TEXT)),
     Family.JSON: _Rule(
-        texts.json, (Family.JSON,), (Family.INTEGER, Family.YEAR, Family.DECIMAL, *_FLOATS, Family.TEXT, *_TIMES)
+        texts.to_json, (Family.JSON,), (Family.INTEGER, Family.YEAR, Family.DECIMAL, *_FLOATS, Family.TEXT, *_TIMES)
     ),
-    Family.VECTOR: _Rule(texts.text, (), ()),
+    Family.VECTOR: _Rule(texts.to_text, (), ()),
 }  # fmt: skip
 _UNROUNDED = {Family.FLOAT: 12, Family.DOUBLE: 22}
 """The ColumnPrecision of a FLOAT or DOUBLE that is not rounded to digits after its point."""

@@ -37,12 +37,12 @@ def limits(column: Column) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if column.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def whole(old: Column, new: Column, text: str) -> str:
+def to_integer(old: Column, new: Column, text: str) -> str:
     """Returns a value of INTEGER or BIT."""
     return str(_within(_whole(old, text), *limits(new), new, text))
 
 
-def year(old: Column, new: Column, text: str) -> str:
+def to_year(old: Column, new: Column, text: str) -> str:
     """Returns a year. From one or two digits upstream makes a year of this century or the last one; a number 0
     stays."""
     if old.family in (Family.DATE, Family.DATETIME):
@@ -57,7 +57,7 @@ def year(old: Column, new: Column, text: str) -> str:
     return str(_within(number, _FIRST_YEAR, _LAST_YEAR, new, text))
 
 
-def decimal(old: Column, new: Column, text: str) -> str:
+def to_decimal(old: Column, new: Column, text: str) -> str:
     digits, scale = new.digits
     misfit = f"{shown(text)} does not fit {new.type}({digits},{scale}){' UNSIGNED' if new.unsigned else ''}"
     number = _exact(old, text)
@@ -72,13 +72,13 @@ def decimal(old: Column, new: Column, text: str) -> str:
     return format(rounded or abs(rounded), "f")
 
 
-def double(old: Column, new: Column, text: str) -> str:
-    return repr(_signed(as_double(old, text), new, text))
+def to_double(old: Column, new: Column, text: str) -> str:
+    return repr(_signed(double_of(old, text), new, text))
 
 
-def single(old: Column, new: Column, text: str) -> str:
+def to_single(old: Column, new: Column, text: str) -> str:
     try:
-        return shortest(_signed(_single(as_double(old, text)), new, text))
+        return shortest(_signed(_single(double_of(old, text)), new, text))
     except OverflowError as error:
         raise NoValue(f"{shown(text)} does not fit {new.type}") from error
 
@@ -93,7 +93,7 @@ def as_single(text: str) -> float:
     return _single(float(text))
 
 
-def as_double(old: Column, text: str) -> float:
+def double_of(old: Column, text: str) -> float:
     """Returns a value of `old` as a double."""
     match old.family:
         case Family.FLOAT:
@@ -116,7 +116,7 @@ def _exact(old: Column, text: str) -> Decimal:
     if old.family in _TIMES:
         return as_number(old, text)
     if old.family in _FLOATS:
-        return Decimal(repr(as_double(old, text)))
+        return Decimal(repr(double_of(old, text)))
     if old.family is Family.TEXT and not _TEXT.fullmatch(text):
         raise NoValue(f"{shown(text)} is no number")
     return Decimal(text.strip(" "))
@@ -125,7 +125,7 @@ def _exact(old: Column, text: str) -> Decimal:
 def _whole(old: Column, text: str) -> int:
     """Returns a value of `old` as a whole number."""
     if old.family in _FLOATS:
-        return int(Decimal(as_double(old, text)).to_integral_value(ROUND_HALF_EVEN, _DIGITS))
+        return int(Decimal(double_of(old, text)).to_integral_value(ROUND_HALF_EVEN, _DIGITS))
     try:
         return int(_exact(old, text).quantize(Decimal(1), ROUND_HALF_UP, _DIGITS))
     except InvalidOperation as error:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from consumer.model.columns import Column, Family
 from consumer.model.json_texts import json_of
-from consumer.model.types.numbers import as_double, as_single, limits, shortest
+from consumer.model.types.numbers import as_single, double_of, limits, shortest
 from consumer.model.types.values import NoValue, shown
 
 SIZES = {
@@ -66,26 +66,26 @@ def _longest(column: Column) -> int | None:
             return None
 
 
-def text(old: Column, new: Column, value: str | bytes) -> str:
+def to_text(old: Column, new: Column, value: str | bytes) -> str:
     """Returns a text. CHAR loses blanks at its end. A text that is still too long is cut by some sessions, and refused
     by others."""
-    result = written(old, value)
+    result = as_text(old, value)
     characters, size = most_characters(new), most_bytes(new)
     if (characters is not None and len(result) > characters) or (size is not None and len(result.encode()) > size):
         raise NoValue(f"{shown(result)} is longer than {type_text(new)}")
     return result.rstrip(" ") if new.type == "CHAR" else result
 
 
-def binary(old: Column, new: Column, value: str | bytes) -> bytes:
+def to_binary(old: Column, new: Column, value: str | bytes) -> bytes:
     """Returns bytes. BINARY is filled with zero bytes."""
-    result = value if isinstance(value, bytes) else written(old, value).encode()
+    result = value if isinstance(value, bytes) else as_text(old, value).encode()
     size = most_bytes(new)
     if size is not None and len(result) > size:
         raise NoValue(f"{shown(value)} is longer than {type_text(new)}")
     return result.ljust(size or 0, b"\0") if new.type == "BINARY" else result
 
 
-def written(old: Column, value: str | bytes) -> str:
+def as_text(old: Column, value: str | bytes) -> str:
     """Returns a value of `old` as a text."""
     if isinstance(value, bytes):
         try:
@@ -115,10 +115,10 @@ def _plain(digits: str) -> str:
     )
 
 
-def json(old: Column, new: Column, value: str) -> str:
+def to_json(old: Column, new: Column, value: str) -> str:
     match old.family:
         case Family.FLOAT | Family.DOUBLE | Family.DECIMAL:
-            return json_of(repr(as_double(old, value)))
+            return json_of(repr(double_of(old, value)))
         case Family.DATE:
             return f'"{value}"'
         case Family.DATETIME | Family.TIME:
@@ -135,14 +135,14 @@ def json(old: Column, new: Column, value: str) -> str:
             return value
 
 
-def enum(old: Column, new: Column, value: str) -> str:
+def to_enum(old: Column, new: Column, value: str) -> str:
     if old.family is Family.ENUM and value == "0":
         return value  # the error value, which is no label
-    return number(new, written(old, value))
+    return number(new, as_text(old, value))
 
 
-def set_(old: Column, new: Column, value: str) -> str:
-    return number(new, written(old, value))
+def to_set(old: Column, new: Column, value: str) -> str:
+    return number(new, as_text(old, value))
 
 
 def number(column: Column, text: str) -> str:

@@ -33,13 +33,13 @@ def as_number(old: Column, text: str) -> Decimal:
     return Decimal(sign + re.sub(r"\D", "", whole))
 
 
-def day(old: Column, new: Column, text: str) -> str:
+def to_date(old: Column, new: Column, text: str) -> str:
     if old.family is Family.TEXT:
         return _parsed_day(text, text).isoformat()
     return _day(text).isoformat()
 
 
-def moment(old: Column, new: Column, text: str) -> str:
+def to_datetime(old: Column, new: Column, text: str) -> str:
     """Returns a DATETIME, or a TIMESTAMP of another number of digits."""
     scale = new.scale or 0
     if old.family is Family.DATE:
@@ -54,7 +54,7 @@ def moment(old: Column, new: Column, text: str) -> str:
     return _rounded(result, scale, text)
 
 
-def time(old: Column, new: Column, text: str) -> str:
+def to_time(old: Column, new: Column, text: str) -> str:
     scale = new.scale or 0
     if old.family is Family.DATE:
         return f"00:00:00{_fraction(0, scale)}"

@@ -24,7 +24,7 @@ from consumer.model.hints import (
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, ModeDdl, source_of
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 from consumer.model.types.conversions import Conversion
 from consumer.sink.columnar.casts import backfill
 from consumer.sink.columnar.reshape import Change, NameTaken, changes, functions_of, reshaped
@@ -302,7 +302,7 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
 
 
 def refused(step: ApplyDdl, why: str, hint: str = "", code: Code | None = None) -> DdlRefused:
-    return statement_refused(step.file, f"{why}: {cut(step.file.query)}", hint, code)
+    return statement_refused(step.file, f"{why}: {shortened(step.file.query)}", hint, code)
 
 
 def not_converted(step: ApplyDdl, why: str) -> DdlRefused:

@@ -15,7 +15,7 @@ import duckdb
 from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFailed, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, parallel_load_name
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -272,7 +272,7 @@ class DuckDbSink(stored.ProgressPorts):
         return change
 
     def beside(self, table: TableName) -> TableName:
-        return beside_name(table, table.database)
+        return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         beside = self.beside(table)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from consumer.errors import BadConfig, LeaseHeld
-from consumer.model.layout import Layout, Part
+from consumer.model.layout import Layout, PartitionTransform
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.lake.formats import (
@@ -502,7 +502,9 @@ class _Change:
         partitioned, clustered = ([kept[name] for name in columns if name in kept] for columns in found)
         if len(partitioned) == len(rows.columns):  # Delta has no table of these alone
             partitioned = []
-        if why := self.tables.unfit(dict(rows.dtypes), Layout(partition_by=tuple(map(Part, partitioned)))):
+        if why := self.tables.unfit(
+            dict(rows.dtypes), Layout(partition_by=tuple(map(PartitionTransform, partitioned)))
+        ):
             raise Unfit(why)
         same = {new: old for old, new in kept.items()}
         rows = self.tables.guarded(self.spark, self.place, rows, same)

@@ -22,7 +22,7 @@ from consumer.errors import (
 )
 from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.names import TableName
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def not_converted_there(error: Exception) -> str:
 
 def _said(form: re.Pattern[str], error: Exception) -> str:
     found = form.search(str(error)) if is_of_spark(error) else None
-    return cut(found[1].strip()) if found is not None else ""
+    return shortened(found[1].strip()) if found is not None else ""
 
 
 def text_of(error: Exception) -> str:
@@ -129,7 +129,7 @@ def text_of(error: Exception) -> str:
     lines = [line.strip(" :") for line in str(error).splitlines()]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     first = (line for line in lines if line and not line.startswith("An error occurred"))
-    return cut(causes[-1] if causes else next(first, "") or "no reason given")
+    return shortened(causes[-1] if causes else next(first, "") or "no reason given")
 
 
 def _translated(error: Exception, table: TableName | None, staged: str) -> ConsumerError:

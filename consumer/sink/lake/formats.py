@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from consumer.errors import BadConfig, ConsumerError, ProgressMoved, SchemaDrift, TargetBusy
-from consumer.model.layout import TRANSFORMS, Layout, Part
+from consumer.model.layout import TRANSFORMS, Layout, PartitionTransform
 from consumer.model.names import TableName
 from consumer.sink.lake.types import literal, quoted
 from consumer.target import ArrowTable, SparkSource
@@ -304,7 +304,7 @@ def laid_out(layout: Layout) -> str:
     return "".join(f" {clause} ({text})" for clause, text in found.items() if text)
 
 
-def _part(part: Part) -> str:
+def _part(part: PartitionTransform) -> str:
     if part.transform == "identity":
         return quoted(part.column)
     width = f"{part.width}, " if part.width else ""

@@ -14,7 +14,7 @@ from consumer.errors import BadConfig
 from consumer.model.ddl_policy import is_kept
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
-from consumer.model.progress import ENDED, Progress, State, TableProgress, is_beside
+from consumer.model.progress import ENDED, Progress, State, TableProgress, is_parallel_load
 from consumer.model.times import MAX_TSO, time_text
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.progress import FileTables
@@ -58,7 +58,7 @@ class Moments:
             named[one.name].append(one)
         found, refused = [], []
         for name in sorted({*named, *self.progress.lake_tables, *reached}):
-            if is_beside(name) or is_kept(name) or not (wanted is None or wanted(name)):
+            if is_parallel_load(name) or is_kept(name) or not (wanted is None or wanted(name)):
                 continue
             try:
                 table = self._table(name, moment, named[name], reached.get(name), lacks)

@@ -22,7 +22,7 @@ from consumer.model.actions import PARTITION_ACTIONS
 from consumer.model.layout import Layout, Layouts
 from consumer.model.load import LoadOutcome, LoadTarget, Purpose
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, parallel_load_name
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
@@ -260,7 +260,7 @@ class LakeSink(stored.ProgressPorts):
         return change
 
     def beside(self, table: TableName) -> TableName:
-        return beside_name(table, table.database)
+        return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         epoch, known, beside = self._held(), self._lake_tables(), self.beside(table)

@@ -13,7 +13,7 @@ from consumer.errors import ConsumerError, LeaseHeld, TargetBusy, TargetUnavaila
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, beside_name
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, parallel_load_name
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.sink.common import completed_row, nothing_beside
@@ -185,7 +185,7 @@ class MySqlSink(ProgressPorts):
 
     def beside(self, table: TableName) -> TableName:
         """Names of foreign keys and checks are unique in a database, so it is in another one."""
-        return beside_name(table, SCHEMA)
+        return parallel_load_name(table, SCHEMA)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         """Whose the table beside is tells what is left to do once it has the name: nobody's, and it was renamed."""

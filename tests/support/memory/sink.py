@@ -20,9 +20,9 @@ from consumer.model.progress import (
     Progress,
     ProgressChange,
     State,
-    beside_name,
-    is_beside,
     is_export,
+    is_parallel_load,
+    parallel_load_name,
 )
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
@@ -100,9 +100,9 @@ class MemorySink:
         executed = (ddl for ddl, record in progress.ddls.items() if record.state is DdlState.DONE)
         made = {naming_from(progress.routes).target(TableName(ddl.database, ddl.table)).folded for ddl in executed}
         for table in own:
-            if is_beside(table):
+            if is_parallel_load(table):
                 self._check_waiting(table)
-            if is_beside(table) or (is_export(name) and table.folded in made):
+            if is_parallel_load(table) or (is_export(name) and table.folded in made):
                 self._store.tables.pop(table, None)
         self._forgotten(name)
 
@@ -195,7 +195,7 @@ class MemorySink:
         return self._save(change)
 
     def beside(self, table: TableName) -> TableName:
-        return beside_name(table, table.database)
+        return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         self._check()

@@ -21,12 +21,12 @@ from consumer.model.rules import Consistency
 from consumer.model.steps import Window, ddl_id
 from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
-from consumer.plan.options import FilesKnown
+from consumer.plan.options import FileOptions
 from consumer.plan.round import Round
 from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
 
-FILES, TIMELESS = FilesKnown(Dialect()), FilesKnown(Dialect("csv", options=CsvFormat()))
+FILES, TIMELESS = FileOptions(Dialect()), FileOptions(Dialect("csv", options=CsvFormat()))
 
 Rows = Mapping[str, Sequence[int]]
 """Table -> commit-ts: each stands for one file with one row, in the folder of version 10."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pymysql
 
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import is_beside
+from consumer.model.progress import is_parallel_load
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_COLUMN, NO_TABLE, errno
 from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, Kind, check_layout, columns_in, damaged
 
@@ -139,4 +139,4 @@ def is_reserved(database: str) -> bool:
 
 def is_kept_from(upstream: TableName, name: TableName) -> bool:
     """Whether upstream's table must not have that `name` in the target. What is loaded beside another table may."""
-    return is_reserved(name.database) and not (is_beside(name) and name != upstream)
+    return is_reserved(name.database) and not (is_parallel_load(name) and name != upstream)

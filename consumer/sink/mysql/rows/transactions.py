@@ -60,7 +60,7 @@ class Transactions:
             wait = max(wait, min(server.LOCK_WAIT_SECONDS, int(left)))
 
         seconds = min(patience.WRITE_SECONDS, self._settings.max_wait) if patient else 0
-        result = patience.patiently(lambda: self._once(table, work, before, proof, wait), seconds, met)
+        result = patience.with_retries(lambda: self._once(table, work, before, proof, wait), seconds, met)
         self._proofs.append(proof)
         return result
 

@@ -23,7 +23,7 @@ from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTION
 from consumer.model.hints import forget_command
 from consumer.model.json_texts import tidb_json
 from consumer.model.names import TableName, quote
-from consumer.model.progress import DdlRecord, DdlState, is_beside
+from consumer.model.progress import DdlRecord, DdlState, is_parallel_load
 from consumer.model.steps import ApplyDdl
 from consumer.model.types.values import NoValue
 from consumer.sink.mysql.progress.store import ServerTables
@@ -277,7 +277,7 @@ def _ended_since(
 def _shared_key(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> DdlRefused | None:
     """The error of a statement about a table that is loaded beside another one, where another such table, of another
     database, has a foreign key of the same name: both are in one database until they are at their ends."""
-    for key in statement_of(statement).foreign_keys if is_beside(step.name) else ():
+    for key in statement_of(statement).foreign_keys if is_parallel_load(step.name) else ():
         cursor.execute(
             "SELECT table_name FROM information_schema.table_constraints WHERE constraint_schema = %s"
             " AND constraint_type = 'FOREIGN KEY' AND constraint_name = %s AND table_name <> %s LIMIT 1",

@@ -21,7 +21,7 @@ from consumer.model.hints import UNKNOWN_VALUES, not_kept_hint, statement_refuse
 from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl, TargetDdl
 from consumer.model.table_definition import PartitionKind
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 from consumer.sink.mysql.progress.schema import is_kept_from
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
@@ -253,7 +253,7 @@ def not_converted(step: ApplyDdl, why: str) -> DdlRefused:
 
 
 def refused(step: ApplyDdl, reason: str, hint: str = "", code: Code | None = None) -> DdlRefused:
-    return statement_refused(step.file, f"{reason}; the statement: {cut(step.file.query)}", hint, code)
+    return statement_refused(step.file, f"{reason}; the statement: {shortened(step.file.query)}", hint, code)
 
 
 def about_step(step: ApplyDdl, error: DdlRefused) -> DdlRefused:

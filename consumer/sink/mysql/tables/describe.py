@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from consumer.model.names import TableName, by_name, qualified, same_name, same_names
-from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
+from consumer.model.table_definition import IndexPart, KnownForeignKey, KnownIndex, TableIndexes
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 from consumer.sink.mysql.target import TargetColumn
@@ -258,10 +258,10 @@ def table_indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> TableInde
         " WHERE table_schema = %s AND table_name = %s ORDER BY index_name, seq_in_index",
         (table.database, table.table),
     )
-    parts: dict[tuple[str, str], list[Part]] = {}
+    parts: dict[tuple[str, str], list[IndexPart]] = {}
     for name, non_unique, column, length in cursor.fetchall():
         kind = "PRIMARY" if name == "PRIMARY" else "INDEX" if int(non_unique) else "UNIQUE"
-        parts.setdefault((name, kind), []).append(Part(column, length is not None))
+        parts.setdefault((name, kind), []).append(IndexPart(column, length is not None))
     cursor.execute(
         "SELECT constraint_name FROM information_schema.table_constraints"
         " WHERE table_schema = %s AND table_name = %s AND constraint_type = 'FOREIGN KEY'",
