@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from consumer.changes.folding import decode_files, decode_folded, net_changes
 from consumer.changes.identity import key_codes, row_codes
 from consumer.codec.change_table import META, PUT, Flags, Ints, change_schema
-from consumer.codec.conversions import converted_where_known
+from consumer.codec.conversions import convert_known_values
 from consumer.errors import CannotBeExact
 from consumer.model.check import Era
 from consumer.model.load import FileStat, LoadTarget
@@ -58,7 +58,7 @@ def in_current_columns(rows: pa.Table, era: Era, target: LoadTarget, converted: 
         elif era_position >= 0 and era.known[position]:
             values = rows.column(f"c{era_position}")
             if conversions := era.conversions.get(position):
-                values, unknown[unknown_flags_name(position)] = converted_where_known(conversions, values)
+                values, unknown[unknown_flags_name(position)] = convert_known_values(conversions, values)
             columns[f"c{position}"] = values
         else:
             columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from consumer import app
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.config.load import load
 from consumer.config.settings import InspectSettings, Settings
 from consumer.errors import BadConfig, CannotBeExact, LoadFailed, RowRefused, SchemaDrift, TableError
@@ -192,7 +192,7 @@ def test_errors_say_whether_they_hold_what_rows_have() -> None:
     kept = hide_masked_values(refused, shaping)
     assert isinstance(kept, RowRefused)
     assert (kept.row, kept.line, [row for row, _, _ in kept.rows]) == (1, 7, [1, 2])
-    varied = Place("CDC1.csv", "d.t").lacking(["v"], 3)
+    varied = FileCoordinates("CDC1.csv", "d.t").lacking(["v"], 3)
     assert hide_masked_values(varied, shaping) is varied
     assert "column v" in pickle.loads(pickle.dumps(varied)).message
 

@@ -109,15 +109,15 @@ class Converting:
     def _made(self, values: pa.ChunkedArray) -> pa.Array:
         import pyarrow as pa  # an idle round does not need it
 
-        from consumer.codec.conversions import converted
-        from consumer.codec.labels import labels
+        from consumer.codec.conversions import convert_values
+        from consumer.codec.labels import label_texts
         from consumer.sink.columnar.comparer import numbered
 
         old, new = self._conversion.old, self._conversion.new
-        made, lost = converted(self._conversion, numbered(old, values).combine_chunks())
+        made, lost = convert_values(self._conversion, numbered(old, values).combine_chunks())
         if lost:
             self.refusal = f"column {new.name}: {lost}"
-        return labels(new, pa.chunked_array([made])).combine_chunks() if new.labelled and new.elements else made
+        return label_texts(new, pa.chunked_array([made])).combine_chunks() if new.labelled and new.elements else made
 
 
 @contextmanager

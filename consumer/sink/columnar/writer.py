@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
-from consumer.codec.labels import labels, refused
+from consumer.codec.labels import label_error, label_texts
 from consumer.errors import RowRefused
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget, Receipt
@@ -57,7 +57,7 @@ def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool =
     number at all, for an element that is not declared, and in a key (`in_key`) for one that is written as another is.
     """
     if column.labelled and column.elements:
-        return labels(column, values, in_key)
+        return label_texts(column, values, in_key)
     if held is Held.TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
         return _as_text(column, values)
     if column.family in _TIMES:
@@ -65,7 +65,7 @@ def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool =
     try:
         return pc.cast(values, _number_type(column))
     except pa.ArrowInvalid as error:
-        raise refused(column, str(error)) from error
+        raise label_error(column, str(error)) from error
 
 
 def _number_type(column: Column) -> pa.DataType:
@@ -89,7 +89,7 @@ def _as_text(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.family in _WRITTEN:
         other = values.filter(pc.invert(pc.match_substring_regex(values, _WRITTEN[column.family])))
         if len(other):
-            raise refused(column, repr(other[0].as_py()[:_SHOWN]))
+            raise label_error(column, repr(other[0].as_py()[:_SHOWN]))
     return values
 
 

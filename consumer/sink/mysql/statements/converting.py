@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pymysql
 from pymysql.cursors import SSCursor
 
-from consumer.codec.conversions import converted
+from consumer.codec.conversions import convert_values
 from consumer.errors import DdlRefused
 from consumer.model.columns import Column, Family
 from consumer.model.json_texts import tidb_json
@@ -208,7 +208,7 @@ def _try(
             raise
         refusal = error
     for values, *found in _columns(cursor.connection, (old,) if refusal else (old, new)):
-        wanted, lost = converted(conversion, values)
+        wanted, lost = convert_values(conversion, values)
         if lost:
             raise NoValue(lost)
         same = _same(to, made, wanted, *found) if found else pc.equal(_plain_texts(to, wanted), values)
