@@ -52,7 +52,7 @@ POINTS = (
         "after",
         (
             f"{_PUBLISH}:Publication.write",
-            "consumer.sink.duckdb.sink:publish",
+            "consumer.sink.duckdb.sink:publish_staged_files",
             "consumer.sink.lake.merge:Merging.publish",
         ),
     ),

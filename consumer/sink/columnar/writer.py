@@ -1,4 +1,4 @@
-"""Values as canal-JSON carries them -> Arrow columns of their own types, without a loop over rows."""
+"""Converts values of canal-JSON to Arrow columns of their own types, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ _WRITTEN = {
     Family.TIME: rf"^-?\d?{_CLOCK}$",
     Family.DECIMAL: r"^-?\d+(\.\d+)?$",
 }
-"""How values are written that are held as text: upstream has days that no calendar has, but no words."""
+"""The form of values that are held as text: upstream has days that no calendar has, but no words."""
 
 
 def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool = False) -> pa.ChunkedArray:
-    """`values` (string; binary for the binary types) for a column of a table that holds them as `held`.
+    """Returns `values` (string; binary for the binary types) for a column of a table that holds them as `held`.
 
-    Dates and times come back as they are, as text, where one of them is no date: the zero date, '2024-00-00'. JSON and
+    Dates and times are returned unchanged, as text, if one of them is no date: the zero date, '2024-00-00'. JSON and
     VECTOR stay text. Raises RowRefused for a number that its type cannot hold, for a text that is no date, time or
-    number at all, for an element that is not declared, and in a key (`in_key`) for one that is written as another is.
+    number at all, for an element that is not declared, and in a key (`in_key`) for one that is written like another.
     """
     if column.labelled and column.elements:
         return label_texts(column, values, in_key)
@@ -77,7 +77,7 @@ def _number_type(column: Column) -> pa.DataType:
 
 
 def _times(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pc.any(pc.starts_with(values, "0000")).as_py():  # Arrow has a year 0, MySQL only shows one
+    if pc.any(pc.starts_with(values, "0000")).as_py():  # Arrow has a year 0, MySQL only displays one
         return _as_text(column, values)
     try:
         return pc.cast(values, _TIMES[column.family])
@@ -98,7 +98,7 @@ SHARED = "use --master local[*], or put the DuckDB file on a file system that al
 
 @dataclass(frozen=True, slots=True)
 class ParquetWriter:
-    """`folder` belongs to one load: once it is gone, nothing can be staged in it."""
+    """`folder` belongs to one load. Once it is gone, nothing can be staged in it."""
 
     folder: str
 
@@ -112,9 +112,9 @@ class ParquetSession:
         self._folder = folder
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
-        """Stage puts and deletes by key. The same changes again are the same file again, which counts once.
+        """Stages puts and deletes by key. The same changes again give the same file again, so they count once.
 
-        Raises RowRefused, LeaseHeld once this writer is locked out, TargetUnavailable where the disk does not take it.
+        Raises RowRefused, LeaseHeld once this writer is locked out, TargetUnavailable if the disk cannot take the file.
         """
         put = changes.column("put")
         puts = int(pc.sum(pc.cast(put, pa.int64()), min_count=0).as_py())
@@ -126,11 +126,12 @@ class ParquetSession:
         return [None] * len(parts)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
-        """Stage the net copies of rows of a table with no key; the driver looks whether `window` is already there."""
+        """Stages the net copies of rows of a table with no key. The driver checks whether `window` is already
+        applied."""
         return Receipt(*added_and_removed(changes), self._stage(target, changes, {"n": changes.column("n")}))
 
     def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
-        """Stage how many copies of rows there must be."""
+        """Stages how many copies of rows must exist."""
         copies = rows.column("n")
         return Receipt(0, 0, self._stage(target, rows, {"copies": copies}))
 
@@ -149,7 +150,7 @@ class ParquetSession:
         return self._save(target, pa.table(columns))
 
     def _save(self, target: LoadTarget, table: pa.Table, statistics: Sequence[str] = ()) -> str:
-        """`statistics`: the columns whose bounds the file has."""
+        """`statistics` are the columns for which the file has bounds."""
         sink = pa.BufferOutputStream()
         pq.write_table(
             table, sink, compression="snappy", use_dictionary=False, write_statistics=list(statistics) or False

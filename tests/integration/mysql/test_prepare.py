@@ -12,7 +12,7 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.tables.describe import describe
+from consumer.sink.mysql.tables.describe import describe_tables
 from consumer.sink.mysql.target import MySqlTarget, mysql_target
 from consumer.target import LoadRequest
 from tests.integration.mysql.steps import settings
@@ -268,7 +268,7 @@ def test_odd_names(together: bool, fresh_mariadb: MariaDb) -> None:
         quoted = name.replace("`", "``")
         fresh_mariadb.execute(f"CREATE TABLE `o'd``d%s`.`{quoted}` (`c{number}` INT PRIMARY KEY)")
     connection = fresh_mariadb.connect()
-    found = describe(connection.cursor(), [*names, *more])
+    found = describe_tables(connection.cursor(), [*names, *more])
     connection.close()
     assert {name.table: table.columns[0].name for name, table in found.items()} == {
         name: f"c{number}" for number, name in enumerate(ODD)

@@ -11,7 +11,7 @@ import pytest
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, TableLoad
-from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.tables.prepare import prepare_targets
 from consumer.target import LoadRequest
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
 from tests.servers import MariaDb
@@ -125,7 +125,9 @@ def test_tables_that_cannot_be_completed(
     whole = make_target(fresh_mariadb, [*columns, Column("own", "INT", is_pk="(id, own)" in body)], body)
     connection = fresh_mariadb.connect()
     with connection, connection.cursor() as cursor:
-        (found,) = prepare(cursor, [LoadRequest(TableLoad(whole.table), tuple(columns))], settings_of(fresh_mariadb))
+        (found,) = prepare_targets(
+            cursor, [LoadRequest(TableLoad(whole.table), tuple(columns))], settings_of(fresh_mariadb)
+        )
     assert isinstance(found, error)
 
 

@@ -27,8 +27,8 @@ from consumer.model.progress import (
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
-from consumer.sink.common import nothing_beside, table_missing
-from consumer.sink.progress_sql import check_time_zone, check_upstream, owned_tables, released
+from consumer.sink.common import parallel_table_missing, table_missing
+from consumer.sink.progress_sql import check_time_zone, check_upstream, owned_tables, released_tables
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 from tests.support.memory.statements import execute
 from tests.support.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
@@ -201,7 +201,7 @@ class MemorySink:
         self._check()
         beside = self.beside(table)
         if beside not in self._store.tables:
-            raise nothing_beside(table)
+            raise parallel_table_missing(table)
         recorded = self._save(change)
         self._store.tables[table] = self._store.tables.pop(beside)
         owner = self._store.owners.pop(beside, "")
@@ -263,7 +263,7 @@ class MemorySink:
         seen = self._store.seen.setdefault(self._name, set())
         there = {table for table in seen if before.get(table) not in ENDED}
         seen.update(change.tables)
-        for table in released(change, before, naming_from(known.routes), there, case=True):
+        for table in released_tables(change, before, naming_from(known.routes), there, case=True):
             if self._store.owners.get(table) == self._name:
                 del self._store.owners[table]
         self._store.audit += [(self._name, row) for row in change.audit]

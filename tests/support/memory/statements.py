@@ -29,7 +29,7 @@ from consumer.model.table_modes import (
 from consumer.model.times import tso_to_text
 from consumer.model.types.conversions import Conversion, Value
 from consumer.model.types.values import NoValue
-from consumer.sink.common import merge_conflict, only_own_rows, rows_there
+from consumer.sink.common import merge_conflict, only_own_rows, rows_exist
 from tests.support.memory.store import MemoryTable, Row
 
 
@@ -151,7 +151,7 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, mode_ddl: ModeD
         if (other := there.get(column.name, column)).kind != column.kind or other.is_pk != column.is_pk:
             raise merge_conflict(step, f"column {column.name} is another there")
     if creates and any(row[source] == own for row in table.rows):
-        raise rows_there(step, "in memory")
+        raise rows_exist(step, "in memory")
     new = [column for column in bare if column.name not in there]
     table.columns += tuple(new)
     before, after = ({column.name for column in columns} for columns in (mode_ddl.before, mode_ddl.after))
