@@ -1,43 +1,43 @@
-"""Every error of the consumer, drawn as a tree. What the loop does next decides the branch.
+"""All errors of the consumer, as a tree. What the loop does next decides the branch.
 
 ConsumerError
 ├── Retryable              try the step again; exit 4 when it does not help
 │   ├── StorageUnavailable     the storage does not answer, or refuses to be read
 │   ├── StorageChanged         a file is not the one that was listed: list again
 │   ├── CheckpointMissing      there is no `metadata` yet
-│   ├── CheckpointBehind       the changefeed has not come to where a replay is to end
+│   ├── CheckpointBehind       the changefeed has not reached the end of a replay
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
 │   │   └── StagedRowsGone         what was staged for it is gone or damaged: load it again
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
-│   ├── NoExecutors            Spark's cluster gives nobody who runs tasks
-│   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
+│   ├── NoExecutors            Spark's cluster gives no executor to run tasks
+│   ├── ProgressMoved          the target is further than the round assumed: read the progress again
 │   ├── Starved                this machine has no memory, threads, open files or disk left
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
     ├── BadConfig              exit 2: a flag, a setting, a login
     │   └── StagingUnseen          a Spark worker does not see the folder for staged rows: no table's fault
-    ├── TableError             exit 3: stops its table, the others go on
+    ├── TableError             exit 3: stops its table, the others continue
     │   ├── CorruptFile            a data or schema file is not what TiCDC writes
-    │   ├── FileUnreadable         the storage answers, and does not give one file
+    │   ├── FileUnreadable         the storage answers, and does not return one file
     │   ├── ChecksumMismatch       a schema file's content and its name disagree
-    │   ├── CameLate               rows or a statement turned up that should have been there before
+    │   ├── CameLate               rows or a statement appeared that should have existed before
     │   ├── SchemaMissing          rows without the schema file of their version
     │   ├── SchemaDrift            rows and target table do not have the same columns
-    │   │   └── RowsVary               rows have other columns than the load takes them to have
+    │   │   └── RowsVary               rows have other columns than the load expects
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
     │   ├── TooManyBadRows         more rows are to be quarantined than the settings allow
     │   ├── RowsQuarantined           bad rows must be recorded before the others are written
     │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
-    │       └── RowsCollide            rows meet at a unique key: only all rows of the load tell whether one is lost
+    │       └── RowsCollide            rows meet at a unique key: only all rows of the load show whether one is lost
     ├── NeedsPerson            exit 5
     │   ├── DdlRefused             the target refuses a statement; stops its table
-    │   ├── GapFound               files are missing between what was read and what is there
+    │   ├── GapFound               files are missing between what was read and what exists
     │   └── WrongUpstream          the progress under this name belongs to another upstream
-    └── TargetDiffers          exit 6: `verify` found rows that are not what the storage says
+    └── TargetDiffers          exit 6: `verify` found rows that differ from the storage
 
 Errors cross process borders (Spark), so each is rebuilt from `as_dict` by `from_dict`.
 """

@@ -205,7 +205,7 @@ class WriteSession(Protocol):
 
         When it returns, every put is in the target and every deleted key is gone. It may be called again with the same
         changes, if all or some of them were written before; the state is then the same. Values in the columns
-        `target.own` stay. It may be called for a part of the changes unless `target.whole`.
+        `target.extra_columns` stay. It may be called for a part of the changes unless `target.in_one_call`.
 
         Raises RowRefused for a row that the target does not accept (`more` has the others, if
         `target.load.quarantine`), SchemaDrift for a new row without a value for a column, RowsCollide if only all
@@ -294,8 +294,8 @@ class TablePort(Protocol):
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         """Examines the target tables in one call. Answers in the order of the requests. The answer is TableMissing for
-        a missing table: it is never created from rows. Columns that only the target has become `LoadTarget.own`;
-        SchemaDrift if their values would get lost."""
+        a missing table: it is never created from rows. Columns that only the target has become
+        `LoadTarget.extra_columns`; SchemaDrift if their values would get lost."""
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
         """Yields what the target and its user have and lack to hold tables in `databases`, into which change files of

@@ -303,7 +303,7 @@ class _Work:
             for name, refused in self._export.refused.items():
                 manager.stopped[name] = refused
                 manager.results.setdefault(name, TableResult()).becomes("stopped", refused)
-                self._observer.tell(TableStopped(name, refused, beside=name in places))
+                self._observer.tell(TableStopped(name, refused, parallel_load=name in places))
             result = _unfinished(one_round(manager, listing, self._started))
             if result.unfinished:
                 return result
@@ -313,7 +313,7 @@ class _Work:
                 complete.remove(name)
                 result.tables.setdefault(name, TableResult()).becomes("stopped", error)
                 result = result.model_copy(update={"exit_code": result.exit_code or error.exit_code})
-                self._observer.tell(TableStopped(name, error, beside=name in places))
+                self._observer.tell(TableStopped(name, error, parallel_load=name in places))
         if not complete:
             return result
         with open_ports(self._settings, self._observer, spark) as ports:

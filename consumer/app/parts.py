@@ -134,7 +134,7 @@ def manager_of(
     if progress.is_empty and settings.tz.lower() == "system" and before is None:
         ports.observer.tell(_own_zone(settings))
     if before is not None:
-        manager.follow(before)
+        manager.continue_from(before)
     manager.ledger.begin(partial(start_change, settings, ports.reader))
     return manager
 
@@ -151,8 +151,8 @@ def acquire_progress(ports: Ports, wait: float) -> Progress:
     """Returns the progress, after this process has become its one writer; bad rows can be kept. Retried for `wait`
     seconds."""
     identity, observer = ports.reader.identity, ports.observer
-    if ports.letters is not None:
-        with_observed_retries("reach dead-letters", partial(ports.letters.check, identity), observer, wait)
+    if ports.dead_letters is not None:
+        with_observed_retries("reach dead-letters", partial(ports.dead_letters.check, identity), observer, wait)
     observer.tell(NowDoing("asks the target for its progress"))
     return with_observed_retries("reach the target", partial(ports.sink.acquire, identity), observer, wait)
 
@@ -192,7 +192,7 @@ def one_round(manager: ConsumerManager, listing: Listing, started: float, again:
     had. A signal ends it early; the result has what was applied."""
     try:
         _run_round(manager, listing, again)
-        manager.stop_gone()
+        manager.stop_dropped()
     except KeyboardInterrupt as came:
         interrupted = Interrupted.by(came)
         return interrupted_result(manager, listing.checkpoint, 0, started).ended_by(interrupted)
@@ -225,7 +225,7 @@ def _run_round(manager: ConsumerManager, listing: Listing, again: bool) -> None:
 def interrupted_result(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
     """Returns the result of a round that a signal ended in the middle."""
     manager.ports.loader.abandon()
-    manager.left()
+    manager.reset_watermarks()
     return result_of(manager, checkpoint, rounds, started).model_copy(update={"unfinished": True})
 
 
@@ -261,7 +261,7 @@ def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
 
 def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
     context, progress = manager.context, manager.ledger.progress
-    for name in progress.lacking | progress.accepted:
+    for name in progress.quarantined_rows | progress.accepted_losses:
         result = manager.results.setdefault(name, TableResult(watermark=progress.table(name).applied_ts))
         if rows := progress.bad_rows.get(name):
             result.quarantined, result.bad_row = len(rows), first_row_text(rows.values())
@@ -272,7 +272,7 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
         for name in again:
             manager.results[name].resync = name in reloadable
     for name, result in manager.results.items():
-        result.target_table = manager.options.rules.naming.other(name)
+        result.target_table = manager.options.rules.naming.other_name(name)
     reasons = {} if context is None else context.deferred.reasons()
     for name in reasons.keys() & manager.results.keys():  # also for a round that broke off
         if (result := manager.results[name]).state == "ok":

@@ -58,7 +58,7 @@ class _Opened:
     listing: Listing
     assembly: Assembly
     change: ProgressChange
-    others: OwnershipGuard
+    ownership: OwnershipGuard
 
     @property
     def progress(self) -> Progress:
@@ -128,7 +128,7 @@ class _Resync:
         others = OwnershipGuard(
             ports.sink.of_others, assembly, lambda: progress, options.rules.naming, take=manager.ledger.take
         )
-        if (owned := others.owned([self._table]).get(self._table)) is not None:
+        if (owned := others.owned_by_others([self._table]).get(self._table)) is not None:
             raise owned
         change = start_over(self._table, assembly, progress, options, ports.reader, ports.sink)
         return _Opened(ports, manager, listing, assembly, change, others)
@@ -222,7 +222,7 @@ class _Resync:
         table, manager, change = self._table, opened.manager, opened.change
         if loaded is not None and birth_version(change, table) - 1 != loaded.progress.start_ts:
             raise BadConfig(f"{table} is another table by now than when this began", hint="resync again")
-        if (owned := opened.others.take({table: None}).get(table)) is not None:
+        if (owned := opened.ownership.take({table: None}).get(table)) is not None:
             raise owned
         if loaded is None:
             manager.ledger.empty(table, change)

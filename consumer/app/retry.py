@@ -37,14 +37,14 @@ def retry(
         ports = replace(opened, reader=opened.reader.own)
         progress = acquire_progress(ports, settings.max_wait)
         ports.sink.rest()
-        tables = [name for name in progress.lacking if wanted(name)]
-        if progress.lacking and not tables:
+        tables = [name for name in progress.quarantined_rows if wanted(name)]
+        if progress.quarantined_rows and not tables:
             raise BadConfig(
                 "--table names no table with quarantined rows; there are some of"
-                f" {some_of(sorted(progress.lacking), _SHOWN)}",
+                f" {some_of(sorted(progress.quarantined_rows), _SHOWN)}",
                 hint="tables have upstream's names in --table, also where a route gives them others",
             )
-        if ports.letters is None:
+        if ports.dead_letters is None:
             _check_letters(row for name in tables for row in progress.bad_rows[name].values())
         results: dict[TableName, _Settled] = {}
         if tables:
@@ -72,7 +72,7 @@ class _Settled:
     """The rows of one table that are in the target now, those that are not, and why nothing is known of some."""
 
     done: Mapping[str, BadRow]
-    left: Mapping[str, BadRow]
+    remaining: Mapping[str, BadRow]
     why: str = ""
     hint: str = ""
 
@@ -108,14 +108,14 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
     doubt = _doubt(check, len(refused))
     lost = {row.path for row in rows.values() if row.path} - check.files
     unread = lost | check.counted.later
-    older = {key for key, row in rows.items() if check.gone and row.commit_ts <= check.gone}
+    older = {key for key, row in rows.items() if check.gone_ts and row.commit_ts <= check.gone_ts}
     still = {key for key, row in rows.items() if key in bad or key[:ROW_DIGITS] in refused or row.path in unread}
     still |= older
     done = {} if doubt else {key: row for key, row in rows.items() if key not in still}
     remaining = {key: row for key, row in rows.items() if key not in done}
     remaining |= {row.id: row for name, row in refused.items() if name not in known_digits}
     if older and not doubt:  # files of such rows are not read
-        doubt = f"files were written again or are gone, so the storage may not have all changes up to {check.gone}"
+        doubt = f"files were written again or are gone, so the storage may not have all changes up to {check.gone_ts}"
     if not doubt and lost:
         doubt = (
             f"{min(lost)} was not read: it is gone from the storage, is another file than `once` has read (run `once`"
@@ -140,10 +140,10 @@ def _record(ports: Ports, results: Mapping[TableName, _Settled], progress: Progr
     are in the target are marked last: the progress decides."""
     new: dict[TableName, dict[str, BadRow]] = {}
     for name, settled in results.items():
-        rows = [row for key, row in settled.left.items() if key not in progress.bad_rows[name]]
-        if rows and ports.letters is not None:
-            rows = [replace(row, letter=ports.letters.path(name, row)) for row in rows]
-            ports.letters.put(name, rows)
+        rows = [row for key, row in settled.remaining.items() if key not in progress.bad_rows[name]]
+        if rows and ports.dead_letters is not None:
+            rows = [replace(row, letter=ports.dead_letters.path(name, row)) for row in rows]
+            ports.dead_letters.put(name, rows)
         new[name] = {row.id: row for row in rows}
     done = {name: list(settled.done) for name, settled in results.items() if settled.done}
     change = ProgressChange(
@@ -155,8 +155,8 @@ def _record(ports: Ports, results: Mapping[TableName, _Settled], progress: Progr
         ports.sink.record(change)
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name in done:
-        if ports.letters is not None:
-            ports.letters.taken_in(list(results[name].done.values()), moment)
+        if ports.dead_letters is not None:
+            ports.dead_letters.taken_in(list(results[name].done.values()), moment)
 
 
 def _read_again(
@@ -182,12 +182,12 @@ def _read_again(
 
 
 def _result(name: TableName, settled: _Settled, progress: Progress) -> TableRetry:
-    first = first_row_text(settled.left.values()) if settled.left else ""
+    first = first_row_text(settled.remaining.values()) if settled.remaining else ""
     return TableRetry(
         table=name,
         watermark=progress.table(name).applied_ts,
         taken_in=len(settled.done),
-        quarantined=len(settled.left),
+        quarantined=len(settled.remaining),
         bad_row=first,
         error=settled.why,
         hint=Hint.of(settled.hint),

@@ -37,7 +37,11 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         consumers = ports.sink.consumers()
         refused = upstream_refusal(settings, ports.reader, progress)
         zone = () if refused is None or isinstance(refused, WrongUpstream) else (refused.sentence(),)
-        lacking = [name for name in progress.lacking | progress.accepted if progress.table(name).state is State.OK]
+        lacking = [
+            name
+            for name in progress.quarantined_rows | progress.accepted_losses
+            if progress.table(name).state is State.OK
+        ]
         result = StatusResult(
             target_upstream=progress.upstream,
             applied_ts=progress.applied_ts,
@@ -81,7 +85,7 @@ def _with_storage(result: StatusResult, ports: Ports, options: RoundOptions, pro
             code=error.code,
             error=error.sentence(),
             hint=Hint.of(error.hint),
-            target_table=options.rules.naming.other(name),
+            target_table=options.rules.naming.other_name(name),
         )
         for name, error in dropped.items()
     ]

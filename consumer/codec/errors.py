@@ -63,7 +63,7 @@ class FileCoordinates:
 
     @classmethod
     def of(cls, piece: FileSlice, target: LoadTarget) -> Self:
-        return cls(piece.path, str(target.table), target.computed, target.load.left_out if target.key else ())
+        return cls(piece.path, str(target.table), target.computed, target.load.unselected if target.key else ())
 
     def at(self, line: int | None) -> dict[str, Any]:
         """Returns the coordinates of an error that shows no value of the row."""

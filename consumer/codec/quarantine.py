@@ -222,7 +222,7 @@ class BlockQuarantine:
         number = self._first_line(block) + line.number
         path = self._piece.path
         name = hashlib.blake2b(f"{path}\n{number}\n".encode() + line.text, digest_size=16).hexdigest()
-        if self._quarantined.known is not None and name not in self._quarantined.known:
+        if self._quarantined.only_ids is not None and name not in self._quarantined.only_ids:
             error.line = number
             raise error
         row = BadRow(name, error.message, path, number, line.offset, commit_ts=commit_ts, raw=line.text)

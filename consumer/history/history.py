@@ -75,9 +75,9 @@ class History:
         """The tables that exist at the checkpoint."""
         self.incarnations: list[Incarnation] = []
         """All tables up to the checkpoint, in the order in which they appeared."""
-        self.met: list[FollowedFile] = []
+        self.followed_files: list[FollowedFile] = []
         """The files up to the checkpoint."""
-        self.known: set[TableName] = set()
+        self.known_names: set[TableName] = set()
         """The names of all files, as keys."""
         self.exchanges: list[SchemaFile] = []
         """The statements up to the checkpoint that exchanged partitions."""
@@ -95,7 +95,7 @@ class History:
     def in_order(self, files: Iterable[SchemaFile]) -> Iterator[SchemaFile]:
         """Yields the next `files`, which are sorted by version, in upstream's order. Each must be followed before the
         next is taken."""
-        return upstream_order(files, self.known, self.tables)
+        return upstream_order(files, self.known_names, self.tables)
 
     def look(self, file: SchemaFile) -> Event | None:
         """Returns the file's statement before it is followed, None if it has none."""
@@ -121,13 +121,13 @@ class History:
             table = self._record(file, event, fate)
         if event is not None and event.action in _ENDS:
             self._ends[file.name.folded] = file
-        self.known.add(file.name.folded)
+        self.known_names.add(file.name.folded)
         if not self._beyond:
             if table is not None:
                 self._by_path[file.path] = table
             if event is not None and event.action is Action.EXCHANGE_PARTITION:
                 self.exchanges.append(file)
-            self.met.append(FollowedFile(file, table))
+            self.followed_files.append(FollowedFile(file, table))
 
     def reach_checkpoint(self) -> None:
         """The files that follow are above the checkpoint. Rows can be in their folders already, so what they declare is
@@ -150,7 +150,7 @@ class History:
         """Returns what is known of the statement's table before it, as far as the statement needs it."""
         file, action = event.file, event.action
         table = self.tables.get(event.old_name or file.name)
-        told = None if table is None else table.told
+        told = None if table is None else table.declared
         divided = action in PARTITION_ACTIONS or counts_partitions(file)
         return TableBefore(
             None if table is None else table.columns,
@@ -177,9 +177,9 @@ class History:
         number = bisect_right(holders, ts, key=lambda entry: entry.version)
         return holders[number - 1].table if number else None
 
-    def ended(self, name: TableName) -> int | None:
+    def ended_since(self, name: TableName) -> int | None:
         """Returns the version since which no table has had the name; None if one has it at the checkpoint, or none ever
-        had. A view has no rows of its own and counts as none, and so does an `unmade` table."""
+        had. A view has no rows of its own and counts as none, and so does an `uncreated_since` table."""
         since = None
         for holder in reversed(self._holders.get(name, [])):
             if holder.table is not None and not (holder.table.is_view or holder.is_unmade(name)):
@@ -187,21 +187,23 @@ class History:
             since = holder.version
         return since
 
-    def unmade(self, name: TableName) -> int | None:
+    def uncreated_since(self, name: TableName) -> int | None:
         """Returns the version of the first file of the table that has the name at the checkpoint, if another table had
         lost the name before, and the statement that gave it to this one is not in the storage. Returns None for any
         other table."""
         holders = self._holders.get(name, [])
         return holders[-1].version if holders and holders[-1].is_unmade(name) else None
 
-    def had(self, name: TableName, end: int) -> list[Incarnation]:
+    def tables_named(self, name: TableName, end: int) -> list[Incarnation]:
         """Returns the tables that have had the name up to that moment."""
         tables = {id(table): table for table in self._all_holders.get(name, ())}
-        return [table for table in tables.values() if table.has_had(name, end)]
+        return [table for table in tables.values() if table.had_name(name, end)]
 
-    def next_given(self, name: TableName, table: Incarnation, end: int) -> int:
+    def next_named(self, name: TableName, table: Incarnation, end: int) -> int:
         """Returns the version below `end` at which the name was given again after `table` got it; 0 for none."""
-        names_given = (pair for other in self.had(name, end) for pair in zip(other.names, other.since, strict=True))
+        names_given = (
+            pair for other in self.tables_named(name, end) for pair in zip(other.names, other.since, strict=True)
+        )
         return min(
             (since for given_name, since in names_given if given_name == name and table.since[-1] < since < end),
             default=0,
@@ -242,10 +244,10 @@ class History:
             table = self._created(event, fate)
         else:
             table = self._table_of(file)
-            table.told = table.told if event is None else Told(file, fate, table.told)
+            table.declared = table.declared if event is None else Told(file, fate, table.declared)
         table.columns = file.columns
-        if table.told is not None:
-            self._declared_by_path[file.path] = table.told
+        if table.declared is not None:
+            self._declared_by_path[file.path] = table.declared
         if not self._beyond:
             table.files.append(file)
         return table
@@ -265,10 +267,10 @@ class History:
             told = self._recovered(file)
         elif "LIKE" in file.query.upper() and changes_of(file).named("like") is not None:
             copied = self.tables.get(event.copied)
-            told = Told(file, fate, None if copied is None else copied.told, copy=True)
+            told = Told(file, fate, None if copied is None else copied.declared, copy=True)
         else:
             told = Told(file, fate, collation="" if database_charset is None else database_charset.collation)
-        table = self._new(Incarnation(file, [], [], told=told))
+        table = self._new(Incarnation(file, [], [], declared=told))
         self._name(table, file, file.version)
         return table
 
@@ -289,7 +291,7 @@ class History:
         table = self.tables.remove(name)
         self._hold(name, file.version, None)
         if table is not None:
-            self._declared_by_lost_name[name.folded] = table.told
+            self._declared_by_lost_name[name.folded] = table.declared
             if not self._beyond:
                 table.end = file
         return table
@@ -330,7 +332,7 @@ class History:
         if lost is None:
             return None
         live = (self.tables[name] for name in self.tables.called(lost.table, lost.database))
-        return self._declared_by_lost_name.get(lost.folded) or next((table.told for table in live), None)
+        return self._declared_by_lost_name.get(lost.folded) or next((table.declared for table in live), None)
 
     def _copied(self, file: SchemaFile) -> TableName | None:
         if "LIKE" not in file.query.upper():

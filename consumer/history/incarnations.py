@@ -41,7 +41,7 @@ class Incarnation:
     """The DROP that removed it."""
     columns: tuple[Column, ...] = ()
     """The columns in the last file, even if that is above the checkpoint."""
-    told: Told | None = None
+    declared: Told | None = None
     """What its statements declare, including those above the checkpoint; None if there were none."""
 
     @property
@@ -62,7 +62,7 @@ class Incarnation:
         return self.birth is not None and makes_temporary(self.birth)
 
     @property
-    def not_anew(self) -> str | None:
+    def why_not_rebuildable(self) -> str | None:
         """Why the storage alone cannot create this table again with all its rows, None if it can."""
         if self.birth is None:
             return "the storage holds no CREATE TABLE for it: the table is older than the changefeed"
@@ -86,19 +86,19 @@ class Incarnation:
         pairs = zip(self.names, self.since, strict=True)
         return next((name for name, since in reversed(list(pairs)) if since <= version), self.names[0])
 
-    def has_had(self, name: TableName, end: int) -> bool:
+    def had_name(self, name: TableName, end: int) -> bool:
         """Returns whether it was given the name up to that moment."""
         return any(
             given_name == name and since <= end for given_name, since in zip(self.names, self.since, strict=True)
         )
 
-    def given_at(self, progress: Progress) -> int:
+    def preloaded_at(self, progress: Progress) -> int:
         """Returns the commit-ts as of which the target already held just this table; 0 if it did not."""
         times = zip(self.names, self.since, (*self.since[1:], MAX_TSO), strict=True)
         starts = ((progress.starts.get(name, -1), since, end) for name, since, end in times)
         return max((ts for ts, since, end in starts if since <= ts < end), default=0)
 
-    def until_it_waits(self, name: TableName, since: int, ran: Callable[[SchemaFile], bool]) -> Incarnation | None:
+    def as_executed(self, name: TableName, since: int, ran: Callable[[SchemaFile], bool]) -> Incarnation | None:
         """Returns the table as it is while it has `name`, from the statement of version `since` or from the beginning
         (0), without what did not run. Returns None if nothing shows it.
 
@@ -116,7 +116,7 @@ class Incarnation:
         if len(files) == len(self.files) and self.end is None:
             return self
         names, times = self.names[: place + 1], self.since[: place + 1]
-        return Incarnation(self.birth, names, times, files, None, self.columns, self.told) if files else None
+        return Incarnation(self.birth, names, times, files, None, self.columns, self.declared) if files else None
 
 
 class LiveTables:

@@ -31,18 +31,18 @@ class TableInTarget:
 
 
 class TargetTables:
-    """The tables in the target, by their names `there`: tables that exist or existed upstream. `ran` returns for each
+    """The tables in the target, by their names `tables`: tables that exist or existed upstream. `ran` returns for each
     statement whether it was executed in the target."""
 
     def __init__(self, history: History, ran: Callable[[SchemaFile], bool]) -> None:
-        self.there: dict[TableName, TableInTarget] = {}
+        self.tables: dict[TableName, TableInTarget] = {}
         self._names: dict[int, TableName] = {}
         self._ran = ran
         known_tables: set[int] = set()
-        for file, table in history.met:
+        for file, table in history.followed_files:
             if table is not None and id(table) not in known_tables:
                 known_tables.add(id(table))
-                if table.birth is None and table.names[0] not in self.there:
+                if table.birth is None and table.names[0] not in self.tables:
                     self._put(table.names[0], TableInTarget(table, 0, sure=False))
             if ran(file):
                 self._executed(file, table)
@@ -51,47 +51,47 @@ class TargetTables:
         """Returns the name of the table in the target, None if it does not exist there."""
         return self._names.get(id(table))
 
-    def followed(self, table: Incarnation) -> TableName | None:
+    def followed_name(self, table: Incarnation) -> TableName | None:
         """Returns the name of the table in the target if a statement about it ran there, else None."""
         name = self.name(table)
-        return name if name is not None and self.there[name].sure else None
+        return name if name is not None and self.tables[name].sure else None
 
     def followed_tables(self, progress: Progress) -> dict[TableName, Incarnation]:
         """Returns the tables that continue from what the target has, each as the statements executed there left it.
         Tables whose end was executed or skipped are left out: their remains belong to nobody."""
         tables: dict[TableName, Incarnation] = {}
-        for name, entry in self.there.items():
+        for name, entry in self.tables.items():
             table = entry.table
             ended = table.end is not None and (self._ran(table.end) or is_left_undone(table.end, progress))
             undone = any(f.version > entry.since and is_left_undone(f, progress) for f in table.statements)
             if ended or undone or progress.table(name).state is State.DROPPED:
                 continue
-            if (incarnation := table.until_it_waits(name, entry.since, self._ran)) is not None:
+            if (incarnation := table.as_executed(name, entry.since, self._ran)) is not None:
                 tables[name] = incarnation
         return tables
 
-    def take_away(self, name: TableName) -> None:
+    def remove(self, name: TableName) -> None:
         """The target's table no longer exists."""
-        if (former := self.there.pop(name, None)) is not None:
+        if (former := self.tables.pop(name, None)) is not None:
             del self._names[id(former.table)]
 
     def _executed(self, file: SchemaFile, table: Incarnation | None) -> None:
         action = file.action
         if action == Action.DROP_SCHEMA:
-            for name in [name for name in self.there if name.database == file.database]:
-                self.take_away(name)
+            for name in [name for name in self.tables if name.database == file.database]:
+                self.remove(name)
         elif action in DROP_ACTIONS:
-            self.take_away(file.name)
+            self.remove(file.name)
         elif table is not None and action in CREATE_ACTIONS | RENAME_ACTIONS:
             self._put(file.name, TableInTarget(table, file.version, sure=True))
         elif table is not None and (name_there := self.name(table)) is not None:
-            self.there[name_there] = replace(self.there[name_there], sure=True)
+            self.tables[name_there] = replace(self.tables[name_there], sure=True)
 
     def _put(self, name: TableName, entry: TableInTarget) -> None:
         if (former := self.name(entry.table)) is not None:
-            self.take_away(former)
-        self.take_away(name)
-        self.there[name] = entry
+            self.remove(former)
+        self.remove(name)
+        self.tables[name] = entry
         self._names[id(entry.table)] = name
 
 

@@ -88,7 +88,7 @@ def _can_have_been(table: Incarnation, file: SchemaFile, name: TableName) -> boo
 def _declared_statements(table: Incarnation) -> list[tuple[str, bool, str]] | None:
     """Returns all that the table's statements declare, without its name; None if they do not begin with its
     creation."""
-    texts, declared = [], table.told
+    texts, declared = [], table.declared
     while declared is not None:
         query, own_name = declared.file.query, next(iter(changes_of(declared.file).names), None)
         text = query if own_name is None else query[: own_name.start] + query[own_name.end :]

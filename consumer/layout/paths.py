@@ -62,10 +62,10 @@ class DataPath:
 
 @dataclass(frozen=True, slots=True)
 class IndexPath:
-    """The path of an index file. `beside` is the old form: next to the data files, not in ``meta/``."""
+    """The path of an index file. `old_form` is the old form: next to the data files, not in ``meta/``."""
 
     folder: Folder
-    beside: bool = False
+    old_form: bool = False
 
 
 @dataclass(frozen=True, slots=True)

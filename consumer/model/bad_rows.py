@@ -37,15 +37,15 @@ class Quarantine:
     uneven: bool = False
     """Whether some of its rows lack columns that others have; those are bad. Otherwise the load is planned again
     without the columns."""
-    known: frozenset[str] | None = None
+    only_ids: frozenset[str] | None = None
     """Only lines with these ids are quarantined; None: all."""
-    kept: frozenset[str] | None = None
+    recorded_ids: frozenset[str] | None = None
     """For a table with no key: only rows whose ids begin so are recorded already, and nothing is written while there
     are others. None: they are recorded with the load."""
 
     def check_kept(self, rows: Collection[BadRow]) -> None:
         """Raises RowsQuarantined if some of the rows must be recorded first."""
-        if self.kept is not None and any(row.id[:ROW_DIGITS] not in self.kept for row in rows):
+        if self.recorded_ids is not None and any(row.id[:ROW_DIGITS] not in self.recorded_ids for row in rows):
             raise RowsQuarantined("bad rows are recorded before the others are written", rows=tuple(rows))
 
 

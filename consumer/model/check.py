@@ -55,13 +55,13 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """One table: its eras in their order, and the target's table as `target`. `whole` means that every row of the table
-    is in the eras, so that the target must have no other rows. `show` is the most differences to return. `mending`
-    means that the rows that differ are wanted too. `modes` is set for a table that is no mirror."""
+    """One table: its eras in their order, and the target's table as `target`. `complete` means that every row of the
+    table is in the eras, so that the target must have no other rows. `show` is the most differences to return.
+    `mending` means that the rows that differ are wanted too. `modes` is set for a table that is no mirror."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
-    whole: bool
+    complete: bool
     show: int
     mending: bool = False
     modes: Modes | None = None
@@ -162,7 +162,7 @@ class TableCheck:
     `error` is why it could not be compared at all; `refused` means that the target's table is the reason. `notes` say
     what was not compared, `unmended` why rows that differ were not repaired. `repaired` is what was found before the
     repair. `refused_rows` are those that the target did not accept in it. `files` are the data files that were read.
-    `gone` is the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not
+    `gone_ts` is the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not
     compared. `target_table` is its name in the target, "" if that is upstream's. `quarantined` is how many rows of it
     the progress has as quarantined, which the target lacks.
     """
@@ -177,7 +177,7 @@ class TableCheck:
     repaired: Counted | None = None
     refused_rows: tuple[BadRow, ...] = ()
     files: frozenset[str] = frozenset()
-    gone: int = 0
+    gone_ts: int = 0
     target_table: str = ""
     unmended: str = ""
     quarantined: int = 0

@@ -147,7 +147,7 @@ class StepFinished:
 class TableStopped:
     table: TableName
     error: ConsumerError
-    beside: bool = False
+    parallel_load: bool = False
     """Whether only a load that was to replace the table has stopped: the table in the target continues."""
 
 

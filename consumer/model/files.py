@@ -130,8 +130,8 @@ class Listing:
     - `partial` means that data files which are already done are left out.
     - `indexes` are the folders' index files.
     - `packed` has by folder the greatest number of a file that exists under a longer name, as a packing tool leaves it.
-    - `gone` are folders of the progress that were listed and have no file, `closed` those that are over and were not
-      listed.
+    - `empty_folders` are folders of the progress that were listed and have no file, `closed` those that are over and
+      were not listed.
     - `reached` is the changefeed's own checkpoint if it is above `checkpoint`.
     """
 
@@ -144,6 +144,6 @@ class Listing:
     partial: bool = False
     indexes: Mapping[Folder, StoredFile] = field(default_factory=dict)
     packed: Mapping[Folder, int] = field(default_factory=dict)
-    gone: Collection[Folder] = ()
+    empty_folders: Collection[Folder] = ()
     closed: Collection[Folder] = ()
     reached: int = 0

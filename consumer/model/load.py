@@ -72,7 +72,7 @@ class TableLoad:
     purpose: Purpose = Purpose.LOAD_IN_PARTS
     absent: tuple[str, ...] = ()
     """Columns of upstream that no row of the load may have, because other rows lack them."""
-    left_out: tuple[str, ...] = ()
+    unselected: tuple[str, ...] = ()
     """Columns that the changefeed's selectors exclude, if TiCDC follows these on storage. Older releases write whole
     rows."""
     shaping: Shaping | None = None
@@ -110,7 +110,7 @@ class LoadTarget:
     """The target's name of each of `columns`."""
     key: tuple[int, ...]
     """Positions in `columns` of the handle key; () for a table with no key."""
-    own: tuple[str, ...] = ()
+    extra_columns: tuple[str, ...] = ()
     """Columns of the target that the rows do not have. A row keeps its values there, a new row gets the defaults."""
     defaults: bool = True
     """Whether the target has the defaults of its columns. If it has none, nothing can stand for upstream's."""
@@ -119,7 +119,7 @@ class LoadTarget:
     lost."""
     virtual: tuple[str, ...] = ()
     """Columns that the target has as virtual generated ones, in upstream's or its own spelling."""
-    whole: bool = False
+    in_one_call: bool = False
     """Whether one session gets all changes of the load in one call: the target must check all rows before it writes
     one."""
     settings: object | None = None
@@ -328,14 +328,14 @@ class LoadPart:
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """All results of one LoadTask. If `error` is set, no progress may be recorded from it. `left_out` are staged rows,
-    by their identities, that must not be published."""
+    """All results of one LoadTask. If `error` is set, no progress may be recorded from it. `unpublished` are staged
+    rows, by their identities, that must not be published."""
 
     task: LoadTask
     files: tuple[FileStat, ...]
     receipts: tuple[Receipt, ...]
     error: ConsumerError | None = None
-    left_out: frozenset[int] = frozenset()
+    unpublished: frozenset[int] = frozenset()
 
     @property
     def table(self) -> TableName:

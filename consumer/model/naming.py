@@ -60,7 +60,7 @@ class Naming:
         mode = self.mode(name)
         return mode is not None and mode.merges
 
-    def other(self, name: TableName) -> str:
+    def other_name(self, name: TableName) -> str:
         """Returns the target's name if it differs from upstream's, else "". It is for people: a table that is being
         loaded to replace another one has its final name."""
         target = (self.final or self).target(name)
@@ -68,7 +68,7 @@ class Naming:
 
     def shown(self, name: TableName) -> str:
         """Returns the target's name for messages, with the upstream's if that differs."""
-        other = self.other(name)
+        other = self.other_name(name)
         return f"{other} (upstream's {name})" if other else str(name)
 
     def by_hand(self, change: ProgressChange) -> ProgressChange:

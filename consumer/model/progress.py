@@ -378,12 +378,12 @@ class Progress:
         return self.applied_ts == self.start_ts and not (self.tables or self.folders or self.ddls)
 
     @property
-    def lacking(self) -> BadRows:
+    def quarantined_rows(self) -> BadRows:
         """The `bad_rows` of tables that exist."""
         return {name: rows for name, rows in self.bad_rows.items() if not is_trash(name)}
 
     @property
-    def accepted(self) -> Losses:
+    def accepted_losses(self) -> Losses:
         """The `losses` of tables that exist."""
         return {name: losses for name, losses in self.losses.items() if not is_trash(name)}
 
@@ -404,9 +404,9 @@ class Progress:
         for folder, read in self.folders.items():
             if read.last_ts < MAX_TSO and self._is_above(read.last_ts):
                 yield folder.root, "is further or behind"
-        for name, rows in self.lacking.items():
+        for name, rows in self.quarantined_rows.items():
             yield str(name), f"lacks {count_text(len(rows), 'quarantined row')}"
-        for name, losses in self.accepted.items():
+        for name, losses in self.accepted_losses.items():
             yield str(name), f"has {count_text(len(losses), 'accepted loss', 'accepted losses')}"
 
     def _is_above(self, last_ts: int) -> bool:
@@ -432,7 +432,7 @@ class Progress:
         empty."""
         return self.starts.get(name, self.start_ts)
 
-    def was_given(self, statement: DdlId) -> bool:
+    def was_preloaded(self, statement: DdlId) -> bool:
         """Returns whether the target already had the statement's effect when its table, or all of them, began."""
         record = self.ddls.get(statement)
         if record is not None:
@@ -445,7 +445,7 @@ class Progress:
         return record is not None and record.kind in (DdlKind.IGNORED, DdlKind.KEPT)
 
     @property
-    def kept(self) -> set[TableName]:
+    def kept_tables(self) -> set[TableName]:
         """The tables that upstream has dropped and the target still has, because a policy kept the last DROP from
         it."""
         dropped = {name: place.applied_ts for name, place in self.tables.items() if place.state is State.DROPPED}
@@ -544,7 +544,7 @@ class OwnedTables(Mapping[TableName, Owned]):
         wanted = self._key(TableName(database, ""))
         return sorted(name for name in self._owned if self._key(TableName(name.database, "")) == wanted)
 
-    def taken(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
+    def after_taking(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
         """Returns the tables once `name` has taken those of `wanted` that belong to nobody or go to it (`goes_to`).
         `wanted` has where it begins with each."""
         begins = {self._key(table): start for table, start in wanted.items()}
@@ -556,7 +556,7 @@ class OwnedTables(Mapping[TableName, Owned]):
         kept = {table: owned for table, owned in self._owned.items() if self._key(table) not in gets}
         return OwnedTables(self.name, kept, self._own | gets, self._case)
 
-    def without(self, ended: Iterable[TableName]) -> OwnedTables:
+    def after_release(self, ended: Iterable[TableName]) -> OwnedTables:
         """Returns the tables once those of `ended` that were its own belong to nobody."""
         return OwnedTables(self.name, self._owned, self._own.difference(map(self._key, ended)), self._case)
 

@@ -86,11 +86,11 @@ class ApplyDdl:
     old_name: TableName | None = None
     """The source of a rename, or the name of the table that a DROP TABLE means, if the RENAME that gave it the
     statement's name never ran."""
-    known: TableBefore = UNKNOWN_TABLE
+    table_before: TableBefore = UNKNOWN_TABLE
     trash: TableName | None = None
     """The name to which a DROP or TRUNCATE moves the table (DROP DATABASE: its tables) instead of losing it; for
     RECOVER TABLE the name to which an earlier statement has moved it, if any."""
-    behind: tuple[TableName, ...] = ()
+    follows: tuple[TableName, ...] = ()
     """Those of `touches` that the statement does not name and only comes after; upstream may not have them any more."""
     routed: SchemaFile | None = None
     """`file` with its query in the target's names; None if these are the upstream's."""

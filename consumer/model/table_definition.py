@@ -51,25 +51,26 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class KnownForeignKey:
-    """A foreign key. `there` is its name in a target whose foreign key names must be unique in the database, not only
-    in the table."""
+    """A foreign key. `name_in_target` is its name in a target whose foreign key names must be unique in the database,
+    not only in the table."""
 
     name: str
-    there: str
+    name_in_target: str
     skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """The indexes and foreign keys of a table. `whole` means that they are complete; otherwise they are only what
-    statements declare, and `gone` are the names, in lower case, that statements took from indexes. `foreign_ids` counts
-    the foreign keys that the table ever had, because upstream numbers their names by it; None if it is not known."""
+    """The indexes and foreign keys of a table. `complete` means that they are complete; otherwise they are only what
+    statements declare, and `dropped_names` are the names, in lower case, that statements took from indexes.
+    `foreign_ids` counts the foreign keys that the table ever had, because upstream numbers their names by it; None if
+    it is not known."""
 
-    whole: bool = False
+    complete: bool = False
     indexes: tuple[KnownIndex, ...] = ()
     foreign_keys: tuple[KnownForeignKey, ...] = ()
     foreign_ids: int | None = None
-    gone: frozenset[str] = frozenset()
+    dropped_names: frozenset[str] = frozenset()
 
     def index(self, name: str) -> KnownIndex | None:
         return next((index for index in self.indexes if same_name(index.name) == same_name(name)), None)
@@ -85,7 +86,7 @@ class TableIndexes:
     def key_columns(self) -> KeyColumns | None:
         """The columns of all unique keys, None if they are not all known."""
         unique = [index for index in self.indexes if index.kind in ("PRIMARY", "UNIQUE", SHARD)]
-        if not self.whole or any(index.has_expression for index in unique):
+        if not self.complete or any(index.has_expression for index in unique):
             return None
         parts = [part for index in unique for part in index.parts]
         return KeyColumns(
@@ -99,7 +100,7 @@ class TableIndexes:
         skipped = any(index.skipped or index.kind == PARTIAL for index in self.indexes)
         return skipped or any(key.skipped for key in self.foreign_keys)
 
-    def beside(self, existing: TableIndexes) -> TableIndexes:
+    def completed_by(self, existing: TableIndexes) -> TableIndexes:
         """Returns what is known of a table that is older than the statements: what the target has (`existing`), and
         what the statements created and the target lacks."""
         names = same_names(index.name for index in existing.indexes)

@@ -80,7 +80,7 @@ class Notifier:
                     self._late = progress.late
                     self._stopped, self._lost, self._bad = _stopped(progress), _losses(progress), _bad(progress)
                 self._progress = progress
-            case TableStopped(table, error, beside=True):
+            case TableStopped(table, error, parallel_load=True):
                 self._put("load-stopped", table, error=error.sentence(), hint=error.hint)
             case TableStopped(table, error):
                 self._stops(table, error.sentence(), error.hint)
@@ -194,8 +194,8 @@ def _stopped(progress: Progress) -> dict[TableName, str]:
 
 
 def _losses(progress: Progress) -> Mapping[TableName, int]:
-    return {name: len(found) for name, found in progress.accepted.items()}
+    return {name: len(found) for name, found in progress.accepted_losses.items()}
 
 
 def _bad(progress: Progress) -> Mapping[TableName, int]:
-    return {name: len(found) for name, found in progress.lacking.items()}
+    return {name: len(found) for name, found in progress.quarantined_rows.items()}

@@ -31,7 +31,7 @@ class Ports:
     loader: Loader
     sink: Sink
     observer: Observer
-    letters: DeadLetters | None = None
+    dead_letters: DeadLetters | None = None
     spark_before: float = 0.0
     """The seconds that Spark took to start for earlier commands of this process."""
 
@@ -54,14 +54,14 @@ class RoundContext:
     ports: Ports
     options: RoundOptions
     ledger: Ledger
-    lessons: RetryMemory
+    memory: RetryMemory
     assembly: Assembly
     round: Round
     consumers: Mapping[TableName, TableConsumer]
     deferred: DeferredTables
     """The tables whose step is retried."""
-    side: BackgroundCalls
-    others: OwnershipGuard
+    calls: BackgroundCalls
+    ownership: OwnershipGuard
     loaded: set[TableName] = field(default_factory=set)
     """The tables that this round found in the target and wrote to."""
 
@@ -108,4 +108,4 @@ class RoundContext:
             return
         self.deferred.settled([name])
         self.ledger.record(self.consumers[name].stop(error, self.progress))
-        self.tell(TableStopped(name, error, beside=is_parallel_load(self.options.rules.naming.target(name))))
+        self.tell(TableStopped(name, error, parallel_load=is_parallel_load(self.options.rules.naming.target(name))))

@@ -127,7 +127,7 @@ def error_after_retries(reader: StorageReader, error: ConsumerError) -> Consumer
 def learn_bounds(context: RoundContext) -> None:
     """Reads those bounds that the round wants and that are not known yet. Tables with a file without bounds are
     stopped."""
-    wanted, lessons = context.round.wants_bounds(), context.lessons.bounds
+    wanted, lessons = context.round.wants_bounds(), context.memory.bounds
     if not wanted:
         return
     bounds = context.ports.reader.bounds([file for file in wanted if file not in lessons])
@@ -216,7 +216,7 @@ def check_ended_names(context: RoundContext) -> None:
     bounds = bounds_of_ended(context.ports.reader, ended_names, context.options, context.assembly.checkpoint, progress)
     first = {path: file_bounds.first for path, file_bounds in known_bounds(bounds or {}).items()}
     were_read = partial(rows_were_read, context.ports.reader, context.assembly, context.options)
-    for name, rows in context.assembly.of_nobody(ended_names, bounds, progress, were_read).items():
+    for name, rows in context.assembly.orphan_rows(ended_names, bounds, progress, were_read).items():
         consumer, place = context.consumers[name], progress.table(name)
         if rows.due and not accepted(name):
             context.stop(name, next(iter(rows.due.values())))
@@ -225,12 +225,15 @@ def check_ended_names(context: RoundContext) -> None:
             name, (Loss.of(error, ended_names[name].since, context.assembly.checkpoint) for error in rows.due.values())
         )
         resumed = {name: TableProgress(place.applied_ts, State.DROPPED)} if place.state is State.STOPPED else {}
-        done = [*rows.over, *(file for file in rows.due if file not in rows.left)]
+        done = [*rows.finished, *(file for file in rows.due if file not in rows.due_and_later)]
         if done or resumed:
-            folders = consumer.lost(done, progress, ended_names[name].since, first)
+            folders = consumer.without_files(done, progress, ended_names[name].since, first)
             context.ledger.record(ProgressChange(tables=resumed, folders=folders))
             consumer.state.give_up(done)
-        if above := {**rows.above, **{file.path: context.assembly.checkpoint + 1 for file in rows.left}}:
+        if above := {
+            **rows.first_later_ts,
+            **{file.path: context.assembly.checkpoint + 1 for file in rows.due_and_later},
+        }:
             context.ledger.record(ProgressChange(folders=consumer.noted(above, context.progress)))
         if resumed and name not in context.round.live:
             consumer.drop(place.applied_ts)
@@ -239,7 +242,7 @@ def check_ended_names(context: RoundContext) -> None:
 def orphaned_names(assembly: Assembly, round_: Round, progress: Progress) -> dict[TableName, EndedName]:
     """Returns the names that no table has or is about to get, and that have unread files."""
     taken = (round_.live - round_.views) | {name for statement in round_.pending for name in statement.touches}
-    return {name: ended for name, ended in assembly.ended(progress).items() if name not in taken}
+    return {name: ended for name, ended in assembly.ended_names(progress).items() if name not in taken}
 
 
 def bounds_of_ended(

@@ -71,7 +71,7 @@ def _not_there_at_start(
         hint, by = f"{_EXPORT}, or {copied}" + again, "--start-ts or an export"
     else:
         hint, by = copied, "--from-ts"
-        if incarnation is not None and incarnation.birth is not None and incarnation.not_anew is None:
+        if incarnation is not None and incarnation.birth is not None and incarnation.why_not_rebuildable is None:
             hint += f", or replay it from its CREATE TABLE on: --from-ts {incarnation.birth.version - 1} --tables "
             hint += table_rule(table)
     return TableMissing(
@@ -83,7 +83,7 @@ def _not_there_at_start(
 
 
 def _ran(table: TableName, progress: Progress) -> bool:
-    return any((ddl.database, ddl.table) == table and not progress.was_given(ddl) for ddl in progress.ddls)
+    return any((ddl.database, ddl.table) == table and not progress.was_preloaded(ddl) for ddl in progress.ddls)
 
 
 def dropped_table_errors(
@@ -100,7 +100,7 @@ def dropped_table_errors(
     if not absent:
         return {}
     missing = [name for name, target in targets.items() if target in absent]
-    incarnations = assembly.there(progress)
+    incarnations = assembly.target_tables(progress)
     read: dict[TableName, int] = {}
     for folder in progress.folders:
         owner = assembly.catalog.owner(folder)
@@ -129,7 +129,7 @@ def find_unbegun_tables(sink: Sink, assembly: Assembly, progress: Progress, opti
     naming, history = options.rules.naming, assembly.history
     since_of: dict[TableName, int] = {}
     for name in filter(options.rules.wanted, assembly.timeline.live):
-        first, since, place = history.unmade(name), history.ended(name), progress.table(name)
+        first, since, place = history.uncreated_since(name), history.ended_since(name), progress.table(name)
         # The table's rows are above its first file. A table that is OK has begun, and so has one that the target
         # already had.
         is_new = first is not None and place.applied_ts <= first and place.state is not State.OK
@@ -179,7 +179,7 @@ def _existed(incarnation: Incarnation, read: int, progress: Progress) -> bool:
     birth_version = 0 if incarnation.birth is None else incarnation.birth.version
     if incarnation.is_view:
         return False
-    if incarnation.given_at(progress) or read >= birth_version:
+    if incarnation.preloaded_at(progress) or read >= birth_version:
         return True
     if incarnation.birth is None or len(incarnation.names) > 1:
         return False

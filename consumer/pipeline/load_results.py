@@ -139,16 +139,16 @@ class LoadResults:
         context = self._context
         if isinstance(error, CameLate) and context.options.rules.accept_gap(load.table):
             context.accept(load.table, [Loss.of(error, 0, load.window.after)])
-            context.lessons.late[load.table] = load.window.after
+            context.memory.late[load.table] = load.window.after
             return True
         if isinstance(error, RowsVary):
-            return context.lessons.absent.learn(load, error, target.load.quarantine is not None)
+            return context.memory.absent.learn(load, error, target.load.quarantine is not None)
         if not isinstance(error, RowsCollide):
             return False
         state = context.consumers[load.table].state
         bounded = load.bytes >= state.round_bytes and not context.options.files.dialect.timeless
-        learnt = context.lessons.collisions.learn(load, target.whole, bounded)
-        state.round_bytes = max(state.round_bytes, context.lessons.collisions.bytes_for(load))
+        learnt = context.memory.collisions.learn(load, target.in_one_call, bounded)
+        state.round_bytes = max(state.round_bytes, context.memory.collisions.bytes_for(load))
         return learnt
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
@@ -234,7 +234,7 @@ class LoadResults:
 def notes_of(done: Sequence[LoadOutcome], dialect: Dialect) -> Iterator[Note]:
     """Yields what a person should know of loads that are recorded."""
     for outcome in done:
-        if outcome.task.target.own and outcome.puts:
+        if outcome.task.target.extra_columns and outcome.puts:
             yield _kept_note(outcome)
     dated = f"; {protocol_of(dialect).commit_ts} adds the commit-ts"
     if any(stat.coarse_ts for outcome in done for stat in outcome.files):
@@ -247,8 +247,9 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect) -> Iterator[Note]:
 
 def _kept_note(outcome: LoadOutcome) -> Note:
     text = (
-        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.own)}: existing"
-        " rows keep their values; new rows, also those whose key changed, get the columns' defaults"
+        f"{outcome.table}: the rows do not have the target's columns"
+        f" {', '.join(outcome.task.target.extra_columns)}: existing rows keep their values; new rows, also those whose"
+        " key changed, get the columns' defaults"
     )
     return Note(NoteKind.KEPT_COLUMNS, text, outcome.table)
 

@@ -77,7 +77,7 @@ class LoadRunner:
         self._breaks: Counter[TableName] = Counter()
         self._draining = False
 
-    def leave(self) -> bool:
+    def stop_starting(self) -> bool:
         """Stops starting loads, unless the cause of a failed load is being searched. Tables whose load has not begun
         keep their state. Returns whether it stops."""
         self._draining = not (self._breaks or self._results.planned_again)
@@ -105,7 +105,7 @@ class LoadRunner:
                 continue
             table = version.load.table
             grown = context.consumers[table].state.round_bytes
-            too_long = publish_size_error(context.options, version.load, context.lessons.bounds, grown)
+            too_long = publish_size_error(context.options, version.load, context.memory.bounds, grown)
             if too_long is not None:
                 context.stop(table, too_long)
                 continue
@@ -133,7 +133,7 @@ class LoadRunner:
             raise error
         return self._results.publish()
 
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Returns whether no load remains to be started."""
         return not (self._waiting or self._context.round.ready_loads())
 
@@ -152,7 +152,7 @@ class LoadRunner:
             ranges, moved = context.ports.reader.range_reader(), self._moved(work)
             call = partial(quarantine.load_with_lines, context.ports.loader, load.tasks, writer, ranges, moved)
             ended = partial(self._ended, load, work, writer, width, now())
-            context.side.start("load", call, ended)
+            context.calls.start("load", call, ended)
 
     def _moved(self, work: WorkUnit) -> Moved:
         return lambda part: self._context.tell(WorkMoved(work, part))
@@ -236,8 +236,8 @@ def _targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[
 def _too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> bool:
     """Returns whether a table that only one task can load must be planned again, in smaller rounds."""
     state = context.consumers[load.table].state
-    most = max(SINGLE_TASK_BYTES, context.lessons.collisions.bytes_for(load))
-    if (target.key and not target.whole) or load.bytes <= most:
+    most = max(SINGLE_TASK_BYTES, context.memory.collisions.bytes_for(load))
+    if (target.key and not target.in_one_call) or load.bytes <= most:
         return False
     smaller = state.round_bytes > most
     state.round_bytes = most
@@ -247,10 +247,10 @@ def _too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> boo
 def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadRequest]]:
     """Returns the version consumer of each load with its request to the sink. Tables that another consumer has, or
     whose columns do not fit, are stopped."""
-    foreign = context.others.foreign([load.table for load in loads])
+    foreign = context.ownership.taken_by_others([load.table for load in loads])
     for table, error in foreign.items():
         context.stop(table, error)
-    options, lessons, versions = context.options, context.lessons, []
+    options, lessons, versions = context.options, context.memory, []
     for load in (load for load in loads if load.table not in foreign):
         _accept_old_keys(context, load)
         version = TableVersionConsumer(
@@ -274,10 +274,10 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
 def _seen(context: RoundContext, load: LoadRows) -> Mapping[str, Stretches]:
     """Returns by partition the commit-ts that rows of `load` may have. It is empty if rows have no commit-ts, or if it
     was accepted that some came late."""
-    if context.options.files.dialect.timeless or context.lessons.came_late(load):
+    if context.options.files.dialect.timeless or context.memory.came_late(load):
         return {}
     roots = {planned.file.folder.root for planned in load.files}
-    return context.assembly.seen(load.table, roots, context.progress, load.window.after)
+    return context.assembly.accounted_commit_ts(load.table, roots, context.progress, load.window.after)
 
 
 def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadTarget) -> ConsumerError | None:
@@ -309,10 +309,10 @@ def _quarantine(context: RoundContext, load: LoadRows) -> Quarantine | None:
     action = context.options.rules.bad_row_action(load.table)
     if context.options.rules.naming.mode(load.table) is not None:
         return None  # a dead letter names a row by upstream's key, of which such a table has many
-    if context.ports.letters is None or not action.quarantines:
+    if context.ports.dead_letters is None or not action.quarantines:
         return None
     recorded_ids = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
-    return Quarantine(action.most, context.lessons.absent.uneven(load), kept=recorded_ids)
+    return Quarantine(action.most, context.memory.absent.uneven(load), recorded_ids=recorded_ids)
 
 
 _AMBIGUOUS = (

@@ -55,7 +55,7 @@ class ConsumerManager:
     reason. `context` is that of the last round, None before the first.
     """
 
-    beside: Callable[[], BackgroundCalls] = BackgroundCalls
+    calls_factory: Callable[[], BackgroundCalls] = BackgroundCalls
     shortest_round = 4.0
     """The seconds for which a round starts steps at least, before the next round follows."""
     round_share = 10.0
@@ -68,14 +68,14 @@ class ConsumerManager:
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
         self.context: RoundContext | None = None
-        self._lessons = RetryMemory()
+        self._memory = RetryMemory()
         self._followed = self._loads_known = False
         self._replaced_by_none: Mapping[TableName, TableMissing] = {}
         """Tables that were to be replaced by a loaded table which the target no longer has."""
 
-    def follow(self, before: ConsumerManager) -> None:
+    def continue_from(self, before: ConsumerManager) -> None:
         """Takes over what `before`, an earlier manager of this run, has counted and learned."""
-        self.results, self.stopped, self._lessons = before.results, before.stopped, before._lessons
+        self.results, self.stopped, self._memory = before.results, before.stopped, before._memory
 
     def run_round(self, listing: Listing, seconds: float = 0.0, since: float | None = None) -> bool:
         """Brings every table to ``listing.checkpoint``, or to where it must stop.
@@ -105,7 +105,7 @@ class ConsumerManager:
         while True:
             progress = self.ledger.confirmed()
             assembly = assembly_of(self.ports.reader, listing, progress, self.options)
-            end = next_part_end(self.ports.reader, assembly, progress, self.options, self._lessons.bounds)
+            end = next_part_end(self.ports.reader, assembly, progress, self.options, self._memory.bounds)
             is_last = end >= listing.checkpoint
             if end > (after := common_moment(progress)) or is_last:
                 self._run_part(listing_at(listing, end), seconds, None, after)
@@ -132,20 +132,20 @@ class ConsumerManager:
                     check_ended_names(context)
                     _keep_stopped(context)
             finally:
-                context.side.withdraw()  # where it broke off
-                self._stopped_by(context, completed)
+                context.calls.withdraw()  # where it broke off
+                self._update_stopped(context, completed)
             for name in context.deferred.reasons():
                 context.blocked(name, context.deferred.blocked(name))
             for name in _finish(context) if completed else ():
                 del self.results[name]
             if completed:
                 self._forget_ended_loads(context, progress)
-                self._tell_end(context, progress, now() - began)
+                self._report_end(context, progress, now() - began)
             else:
-                self.left()
+                self.reset_watermarks()
         return completed
 
-    def _stopped_by(self, context: RoundContext, completed: bool) -> None:
+    def _update_stopped(self, context: RoundContext, completed: bool) -> None:
         """Updates `stopped`. A table that this round did not reach keeps its state. So does one whose start lies above
         the checkpoint, if the checkpoint went back."""
         states = {name: result.state for name, result in self.results.items()}
@@ -168,7 +168,7 @@ class ConsumerManager:
                 text = f"what a resync of {table} had loaded is dropped: the table was dropped or renamed upstream"
                 context.tell(Note(NoteKind.EMPTIED_TABLE, text, table))
 
-    def _tell_end(self, context: RoundContext, before: Progress, seconds: float) -> None:
+    def _report_end(self, context: RoundContext, before: Progress, seconds: float) -> None:
         states = {name: result.state for name, result in self.results.items()}
         for name in sorted(name for name, place in before.tables.items() if place.state is State.STOPPED):
             if states.get(name) == "ok":
@@ -176,7 +176,7 @@ class ConsumerManager:
         waiting = sum(state == "waits" for state in states.values())
         context.tell(RoundFinished(context.assembly.checkpoint, seconds, len(self.stopped), waiting))
 
-    def stop_gone(self) -> None:
+    def stop_dropped(self) -> None:
         """Stops the tables that somebody has dropped in the target. A round does not notice this for a table without
         work, so this is called after a round that completed."""
         context = self.context
@@ -191,7 +191,7 @@ class ConsumerManager:
             context.stop(name, error)
         self.stopped |= errors
 
-    def left(self) -> None:
+    def reset_watermarks(self) -> None:
         """The round ended early: sets the results' watermarks to what is recorded of each table."""
         for name, result in self.results.items():
             result.watermark = self.ledger.progress.table(name).applied_ts
@@ -208,14 +208,14 @@ class ConsumerManager:
             ports=ports,
             options=options,
             ledger=ledger,
-            lessons=self._lessons,
+            memory=self._memory,
             assembly=assembly,
             round=assembly.round(states, options.files, options.batches),
             consumers=consumers,
             deferred=DeferredTables(seconds),
-            side=self.beside(),
-            others=OwnershipGuard(
-                self._of_others,
+            calls=self.calls_factory(),
+            ownership=OwnershipGuard(
+                self._foreign_tables,
                 assembly,
                 lambda: ledger.progress,
                 options.rules.naming,
@@ -239,8 +239,8 @@ class ConsumerManager:
         if options.files.dialect.timeless:
             _check_order(context)
         unread = [entry.file for state in states.values() for entry in state.unread]
-        for file in self._lessons.bounds.keys() - set(unread):
-            del self._lessons.bounds[file]
+        for file in self._memory.bounds.keys() - set(unread):
+            del self._memory.bounds[file]
         loads = [
             (name, len(state.unread), sum(entry.file.size for entry in state.unread))
             for name, state in states.items()
@@ -266,7 +266,7 @@ class ConsumerManager:
             lambda: find_unbegun_tables(context.ports.sink, context.assembly, context.progress, context.options),
         )
         for name in found.absent:
-            context.round.lacks(name)
+            context.round.mark_missing(name)
         for name, error in found.filled.items():
             if context.consumers[name].state.error is None:
                 context.stop(name, error)
@@ -275,7 +275,7 @@ class ConsumerManager:
             places = {name: TableProgress(context.progress.table(name).applied_ts) for name in ready}
             self.ledger.record(ProgressChange(tables=dict(places)))
 
-    def _of_others(self) -> OwnedTables:
+    def _foreign_tables(self) -> OwnedTables:
         return self.ledger.patiently("look at the target", self.ports.sink.of_others)
 
     def _tables_in(self, database: str) -> Collection[TableName]:
@@ -295,7 +295,7 @@ class ConsumerManager:
         moment of their own."""
         options, ledger, reader = self.options, self.ledger, self.ports.reader
         check_routes(options.rules.naming, ledger.progress, ledger.marked)
-        if (copied := copied_files(reader, listing, ledger.progress, self._lessons.checksums)).folders:
+        if (copied := copied_files(reader, listing, ledger.progress, self._memory.checksums)).folders:
             ledger.record(copied)
         self._replaced_by_none = ledger.finish_marked()
         assembly = assembly_of(reader, listing, ledger.progress, options)
@@ -337,8 +337,8 @@ def _drive(context: RoundContext, statements: StatementRunner, loads: LoadRunner
     while True:
         asked = now()
         time_is_up = until is not None and asked >= until and context.round.troubles == troubles
-        if time_is_up and not (draining or first) and loads.leave():
-            statements.leave()
+        if time_is_up and not (draining or first) and loads.stop_starting():
+            statements.stop_starting()
             draining = True
         first = False
         if not draining:
@@ -346,19 +346,19 @@ def _drive(context: RoundContext, statements: StatementRunner, loads: LoadRunner
             while statements.begin() or loads.begin():
                 pass
         due = None if draining else context.deferred.next_due()
-        if not context.side.running and due is None:
+        if not context.calls.running and due is None:
             if loads.publish():
                 continue
             return not draining or _is_over(context, statements, loads)
         # Asking for ready steps takes longer the more there is to do, so it is not done after every single step.
-        context.side.follow(due, linger=min(4 * (now() - asked), _LONGEST_LINGER))
+        context.calls.handle_results(due, linger=min(4 * (now() - asked), _LONGEST_LINGER))
 
 
 def _is_over(context: RoundContext, statements: StatementRunner, loads: LoadRunner) -> bool:
     """Returns whether nothing remains to be done in a round that starts no more steps."""
     while True:
         before = context.round.changes
-        if not (statements.over() and loads.over()):
+        if not (statements.is_finished() and loads.is_finished()):
             return False
         if context.round.changes == before:
             return True
@@ -398,9 +398,9 @@ def _finish(context: RoundContext) -> list[TableName]:
         elif consumer.result.state == "ok":
             unreported.append(name)  # The table had ended before, and only its files were checked.
     tables |= assembly.exclusions(progress)
-    tables |= dict.fromkeys(assembly.forgotten(progress))
+    tables |= dict.fromkeys(assembly.forgotten_names(progress))
     changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
-    forgotten_folders = assembly.forgetting(progress)
+    forgotten_folders = assembly.forgotten_changes(progress)
     change = ProgressChange(applied_ts=applied, tables=changed, folders=forgotten_folders)
     change = replace(change, late=_turns_late(progress, progress.after(change).slowest, context.options.late_after))
     if context.options.syncpoints and checkpoint == applied < MAX_TSO and progress.after(change).at_one_moment:

@@ -84,14 +84,14 @@ def _looked_at_whole(reader: StorageReader, listing: Listing, progress: Progress
     TiCDC may go on rewriting between two listings."""
     assembly, complete, listed_folders = _checked(listing, progress, options), set[Folder](), set[Folder]()
     while True:
-        doubts, left_out = assembly.doubts(progress), assembly.left_out(progress)
+        doubts, left_out = assembly.doubtful_folders(progress), assembly.unlisted_folders(progress)
         names = reader.named(doubts.asked) if doubts.asked else {}
         numbers = {folder: named.number for folder, named in names.items()}
-        rewritten = assembly.written_anew(doubts, numbers, progress, options.files.dialect.timeless, reader.bounds)
-        if complete.issuperset(rewritten.whole) and left_out <= listed_folders:
+        rewritten = assembly.find_rewritten(doubts, numbers, progress, options.files.dialect.timeless, reader.bounds)
+        if complete.issuperset(rewritten.relisted) and left_out <= listed_folders:
             return assembly.recording(rewritten, names)
-        complete.update(rewritten.whole)
-        listed_folders |= {*rewritten.whole, *left_out}
+        complete.update(rewritten.relisted)
+        listed_folders |= {*rewritten.relisted, *left_out}
         if listing.partial:
             again = reader.listing(listing.checkpoint, progress, listed_folders)
             listing = replace(again, settled=listing.settled, reached=listing.reached)

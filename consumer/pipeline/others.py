@@ -55,7 +55,7 @@ class OwnershipGuard:
             return shared
         if statement.action == Action.DROP_SCHEMA:
             self._look_again()  # another consumer can have created a table there since
-        if not statement.executed or self.leaves(statement):
+        if not statement.executed or self.other_owner_of_database(statement):
             return None
         unknown = self._unknown_in_database(statement) if statement.action == Action.DROP_SCHEMA else None
         others = self._of_others()
@@ -66,12 +66,12 @@ class OwnershipGuard:
         refused = self._refused(self._starts_of(statement), self._later.after(statement))
         return refused[min(refused)] if refused else unknown
 
-    def look_again(self, statement: Statement) -> DdlRefused | None:
+    def refusal_now(self, statement: Statement) -> DdlRefused | None:
         """Returns `refusal`, with the current tables of others."""
         self._look_again()
         return self.refusal(statement)
 
-    def leaves(self, statement: Statement) -> str:
+    def other_owner_of_database(self, statement: Statement) -> str:
         """Returns the consumer to whom a statement about a database is left, because that one has tables in it and this
         one has none; "" if there is no such consumer."""
         if statement.action not in DATABASE_ACTIONS or not statement.executed:
@@ -80,25 +80,25 @@ class OwnershipGuard:
         tables = self._tables_of_others(statement, others)
         return others[tables[0]].consumer if tables and not others.has_own_in(database) else ""
 
-    def foreign(self, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
+    def taken_by_others(self, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
         """Returns, with the reason, those of `tables` whose names in the target are used by another table or another
         consumer. They are not touched."""
         return self.take({name: self._progress().start_of(name) for name in tables})
 
-    def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
+    def owned_by_others(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Returns, with the reason, those of `tables` that belong to another consumer now, or become another's by a
         rename."""
         names = dict.fromkeys(tables)
         return self._refused(names, self._later.now) | self._sharing(names)
 
-    def take_for(self, statements: Iterable[Statement]) -> None:
+    def take_tables_of(self, statements: Iterable[Statement]) -> None:
         """Takes the tables that `statements` create and change, so that `refusal` of each can see which consumer was
         first."""
         begins: dict[TableName, int | None] = {}
         later: dict[TableName, Sequence[LaterName]] = {}
         for statement in statements:
             if statement.executed and statement.action not in DATABASE_ACTIONS and statement_refusal(statement) is None:
-                begins |= {n: start for n, start in self._starts_of(statement).items() if n not in statement.behind}
+                begins |= {n: start for n, start in self._starts_of(statement).items() if n not in statement.follows}
                 later |= self._later.after(statement) if self._of_others() else {}
         self._take({name: start for name, start in begins.items() if name.table and self._assembly.wanted(name)}, later)
 
@@ -120,12 +120,12 @@ class OwnershipGuard:
             if self._shared.error(name) is None and self._renamed_to_others(name, later.get(name, ())) is None
         }
         if any(not others.is_own(target) for target in wanted):
-            self._others = self._record(wanted) if self._record is not None else others.taken(wanted)
+            self._others = self._record(wanted) if self._record is not None else others.after_taking(wanted)
 
-    def left(self, statement: Statement) -> None:
+    def release_dropped(self, statement: Statement) -> None:
         """`statement` is done: the tables that it has dropped belong to nobody."""
         if statement.drops:
-            self._others = self._of_others().without(map(self._naming.target, statement.drops))
+            self._others = self._of_others().after_release(map(self._naming.target, statement.drops))
 
     def _starts_of(self, statement: Statement) -> dict[TableName, int | None]:
         """Returns the tables of a statement, with the commit-ts at which this consumer begins with them, None for one

@@ -72,7 +72,7 @@ def preview_round(
             begun += start_notes(change)
             progress = progress.after(change)
             assembly = assembly_of(reader, listing, progress, options)
-    if (stays := spared_tables_change(sink.of_others().taken, progress, options.rules.naming)) is not None:
+    if (stays := spared_tables_change(sink.of_others().after_taking, progress, options.rules.naming)) is not None:
         progress = progress.after(stays)
     refused: dict[DdlId, TargetDdl] = {}
     bounds: dict[str, Bounds] = {}
@@ -88,7 +88,7 @@ def preview_round(
     for name, error in dropped_table_errors(sink, planned_round.assembly, progress, options).items():
         planned_round.errors.setdefault(name, error)
     resumable = planned_round.resumable() if look_again else ()
-    other, mode = options.rules.naming.other, options.rules.naming.mode
+    other, mode = options.rules.naming.other_name, options.rules.naming.mode
     steps = []
     for p, ddl in planned:
         target = p.target if ddl is None else targets[ddl.id]
@@ -122,7 +122,7 @@ def _refused(
         record = progress.ddls.get(step.id)
         begun = record is not None and record.state is DdlState.INTENT
         is_later = not touched.isdisjoint(step.touches)
-        fails = bool(targets[step.id].error) and not step.known.is_view
+        fails = bool(targets[step.id].error) and not step.table_before.is_view
         if fails and not begun and not is_later:
             refused[step.id] = targets[step.id]
         if step.id in refused or is_later:
@@ -135,7 +135,7 @@ def _stopped(planned_round: _Preview, sink: Sink, options: RoundOptions) -> Iter
     names = sorted({*errors, *(name for name, place in progress.tables.items() if place.state is State.STOPPED)})
     rebuildable, other = (
         reloadable_tables(sink, names, planned_round.assembly, progress, options),
-        options.rules.naming.other,
+        options.rules.naming.other_name,
     )
     for name in names:
         place, error = progress.table(name), errors.get(name)
@@ -200,7 +200,9 @@ class _Preview:
         self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._sink, self._dialect, self._options = reader, sink, options.files.dialect, options
         self.progress, self._accept_gap = progress, options.rules.accept_gap
-        self.others = OwnershipGuard(sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in)
+        self.ownership = OwnershipGuard(
+            sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in
+        )
         self._changed: set[TableName] = set()
         self._bounds, self._refused = bounds, refused
         states = {
@@ -214,7 +216,7 @@ class _Preview:
             self._stop(name, error)
         not_begun_tables = find_unbegun_tables(self._sink, self.assembly, self.progress, self._options)
         for name in not_begun_tables.absent:
-            self._round.lacks(name)
+            self._round.mark_missing(name)
         for name, error in not_begun_tables.filled.items():
             if name not in self.errors:
                 self._stop(name, error)
@@ -257,17 +259,17 @@ class _Preview:
         ended = orphaned_names(self.assembly, self._round, self.progress)
         bounds = bounds_of_ended(self._reader, ended, self._options, self.assembly.checkpoint, self.progress)
         were_read = partial(rows_were_read, self._reader, self.assembly, self._options)
-        for name, rows in self.assembly.of_nobody(ended, bounds, self.progress, were_read).items():
+        for name, rows in self.assembly.orphan_rows(ended, bounds, self.progress, were_read).items():
             if rows.due and not self._accept_gap(name):
                 yield name, next(iter(rows.due.values()))
 
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
-            self.others.take_for(ready)
+            self.ownership.take_tables_of(ready)
             for statement in ready:
                 error = (
                     refusal_before_target(statement, self._options.rules)
-                    or self.others.refusal(statement)
+                    or self.ownership.refusal(statement)
                     or session_refusal(statement, self.assembly, self._sink, self._options.rules.hides)
                 )
                 if error is None and (answer := self._refused.get(ddl_id(statement.file))) is not None:
@@ -280,10 +282,10 @@ class _Preview:
                         self._stop(name, error)
                     continue
                 ddl = self._asked(statement) if error is None else None
-                for name in self._round.ended(statement) if statement.heals else ():
+                for name in self._round.touched_tables(statement) if statement.heals else ():
                     self.errors.pop(name, None)
                 self._round.applied(statement)
-                self.others.left(statement)
+                self.ownership.release_dropped(statement)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
                 done = _ddl("ddl", statement)
                 if error is not None:  # a view, which is excluded then
@@ -297,7 +299,7 @@ class _Preview:
         """Returns the request to the target for `statement`, None if there is none. For a table that a run drops first
         there is none: the target would answer for the table that it has now."""
         emptied = any(self.progress.table(name).state is State.EMPTYING for name in statement.touches)
-        if emptied or not statement.executed or self.others.leaves(statement):
+        if emptied or not statement.executed or self.ownership.other_owner_of_database(statement):
             return None
         renames = self._round.overtaken_renames(statement)
         return ddl_step(
@@ -324,7 +326,7 @@ class _Preview:
 
     def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
         """Stops the tables that cannot take their rows, as far as no earlier step would change them."""
-        for name, owned in self.others.foreign([load.table for load in loads]).items():
+        for name, owned in self.ownership.taken_by_others([load.table for load in loads]).items():
             self._stop(name, owned)
         requests: list[tuple[TableVersionConsumer, LoadRequest]] = []
         for load in (load for load in loads if load.table not in self.errors):

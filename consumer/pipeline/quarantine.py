@@ -45,7 +45,7 @@ def without_untimed_rows(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
 def write_dead_letters(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[str, BadRow]:
     """Writes the dead letters of a load, before anything records that its rows are read. Returns what to record of
     them. Raises TooManyBadRows, and the errors of the folder of dead letters."""
-    table, letters = outcome.table, context.ports.letters
+    table, letters = outcome.table, context.ports.dead_letters
     if not outcome.quarantined or letters is None:
         return {}
     _check(table, outcome, context)
@@ -77,8 +77,8 @@ def without_refused_rows(context: RoundContext, outcome: LoadOutcome, error: Tab
         return None
     refused = tuple(refused_row(reason, row, put, bool(target.key)) for row, put, reason in error.rows)
     receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, quarantined=refused))
-    left_out = outcome.left_out | {row for row, _, _ in error.rows}
-    remaining = replace(outcome, receipts=receipts, left_out=left_out)
+    left_out = outcome.unpublished | {row for row, _, _ in error.rows}
+    remaining = replace(outcome, receipts=receipts, unpublished=left_out)
     return with_lines(remaining, context.ports.loader, context.ports.reader.range_reader())
 
 
@@ -145,7 +145,7 @@ def stop_with_line(context: RoundContext, task: LoadTask, error: ConsumerError) 
         context.stop(task.target.table, error)
 
     find = partial(_set_place, error, task, context.ports.loader, context.ports.reader.range_reader())
-    context.side.start("find a row", find, ended)
+    context.calls.start("find a row", find, ended)
 
 
 def _wants_place(error: ConsumerError) -> TypeGuard[RowRefused]:

@@ -78,7 +78,7 @@ def start_over(
     its files were cleaned up.
     """
     incarnation, birth = _incarnation_and_birth(
-        table, assembly.there(progress), assembly, progress, options, _referred(sink)
+        table, assembly.target_tables(progress), assembly, progress, options, _referred(sink)
     )
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
     own_folders = {folder: None for folder in read if assembly.catalog.table_of(folder) is incarnation}
@@ -159,7 +159,7 @@ def ended_loads(names: Iterable[str], name: str, assembly: Assembly, progress: P
     begun = [other for other in names if is_resync_of(other, name)]
     if not begun:
         return {}
-    tables = [*assembly.there(progress).items(), *assembly.history.alive.items()]
+    tables = [*assembly.target_tables(progress).items(), *assembly.history.alive.items()]
     ongoing = {
         resync_name(name, table, incarnation.birth.version)
         for table, incarnation in tables
@@ -262,14 +262,14 @@ def reloadable_tables(
     """Returns those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is
     known without reading their files, and they belong to no other consumer."""
     wanted, referred = [table for table in tables if table.table], _referred(sink)
-    target_tables = assembly.there(progress) if wanted else {}
+    target_tables = assembly.target_tables(progress) if wanted else {}
     rebuildable = set()
     for table in wanted:
         with contextlib.suppress(ConsumerError):
             _incarnation_and_birth(table, target_tables, assembly, progress, options, referred)
             rebuildable.add(table)
     others = OwnershipGuard(sink.of_others, assembly, lambda: progress, options.rules.naming)
-    return rebuildable - others.owned(rebuildable).keys() if rebuildable else rebuildable
+    return rebuildable - others.owned_by_others(rebuildable).keys() if rebuildable else rebuildable
 
 
 def _incarnation_and_birth(
@@ -360,7 +360,7 @@ def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> Non
 
 
 def _birth(table: TableName, incarnation: Incarnation, assembly: Assembly) -> SchemaFile:
-    if (why := incarnation.not_anew) is not None:
+    if (why := incarnation.why_not_rebuildable) is not None:
         hint = _SNAPSHOT if incarnation.birth is None else _OF_A_VIEW if incarnation.is_view else _BACKFILL
         raise CannotBeExact(why, hint=hint, table=str(table), code=Code.NOT_RELOADABLE)
     assert incarnation.birth is not None

@@ -38,11 +38,11 @@ class StatementRunner:
         self._context = context
         self._withdrawn = False
 
-    def leave(self) -> None:
+    def stop_starting(self) -> None:
         """Stops starting statements."""
-        self._withdrawn = self._context.side.withdraw()
+        self._withdrawn = self._context.calls.withdraw()
 
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Returns whether no statement remains to be started."""
         return not (self._withdrawn or self._context.round.ready_statements())
 
@@ -54,11 +54,13 @@ class StatementRunner:
         ready = context.round.ready_statements()
         # Thousands of short statements run faster in chunks; a slow one holds up the others of its chunk.
         size = min(_LARGEST_CHUNK, -(-len(ready) // (2 * at_a_time))) if at_a_time else 0
-        context.others.take_for(ready)
+        context.ownership.take_tables_of(ready)
         for statement in ready:
             try:
                 self._check(statement)
-                if (other := context.others.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
+                if (
+                    other := context.ownership.other_owner_of_database(statement)
+                ) or statement.policy is DdlPolicy.IGNORE:
                     self._ignore(statement, other)
                 else:
                     step = self._step(statement)
@@ -92,12 +94,12 @@ class StatementRunner:
                 following.popleft()
         except DdlRefused:  # the same is found again when its turn comes
             for other in following:
-                self._context.round.again(other)
+                self._context.round.requeue(other)
 
     def _start(self, chunk: _Chunk, at_a_time: int) -> None:
         """Runs `chunk` in parallel to the rest. The first chunks begin while later ones are being prepared."""
         then = partial(self._came_back, chunk)
-        self._context.side.start("statement", self._worked_at(chunk), then, at_a_time)
+        self._context.calls.start("statement", self._worked_at(chunk), then, at_a_time)
 
     def _worked_at(self, chunk: _Chunk) -> Callable[[], tuple[float, Sequence[DdlOutcome]]]:
         """Returns a function that runs `chunk` and reports its begin and its end, on any thread: the thread that drives
@@ -146,7 +148,7 @@ class StatementRunner:
                 raise outcome.error
             if isinstance(outcome.error, Retryable):
                 what = f"execute a statement of {statement.file.name}"
-                context.defer(statement.touches, what, outcome.error, partial(context.round.again, statement))
+                context.defer(statement.touches, what, outcome.error, partial(context.round.requeue, statement))
 
     def _tried(self, chunk: _Chunk, outcomes: Sequence[DdlOutcome]) -> list[tuple[Statement, DdlOutcome]]:
         """Returns the outcomes except those after a failed statement of the same table: these statements are tried
@@ -157,7 +159,7 @@ class StatementRunner:
             if failed.isdisjoint(statement.touches):
                 tried.append((statement, outcome))
             else:
-                self._context.round.again(statement)
+                self._context.round.requeue(statement)
             failed.update(statement.touches if outcome.error is not None else ())
         return tried
 
@@ -170,7 +172,7 @@ class StatementRunner:
         context = self._context
         refused = (
             refusal_before_target(statement, context.options.rules)
-            or context.others.refusal(statement)
+            or context.ownership.refusal(statement)
             or context.ledger.patiently(
                 "look at the target",
                 lambda: session_refusal(statement, context.assembly, context.ports.sink, context.options.rules.hides),
@@ -212,10 +214,10 @@ class StatementRunner:
 
     def _never_read_changes(self, statement: Statement) -> Iterator[ProgressChange]:
         """Yields the changes for the files of its tables that will never be read."""
-        for name in sorted(self._context.round.ended(statement)) if statement.heals else ():
+        for name in sorted(self._context.round.touched_tables(statement)) if statement.heals else ():
             if name.table:
-                files = self._context.round.lost(name, statement.until(name))
-                lost = self._context.consumers[name].lost(files, self._context.progress)
+                files = self._context.round.never_read_files(name, statement.until(name))
+                lost = self._context.consumers[name].without_files(files, self._context.progress)
                 yield ProgressChange(folders=lost)
 
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
@@ -262,7 +264,7 @@ class StatementRunner:
             # The table stops at this version, where overtaken statements would be taken for ones that came late.
             context.ledger.record(outcome.step.before)
             # Another consumer can have created the table since this round looked.
-            late = context.others.look_again(statement) if isinstance(outcome.error, DdlRefused) else None
+            late = context.ownership.refusal_now(statement) if isinstance(outcome.error, DdlRefused) else None
             self._refused(statement, late or outcome.error)
             return
         self._tell_lost(statement)
@@ -277,7 +279,7 @@ class StatementRunner:
         context = self._context
         moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
         context.round.applied(statement)
-        context.others.left(statement)
+        context.ownership.release_dropped(statement)
         context.settled(statement.touches)
         self._check_files(statement)
         for dropped in (*moved, *statement.drops):
@@ -286,8 +288,8 @@ class StatementRunner:
         context.tell(StepFinished(row, seconds))
 
     def _tell_lost(self, statement: Statement) -> None:
-        for table in sorted(self._context.round.ended(statement)) if statement.heals else ():
-            lost = self._context.round.lost(table, statement.until(table))
+        for table in sorted(self._context.round.touched_tables(statement)) if statement.heals else ():
+            lost = self._context.round.never_read_files(table, statement.until(table))
             if lost:
                 files = count_text(len(lost), "file was", "files were")
                 text = f"{table}: {files} never read, whose rows this statement removed: {statement.file.query}"
@@ -306,7 +308,7 @@ class StatementRunner:
     def _refused(self, statement: Statement, error: ConsumerError) -> None:
         """Stops every table that a refused statement touches: none of them may pass it. A view has no rows: the
         statement is skipped and stops no table, unless another consumer has its name."""
-        if statement.may_fail and self._context.others.refusal(statement) is None:
+        if statement.may_fail and self._context.ownership.refusal(statement) is None:
             self._skip(statement, DdlKind.NO_ROWS, error.message)
             return
         self._context.round.refused(statement, error)

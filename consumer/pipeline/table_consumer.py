@@ -38,10 +38,10 @@ class TableConsumer:
     ) -> None:
         self.name, self.result = name, result
         self.files = assembly.files.get(name, ()) if assembly.wanted(name) else ()
-        self._indexes, self._ends_of = assembly.listing.indexes, assembly.goes_on
+        self._indexes, self._ends_of = assembly.listing.indexes, assembly.rewritable_from
         self._timeless = options.files.dialect.timeless
-        self._ungated, self._complete_folders = assembly.checkpoint == MAX_TSO, assembly.whole
-        unread = unread_files(self.files, progress.folders, self._timeless, assembly.whole)
+        self._ungated, self._complete_folders = assembly.checkpoint == MAX_TSO, assembly.relisted
+        unread = unread_files(self.files, progress.folders, self._timeless, assembly.relisted)
         self._with_bad_rows = {row.path for row in progress.bad_rows.get(name, {}).values()}
         """Paths of files with lines that somebody is expected to repair."""
         position = progress.table(name).applied_ts
@@ -161,7 +161,7 @@ class TableConsumer:
         """Returns the folders once it is known, by path, from which commit-ts on files have rows."""
         return self._folders(above, progress.folders, position=self.state.position, first=above)
 
-    def lost(
+    def without_files(
         self, files: Sequence[DataFile], progress: Progress, end: int = 0, first: Mapping[str, int] | None = None
     ) -> dict[Folder, FolderProgress]:
         """Returns the folders that are done once the table never reads `files`. It had its rows up to `end`; `first` is

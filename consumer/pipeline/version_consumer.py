@@ -38,15 +38,15 @@ _MADE = (
 class TableVersionConsumer:
     """Turns a planned load into a request to the sink (`request`) and a task for executors (`task`).
 
-    `seen` are the commit-ts, by partition, that its rows may have; empty if this is not checked. Files in `with_bad`
-    are not checked: a quarantined line whose time is unknown may get any time when it is repaired.
+    `accounted` are the commit-ts, by partition, that its rows may have; empty if this is not checked. Files in
+    `with_bad` are not checked: a quarantined line whose time is unknown may get any time when it is repaired.
     """
 
     load: LoadRows
     catalog: Catalog
     dialect: Dialect
     rules: TableRules
-    seen: Mapping[str, Stretches] = field(default_factory=dict)
+    accounted: Mapping[str, Stretches] = field(default_factory=dict)
     with_bad: Collection[str] = ()
 
     def request(
@@ -121,7 +121,7 @@ class TableVersionConsumer:
         return LoadRequest(load, mode_columns(mode, table, columns, shape), labels=named)
 
     def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:
-        if lost := chosen.lacking(self.had()):
+        if lost := chosen.lacking(self.all_columns()):
             raise CannotBeExact(
                 f"[[consumer.columns]] gives columns of it that it never had ({', '.join(lost)})",
                 hint="correct the name, or write it with a * where the column comes later",
@@ -154,7 +154,7 @@ class TableVersionConsumer:
         it."""
         return max((file.version for file in self._history(self.load.table) if file.type in _MADE), default=0)
 
-    def had(self) -> frozenset[str]:
+    def all_columns(self) -> frozenset[str]:
         """Returns the columns, in lower case, that the table has in any version that is in the storage."""
         files = (*self.catalog.by_table.get(self.load.table, ()), *self._schemas())
         return same_names(column.name for file in files for column in file.columns)
@@ -196,7 +196,7 @@ class TableVersionConsumer:
     def task(self, number: int, target: LoadTarget, mode_load: ModeLoad | None) -> LoadTask:
         """Returns the task. Raises CannotBeExact if it is unknown how to read CSV rows."""
         protocol = protocol_of(self.dialect)
-        in_one_slice = not target.key or target.whole or not protocol.splittable(self.dialect)
+        in_one_slice = not target.key or target.in_one_call or not protocol.splittable(self.dialect)
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, in_one_slice, numbers)]
@@ -272,7 +272,7 @@ class TableVersionConsumer:
             return
         from consumer.changes.rules import check_rules  # Arrow is loaded only where there are rules
 
-        check_rules(target, self.dialect, self.keys, self.had)
+        check_rules(target, self.dialect, self.keys, self.all_columns)
 
     def source(self, target: LoadTarget) -> LoadTarget:
         """Returns the target for which rows are decoded and to which the rules about changes apply: it has upstream's
@@ -312,7 +312,7 @@ class TableVersionConsumer:
                 planned.coarse,
                 layout=0 if schema is None else layouts[schema.path],
                 stamp=file.stamp,
-                seen=() if file.path in self.with_bad else self.seen.get(file.folder.partition, ()),
+                seen=() if file.path in self.with_bad else self.accounted.get(file.folder.partition, ()),
                 ts=ts,
             )
 

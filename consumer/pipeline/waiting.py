@@ -40,10 +40,10 @@ class BackgroundCalls:
     def start(
         self, name: str, call: Callable[[], Any], then: Callable[[Any], None], at_most: int | None = None
     ) -> None:
-        """Runs `call` in parallel to the rest. `follow` passes its result, or what it raised, to `then`.
+        """Runs `call` in parallel to the rest. `handle_results` passes its result, or what it raised, to `then`.
 
         At most `at_most` calls of one name run at a time (None: any number). The others queue, and the thread of a call
-        that has ended runs the first of them itself: whoever calls `follow` can be busy for long.
+        that has ended runs the first of them itself: whoever calls `handle_results` can be busy for long.
         """
         self.running += 1
         with self._lock:
@@ -61,7 +61,7 @@ class BackgroundCalls:
         self.running -= withdrawn
         return withdrawn > 0
 
-    def follow(self, timeout: float | None, linger: float) -> None:
+    def handle_results(self, timeout: float | None, linger: float) -> None:
         """Waits until a call has ended, at most `timeout` seconds (None: without limit), and at most `linger` seconds
         more for others. Handles each result on this thread."""
         try:

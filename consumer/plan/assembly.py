@@ -90,11 +90,11 @@ class Assembly:
     """The listing together with the progress.
 
     `tables` are the tables of this round: they exist, are about to, or lack a usable schema file. A database with
-    pending statements of its own is among them, as a table with an empty name. `whole` are folders that are listed from
-    their first file on, because files of them were rewritten. `goes_on` is as in RewrittenFolders. `written` has by
-    root and folder the number up to which all files were written. `read` are the folders of the progress, by root.
-    `overdue` are the errors of tables with statements that came late, or whose end came late, or whose folder is
-    missing.
+    pending statements of its own is among them, as a table with an empty name. `relisted` are folders that are listed
+    from their first file on, because files of them were rewritten. `rewritable_from` is as in RewrittenFolders.
+    `written` has by root and folder the number up to which all files were written. `read` are the folders of the
+    progress, by root. `overdue` are the errors of tables with statements that came late, or whose end came late, or
+    whose folder is missing.
     """
 
     listing: Listing
@@ -105,10 +105,10 @@ class Assembly:
     broken: Mapping[TableName, ConsumerError]
     wanted: Callable[[TableName], bool]
     clean_up: CleanUp
-    whole: Collection[Folder] = ()
+    relisted: Collection[Folder] = ()
     read: Mapping[str, Sequence[Folder]] = field(default_factory=dict)
     overdue: Mapping[TableName, ConsumerError] = field(default_factory=dict)
-    goes_on: Mapping[Folder, int] = field(default_factory=dict)
+    rewritable_from: Mapping[Folder, int] = field(default_factory=dict)
     written: Mapping[str, Mapping[Folder, int]] = field(default_factory=dict)
     naming: Naming = SAME
     _answers: list[_Answer] = field(default_factory=list, init=False, compare=False, repr=False)
@@ -138,7 +138,7 @@ class Assembly:
         }
         files = {name: _files_since_start(f, progress, name) for name, f in catalog.files_by_table(due).items()}
         clean_up = CleanUp.of(listing, progress, retention)
-        gone = {name: schemas_gone(name, root) for root, name in catalog.gone(progress).items()}
+        gone = {name: schemas_gone(name, root) for root, name in catalog.missing_folders(progress).items()}
         overdue = {**overdue_statements(timeline, progress), **tables_kept_by_policy(progress), **gone}
         read = _by_root(progress.folders)
         troubled = {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}
@@ -174,9 +174,9 @@ class Assembly:
         adapted, incarnation = about_table(hint, table), self.history.alive.get(table)
         if replay:
             return in_a_replay(adapted)
-        return adapted if incarnation is None or incarnation.not_anew is None else from_an_export(adapted)
+        return adapted if incarnation is None or incarnation.why_not_rebuildable is None else from_an_export(adapted)
 
-    def there(self, progress: Progress) -> dict[TableName, Incarnation]:
+    def target_tables(self, progress: Progress) -> dict[TableName, Incarnation]:
         """Returns the tables that the target has, as the executed statements left them. In a round, `progress` is
         further than the one that the assembly began with."""
         executed = self.executed(progress)
@@ -188,7 +188,7 @@ class Assembly:
         waiting_paths = {
             statement.file.path for statement in self.timeline.pending if is_pending(statement.file, progress)
         }
-        ran = (event.file.path for event in self.history.met if was_executed(event.file, progress))
+        ran = (event.file.path for event in self.history.followed_files if was_executed(event.file, progress))
         return frozenset(ran) - waiting_paths
 
     def errors(self, progress: Progress, accept_gap: Accepts) -> Sequence[tuple[TableName, ConsumerError]]:
@@ -209,7 +209,7 @@ class Assembly:
             if error is not None:
                 yield name, error
 
-    def ended(self, progress: Progress) -> dict[TableName, EndedName]:
+    def ended_names(self, progress: Progress) -> dict[TableName, EndedName]:
         """Returns the names that no table has at the checkpoint, with their unread files."""
         return {
             name: files_of_name
@@ -217,7 +217,7 @@ class Assembly:
             if self.wanted(name)
         }
 
-    def of_nobody(
+    def orphan_rows(
         self,
         ended: Mapping[TableName, EndedName],
         bounds: Mapping[str, Bounds | ConsumerError] | None,
@@ -242,15 +242,15 @@ class Assembly:
 
     def _seen_before(self, name: TableName, ended: EndedName, progress: Progress) -> Mapping[str, Stretches]:
         """Returns the stretches that were read of a table until the target renamed it, if the table still lives."""
-        for table in self.history.had(name, ended.since):
+        for table in self.history.tables_named(name, ended.since):
             renames = (f for f in table.files if f.version == ended.since and f.action in RENAME_ACTIONS)
             record = next((progress.ddls.get(ddl_id(file)) for file in renames), None)
             if record is not None and record.state is DdlState.DONE and table.end is None:
                 roots = {entry.file.folder.root for entry in ended.unread}
-                return self.seen(name, roots, progress, ended.since) if self.wanted(table.name) else {}
+                return self.accounted_commit_ts(name, roots, progress, ended.since) if self.wanted(table.name) else {}
         return {}
 
-    def doubts(self, progress: Progress) -> Doubts:
+    def doubtful_folders(self, progress: Progress) -> Doubts:
         """Returns the index files that must be read to know what was written again."""
         every, alive = [file for name in self.tables for file in self.files.get(name, ())], self._alive()
         roots = {file.root for name in self.tables if self.wanted(name) for file in self.catalog.by_table.get(name, ())}
@@ -261,7 +261,7 @@ class Assembly:
             ahead_indexes(every, roots, self.listing, progress),
         )
 
-    def written_anew(
+    def find_rewritten(
         self, doubts: Doubts, names: Mapping[Folder, int], progress: Progress, timeless: bool, bounds: BoundsOf
     ) -> RewrittenFolders:
         """Returns what `progress` does not show of folders that it has read. `names` are the numbers that the index
@@ -269,7 +269,7 @@ class Assembly:
         result = find_rewritten(doubts, names, self._alive(), self.listing, progress, timeless)
         if timeless or self.checkpoint != MAX_TSO:
             return result
-        return replace(result, whole={*result.whole, *self._folded_again(progress, result.whole, bounds)})
+        return replace(result, relisted={*result.relisted, *self._folded_again(progress, result.relisted, bounds)})
 
     def _folded_again(self, progress: Progress, whole: Collection[Folder], bounds: BoundsOf) -> Iterator[Folder]:
         """Yields the folders whose rows are folded again in a storage without a checkpoint. No table advances with its
@@ -292,7 +292,7 @@ class Assembly:
         """Returns why the rows of a table cannot be folded again, because not all that were read are there; None if
         they can."""
         every, position = self.folders_of((name,), progress), progress.table(name).applied_ts
-        if self.checkpoint != MAX_TSO or every.keys().isdisjoint(self.whole):
+        if self.checkpoint != MAX_TSO or every.keys().isdisjoint(self.relisted):
             return None
         folders = {folder: place for folder, place in every.items() if last_row(folder, place) > position}
         files = [file for file in self.files.get(name, ()) if file.folder in folders]
@@ -331,7 +331,7 @@ class Assembly:
         written = _written_up_to(
             listing.packed, self._proven({f: named.number for f, named in names.items() if named.as_listed})
         )
-        return replace(self, listing=listing, goes_on=anew.goes_on, written=written)
+        return replace(self, listing=listing, rewritable_from=anew.rewritable_from, written=written)
 
     def _proven(self, named: Mapping[Folder, int]) -> dict[Folder, int]:
         """Returns those of the `named` numbers that prove that files are lost. An index file can be newer than the
@@ -397,7 +397,9 @@ class Assembly:
         files = [file for file in files if file.folder.version >= begun]
         return check_places(name, files, progress.folders, history)
 
-    def seen(self, name: TableName, roots: Iterable[str], progress: Progress, position: int) -> dict[str, Stretches]:
+    def accounted_commit_ts(
+        self, name: TableName, roots: Iterable[str], progress: Progress, position: int
+    ) -> dict[str, Stretches]:
         """Returns by partition the commit-ts that rows in the new files of a table may have, if it is complete up to
         `position`."""
         listed = {file.folder for file in self.files.get(name, ())}
@@ -494,17 +496,17 @@ class Assembly:
         return next((schema_missing(name, file) for file in orphans), None)
 
     def forgotten_folders(self, progress: Progress) -> set[Folder]:
-        known = {*self.catalog.by_root, *self.listing.files, *self.catalog.gone(progress)}
+        known = {*self.catalog.by_root, *self.listing.files, *self.catalog.missing_folders(progress)}
         return forgotten_folders(self.listing, progress, known)
 
-    def forgetting(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
+    def forgotten_changes(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
         """Returns what becomes of the folders of `progress` when some of them are forgotten, and files of others."""
         return {
             **summarised_folders(self.listing, progress),
             **forget_folders(self.forgotten_folders(progress), progress),
         }
 
-    def left_out(self, progress: Progress) -> set[Folder]:
+    def unlisted_folders(self, progress: Progress) -> set[Folder]:
         """Returns the folders that were not listed, or not with all of their files, and that can be gone."""
         if not self.listing.partial:
             return set()
@@ -529,7 +531,7 @@ class Assembly:
         files = self.catalog.by_table.get(name, ())
         return bool(files) and version < files[-1].version <= self.checkpoint
 
-    def forgotten(self, progress: Progress) -> list[TableName]:
+    def forgotten_names(self, progress: Progress) -> list[TableName]:
         """Returns tombstones of names that the storage no longer holds, and names that are no longer excluded and need
         nothing."""
         round_tables = set(self.tables)
@@ -544,7 +546,7 @@ class Assembly:
 def _ended(
     files: Mapping[TableName, Sequence[DataFile]], history: History, progress: Progress
 ) -> dict[TableName, EndedName]:
-    sinces = ((name, history.ended(name)) for name in files)
+    sinces = ((name, history.ended_since(name)) for name in files)
     ended = {n: EndedName(s, unread_files(files[n], progress.folders)) for n, s in sinces if s is not None}
     return {
         name: files_of_name

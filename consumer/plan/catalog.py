@@ -125,7 +125,7 @@ class Catalog:
         it. None if the storage shows none."""
         return self.history.at(self.owner(folder), folder.version)
 
-    def gone(self, progress: Progress) -> dict[str, TableName]:
+    def missing_folders(self, progress: Progress) -> dict[str, TableName]:
         """Returns by root the tables of which rows were read, that were not dropped, and that have no schema file any
         more. TiCDC never deletes one. It is not known to which table a folder belonged that is named by an id."""
         read = {folder.root: folder for folder in progress.folders if folder.root not in self.by_root}

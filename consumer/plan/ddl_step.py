@@ -40,9 +40,9 @@ def ddl_step(
         before,
         after,
         old_name=None if old_name is None else naming.target(old_name),
-        known=statement.known,
+        table_before=statement.table_before,
         trash=statement.kept_as(complete=False) if lacking else statement.trash,
-        behind=naming.targets(statement.behind),
+        follows=naming.targets(statement.follows),
         routed=query,
         mode_ddl=change,
     )
@@ -55,7 +55,7 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
         return None, None
     try:
         check_text(statement.file, statement.action)
-        named = {*statement.touches, *statement.drops} - {*statement.behind}
+        named = {*statement.touches, *statement.drops} - {*statement.follows}
         file = with_session(statement.file, statement.session.database if statement.session else None)
         query = routed(file, statement.naming, named, statement.old_name) or (file if file != statement.file else None)
         check_mode_statement(statement)

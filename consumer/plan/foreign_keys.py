@@ -51,7 +51,7 @@ class ForeignKeys:
         self._children: defaultdict[TableName, set[TableName]] = defaultdict(set)
         self._unknown: set[TableName] = set()
 
-    def behind(self, statement: Statement) -> set[TableName]:
+    def preceding_tables(self, statement: Statement) -> set[TableName]:
         """Returns the tables whose earlier statements the server must have executed, because they drop keys to the
         statement's own table."""
         if not (self._children or self._unknown) or statement.action not in _REFUSED_ACTIONS:

@@ -38,11 +38,11 @@ class OrphanRows(NamedTuple):
     due: Mapping[DataFile, ConsumerError]
     """Files with rows between the end of the name and the checkpoint, of a table that no statement created, and files
     that cannot be read and may have such rows."""
-    left: Collection[DataFile]
+    due_and_later: Collection[DataFile]
     """Those of the `due` files that also have rows above the checkpoint."""
-    over: Sequence[DataFile]
+    finished: Sequence[DataFile]
     """Files with no row after the end of the name."""
-    above: Mapping[str, int]
+    first_later_ts: Mapping[str, int]
     """By path, the first commit-ts of files that have no row up to the checkpoint."""
 
 

@@ -58,7 +58,7 @@ class _Inclusion:
         """Skips a DROP DATABASE that has not run, if the target got a table of that database after it: the tables that
         it would have dropped are dropped one by one."""
         tables = [
-            target_table for name, target_table in self._target.there.items() if name.database == database.database
+            target_table for name, target_table in self._target.tables.items() if name.database == database.database
         ]
         newest = max((target_table.since for target_table in tables), default=0)
         files = self._assembly.catalog.by_table.get(database, ())
@@ -103,7 +103,7 @@ class _Inclusion:
             return False
         if any(is_left_undone(file, self._progress) for file in table.statements):
             return False
-        if needed.get(name, MAX_TSO) <= self._target.there[name].since:
+        if needed.get(name, MAX_TSO) <= self._target.tables[name].since:
             return False
         if not {table.end.path, *(file.path for file in todo)} <= self._pending or self._blocked_count(table, todo):
             return False
@@ -131,7 +131,7 @@ class _Inclusion:
         they give."""
         last = 0
         for number, file in enumerate(todo):
-            other = self._target.there.get(file.name)
+            other = self._target.tables.get(file.name)
             gives = file.action in CREATE_ACTIONS | RENAME_ACTIONS
             if gives and other is not None and other.table is not table and other.since >= file.version:
                 last = number + 1
@@ -141,14 +141,14 @@ class _Inclusion:
 
     def _begin(self, name: TableName | None, todo: Iterable[SchemaFile]) -> None:
         if name is not None:
-            self._begins[name].append(self._target.there[name].since + 1)
+            self._begins[name].append(self._target.tables[name].since + 1)
         for file in todo:
             self._begins[file.name].append(file.version)
 
     def _empty(self, table: Incarnation) -> None:
         """Drops what the target has of the table, unless another table has its name there."""
         name = self._target.name(table)
-        if name is None or not self._target.there[name].sure or not self._assembly.wanted(name):
+        if name is None or not self._target.tables[name].sure or not self._assembly.wanted(name):
             return
         if self._shared.error(name) is not None:
             return
@@ -161,7 +161,7 @@ class _Inclusion:
         policy = self._policy_of(Action.DROP_TABLE, name)
         if policy is DdlPolicy.EVOLVE:
             self._emptied.add(name)
-            self._target.take_away(name)
+            self._target.remove(name)
         elif policy is not DdlPolicy.IGNORE:
             self._kept.add(name)
 

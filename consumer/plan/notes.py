@@ -116,7 +116,7 @@ def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[Note]:
         how = f"has {file.size} bytes as before" if same else f"had {then.size} bytes and has {file.size} now"
         text = f"{file.path} was rewritten after it was read ({how}): rows that are new in it are applied"
         yield Note(NoteKind.REWRITTEN_FILE, text)
-    for folder in sorted(assembly.whole):
+    for folder in sorted(assembly.relisted):
         text = f"{directory_of(folder)}: files were rewritten after they were read: all files of the folder are checked"
         yield Note(NoteKind.REWRITTEN_FILE, text)
 

@@ -98,7 +98,7 @@ class Queue:
         fresh, self._fresh = self._fresh, []
         return [self._pending[number] for number in sorted(set(fresh)) if number in self._pending]
 
-    def again(self, statements: Iterable[Statement]) -> None:
+    def requeue(self, statements: Iterable[Statement]) -> None:
         """Makes the next `take` return these too."""
         self._fresh += map(self.number, statements)
 

@@ -68,11 +68,11 @@ class CleanUp:
     """What a listing shows of the clean-up.
 
     `used` is true if there are, or were, folders by day, or if the clean-up may have deleted all of them. `oldest` is a
-    date before which all of them may be gone, once any is. `kept` are the roots that have folders by day, `gone` those
-    whose newest folder that was read is gone: the clean-up was there, but how far it went is unknown. `read` are the
-    roots of which something was read, with the newest version of that. `folders` are those that have, or had, files, by
-    root and version. `reached` is where the changefeed itself is, or was before `metadata` went back: its clean-up goes
-    by that, even if a replay ends at an earlier `checkpoint`.
+    date before which all of them may be gone, once any is. `daily_roots` are the roots that have folders by day,
+    `lost_roots` those whose newest folder that was read is gone: the clean-up was there, but how far it went is
+    unknown. `read` are the roots of which something was read, with the newest version of that. `folders` are those that
+    have, or had, files, by root and version. `reached` is where the changefeed itself is, or was before `metadata` went
+    back: its clean-up goes by that, even if a replay ends at an earlier `checkpoint`.
     """
 
     retention: Retention
@@ -80,8 +80,8 @@ class CleanUp:
     reached: int
     used: bool
     oldest: str
-    kept: Collection[str]
-    gone: Collection[str]
+    daily_roots: Collection[str]
+    lost_roots: Collection[str]
     read: Mapping[str, int]
     folders: Collection[tuple[str, int]]
 
@@ -144,13 +144,13 @@ class CleanUp:
         if self.retention.days:
             return self.retention.date(self.reached, self.retention.days)
         roots = {file.root for file in history}
-        unseen = bool(self.gone) and roots.isdisjoint(self.kept)
+        unseen = bool(self.lost_roots) and roots.isdisjoint(self.daily_roots)
         lost = any(file.version >= needed and self._lost_its_rows(file) for file in history)
         began = min((file.version for file in history), default=0)
         # Older rows can be in newer folders: what was read there shows nothing about the rows since it began.
         read = needed > began and any(self.read.get(root, -1) >= began for root in roots)
         untold = self.retention.days is None and not read
-        return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.gone) else ""
+        return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.lost_roots) else ""
 
     def _lost_its_rows(self, file: SchemaFile) -> bool:
         """Returns whether the rows of the file's version are lost: TiCDC writes a schema file without a statement only
@@ -165,7 +165,9 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
     there, and its rows are the last that were read.
     """
     # An earlier part of the same round may have forgotten some.
-    gone = [folder for folder in listing.gone if folder in progress.folders and not progress.folders[folder].waits]
+    gone = [
+        folder for folder in listing.empty_folders if folder in progress.folders and not progress.folders[folder].waits
+    ]
     if not gone:
         return set()
     newest: dict[tuple[str, int, str], Folder] = {}
@@ -218,5 +220,5 @@ def possibly_cleaned_up(forgotten: Collection[Folder], listing: Listing, progres
     """Returns the folders that the listing left out and that can be gone too, because `forgotten` ones of that date or
     a later one are: the clean-up deletes the oldest dates of all tables."""
     last = max((folder.date for folder in forgotten if date_level(folder.date) == "day"), default="")
-    listed = {*listing.gone, *(file.folder for files in listing.files.values() for file in files)}
+    listed = {*listing.empty_folders, *(file.folder for files in listing.files.values() for file in files)}
     return {folder for folder in progress.folders if "" < folder.date <= last and folder not in listed}

@@ -29,13 +29,13 @@ _NEVER_READ = FolderProgress()
 class RewrittenFolders:
     """What was found of rewritten folders.
 
-    `whole` are folders to be listed from their first file on. The index files of those in `unproven` are read again by
-    the next round. `goes_on` are the numbers from which on files may still be rewritten.
+    `relisted` are folders to be listed from their first file on. The index files of those in `unproven` are read again
+    by the next round. `rewritable_from` are the numbers from which on files may still be rewritten.
     """
 
-    whole: Collection[Folder]
+    relisted: Collection[Folder]
     unproven: Collection[Folder]
-    goes_on: Mapping[Folder, int]
+    rewritable_from: Mapping[Folder, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ class Round:
         most = self._batches.published_bytes
         return plan_load(state.name, window, state.unread, self._bounds, state.boundaries, self._files, size, most)
 
-    def lost(self, name: TableName, version: int) -> list[DataFile]:
+    def never_read_files(self, name: TableName, version: int) -> list[DataFile]:
         """Returns what a stopped table will never read once its rows begin again at `version`: its unread files from
         before, if no later row can be in them."""
         state = self.tables[name]
@@ -199,7 +199,7 @@ class Round:
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
         self._reach(statement, statement.touches)
-        finished_statements, names = (*self.overtaken(statement), statement), self.ended(statement)
+        finished_statements, names = (*self.overtaken(statement), statement), self.touched_tables(statement)
         renames = self.overtaken_renames(statement)
         for other in (*renames, statement) if renames else ():
             for name in other.drops:
@@ -208,10 +208,10 @@ class Round:
             self._queue.remove(other)
         if statement.heals:
             for name in names:
-                self.tables[name].give_up(self.lost(name, statement.until(name)))
+                self.tables[name].give_up(self.never_read_files(name, statement.until(name)))
             if self._obstacles.heal(names, len(finished_statements)):
                 self._trouble_changed()
-            self._queue.again(other for name in names for other in self._for_health.pop(name, ()))
+            self._queue.requeue(other for name in names for other in self._for_health.pop(name, ()))
         self.live.difference_update(*(other.drops for other in finished_statements))
         self.views -= {*statement.drops, statement.file.name}
         if statement.action == Action.CREATE_VIEW:
@@ -251,14 +251,14 @@ class Round:
         self._obstacles.refuse(statement, error)
         self._trouble_changed()
 
-    def again(self, statement: Statement) -> None:
+    def requeue(self, statement: Statement) -> None:
         """`statement` was returned, and failed for now or did not run: it is ready again once no other one is before
         it."""
         self._returned.discard(id(statement))
         if self._queue.is_at_front(statement):
-            self._queue.again([statement])
+            self._queue.requeue([statement])
 
-    def lacks(self, table: TableName) -> None:
+    def mark_missing(self, table: TableName) -> None:
         """The target does not have the table, and no statement creates it."""
         self.live.discard(table)
 
@@ -281,7 +281,7 @@ class Round:
         former = {(had.name, had.until) for had in statement.former}
         return [other for other in self.overtaken(statement) if (other.old_name, other.version) in former]
 
-    def ended(self, statement: Statement) -> set[TableName]:
+    def touched_tables(self, statement: Statement) -> set[TableName]:
         """Returns the tables that `statement` touches, under all of their names."""
         return {name for other in (statement, *self.overtaken(statement)) for name in other.touches}
 
@@ -294,11 +294,11 @@ class Round:
         ready."""
         self.changes += 1
         self._moving.add(table)
-        self._queue.again(self._for_rows.pop(table, ()))
+        self._queue.requeue(self._for_rows.pop(table, ()))
 
     def _trouble_changed(self) -> None:
         """A table stopped or resumed: other statements are stuck now, and others may pass them."""
-        self._queue.again(self._to_pass.values())
+        self._queue.requeue(self._to_pass.values())
         self._to_pass.clear()
 
     # Search for ready steps

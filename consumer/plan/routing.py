@@ -30,7 +30,7 @@ def begun_names(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
 def written_names(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
     """Yields those of them in which this consumer has changed something."""
     done = (i for i, record in progress.ddls.items() if record.state is not DdlState.REFUSED)
-    yield from (TableName(i.database, i.table) for i in done if not progress.was_given(i))
+    yield from (TableName(i.database, i.table) for i in done if not progress.was_preloaded(i))
     yield from map(assembly.catalog.owner, progress.folders)
 
 

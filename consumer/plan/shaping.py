@@ -68,7 +68,7 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
         return None
     file, old = statement.file, statement.old_name
     names = (*statement.tables, *((old,) if old is not None else ()))
-    why = broken_rules(file, names, statement.known.columns, shaping_of, statement.creates is not None)
+    why = broken_rules(file, names, statement.table_before.columns, shaping_of, statement.creates is not None)
     if not why:
         return None
     return statement_refused(

@@ -109,7 +109,7 @@ def check_exchanged(assembly: Assembly, progress: Progress) -> None:
     """Raises BadConfig if a table lacks rows that an EXCHANGE PARTITION gave it, because the statement is not repeated
     for the sake of the other table, which has begun after it."""
     history = assembly.history
-    for file in (file for file in history.exchanges if progress.was_given(ddl_id(file))):
+    for file in (file for file in history.exchanges if progress.was_preloaded(ddl_id(file))):
         moved = {name.folded for name in exchanged_tables(file)}
         for table in history.alive.values():
             earlier_names = (n for n, since in zip(table.names, table.since, strict=True) if since < file.version)
@@ -168,7 +168,7 @@ class _Starting:
 
     def _follows_another(self, name: TableName, table: Incarnation) -> bool:
         """Returns whether the target has an older table of the name."""
-        target_table = self._target.there.get(name)
+        target_table = self._target.tables.get(name)
         return target_table is not None and target_table.sure and target_table.table is not table
 
     @cached_property
@@ -178,7 +178,7 @@ class _Starting:
     def _has_begun(self, name: TableName, table: Incarnation) -> bool:
         """Returns whether a statement of the table ran, or rows of it were read."""
         ran = (file for file in table.statements if file.name == name)
-        if any(was_executed(file, self._progress) and not self._progress.was_given(ddl_id(file)) for file in ran):
+        if any(was_executed(file, self._progress) and not self._progress.was_preloaded(ddl_id(file)) for file in ran):
             return True
         return any(self._read(name, table))
 
@@ -186,7 +186,7 @@ class _Starting:
         """Returns whether the target already held the table, or followed it under any name."""
         if self._progress.is_new:
             return False
-        is_known = table.given_at(self._progress) or self._target.followed(table) is not None
+        is_known = table.preloaded_at(self._progress) or self._target.followed_name(table) is not None
         return bool(is_known) or any(any(self._read(name, table)) for name in table.names)
 
     def _read(self, name: TableName, table: Incarnation) -> Iterator[Folder]:
@@ -202,7 +202,7 @@ class _Starting:
         former: dict[TableName, TableProgress] = {}
         skipped = (DdlKind.PASSED_OVER, LEFT_UNDONE[DdlKind.PASSED_OVER])
         for name, ts in begins.items():
-            for table in self._history.had(name, ts):
+            for table in self._history.tables_named(name, ts):
                 is_own = table is self._at[name]
                 over = is_own or (table.end is not None and table.end.version <= ts)
                 kind, reason = (
@@ -210,10 +210,10 @@ class _Starting:
                 )
                 passed |= {file.path: (file, kind, reason) for file in _up_to(table, ts, over or name)}
                 again += self._done_again(table, ts) if name in progress.starts else []
-                if over and (target_name := self._target.followed(table)) not in (None, name):
+                if over and (target_name := self._target.followed_name(table)) not in (None, name):
                     former |= self._taken_away(name, target_name, policy_of)
             dropped = self._last_drop(name, ts)
-            for file, _ in self._history.met if dropped else ():
+            for file, _ in self._history.followed_files if dropped else ():
                 if file.database == name.database and file.version <= dropped:
                     passed.setdefault(file.path, (file, *skipped))
         records = (
@@ -260,7 +260,7 @@ class _Starting:
         files = self._assembly.catalog.by_table.get(TableName(name.database, ""), ())
         due = [f for f in files if f.action == Action.DROP_SCHEMA and not is_settled(f, self._progress)]
         last = max((file.version for file in due if file.version <= ts), default=0)
-        older = ((n, t) for n, t in self._target.there.items() if n.database == name.database and n != name)
+        older = ((n, t) for n, t in self._target.tables.items() if n.database == name.database and n != name)
         for other, target_table in older if last else ():
             if target_table.sure and target_table.since < last:
                 raise BadConfig(

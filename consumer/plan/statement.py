@@ -62,7 +62,7 @@ class Statement:
     """The source of a rename; None if it is not known."""
     drops: tuple[TableName, ...] = ()
     """The names that no longer exist after it."""
-    known: TableBefore = UNKNOWN_TABLE
+    table_before: TableBefore = UNKNOWN_TABLE
     policy: DdlPolicy = DdlPolicy.EVOLVE
     trash: TableName | None = None
     """The name to which the target moves its table, or from which it restores one, in the target's names (see
@@ -75,7 +75,7 @@ class Statement:
     """What is known of the database to which names without one are relative; None if nobody has looked."""
     former: tuple[FormerName, ...] = ()
     """The names from which pending RENAMEs give a DROP its table, the last one first."""
-    behind: tuple[TableName, ...] = ()
+    follows: tuple[TableName, ...] = ()
     """Those of `touches` that it does not name and only comes after."""
     naming: Naming = SAME
     shapes: Callable[[SchemaFile], tuple[Shape, Shape]] | None = field(default=None, compare=False, repr=False)
@@ -111,7 +111,7 @@ class Statement:
     def may_fail(self) -> bool:
         """Whether everything else can continue if it cannot be executed: a view has no rows, and is skipped. A text
         that differs from what its file says proves no view."""
-        return self.known.is_view and self.policy is not DdlPolicy.FAIL and is_as_told(self.file, self.action)
+        return self.table_before.is_view and self.policy is not DdlPolicy.FAIL and is_as_told(self.file, self.action)
 
     @property
     def executed(self) -> bool:

@@ -21,7 +21,7 @@ def table_statuses(progress: Progress, reloadable: Collection[TableName] = ()) -
         if record.state is DdlState.REFUSED
     }
     naming = naming_from(progress.routes)
-    for name in sorted({*progress.tables, *progress.lacking, *progress.accepted}):
+    for name in sorted({*progress.tables, *progress.quarantined_rows, *progress.accepted_losses}):
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
         first = first_row_text(bad.values()) if bad else ""
@@ -37,5 +37,5 @@ def table_statuses(progress: Progress, reloadable: Collection[TableName] = ()) -
             quarantined=len(bad),
             bad_row=first,
             accepted=AcceptedLoss.of(progress.losses.get(name, {}).values()),
-            target_table=naming.other(name),
+            target_table=naming.other_name(name),
         )

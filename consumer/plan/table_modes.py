@@ -92,7 +92,7 @@ def mode_ddl(statement: Statement) -> ModeDdl | None:
     if mode is None or statement.action in _AS_WRITTEN or statement.shapes is None:
         return None
     before, after = statement.shapes(file)
-    creates, columns = statement.action in CREATE_ACTIONS, statement.known.columns
+    creates, columns = statement.action in CREATE_ACTIONS, statement.table_before.columns
     if not creates and columns is None:
         raise DdlRefused(
             f"nothing tells what the table was before, which has the table mode {mode} in the target",
@@ -222,7 +222,7 @@ def _check_merged(statement: Statement) -> None:
 def _named(statement: Statement) -> TableName | None:
     """Returns another table with a mode that the statement is about, None for none."""
     file = statement.file
-    others = sorted({*statement.touches, *written_tables(file)}.difference(statement.behind, [file.name]))
+    others = sorted({*statement.touches, *written_tables(file)}.difference(statement.follows, [file.name]))
     return next((name for name in others if statement.naming.mode(name) is not None), None)
 
 

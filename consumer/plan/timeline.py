@@ -62,7 +62,7 @@ def build_timeline(
         if file.version == checkpoint and not settled and needs_other_files(file, progress):
             early.append(file)
         else:
-            agenda.meet(file)
+            agenda.process(file)
     history.reach_checkpoint()
     for file in chain(early, history.in_order(catalog.files[due:])):
         history.follow(file, history.look(file), _fate(file, progress))
@@ -96,7 +96,7 @@ class _Agenda:
         self._unmade: set[TableName] = set()
         """Tables that were excluded when they were created, and that nothing creates now."""
 
-    def meet(self, file: SchemaFile) -> None:
+    def process(self, file: SchemaFile) -> None:
         """Processes the next file. The history is as it was before the file, and is after it when this returns."""
         event, tables = self._history.look(file), self._history.tables
         if event is None:
@@ -180,8 +180,8 @@ class _Agenda:
             naming=self._naming,
             shapes=self._history.shapes,
         )
-        behind = {name for name in self._keys.behind(statement) if self._wanted(name)} - touches
-        return _touching(replace(statement, behind=tuple(sorted(behind))), behind) if behind else statement
+        behind = {name for name in self._keys.preceding_tables(statement) if self._wanted(name)} - touches
+        return _touching(replace(statement, follows=tuple(sorted(behind))), behind) if behind else statement
 
     def _touched(self, event: Event, drops: Iterable[TableName]) -> set[TableName]:
         """Returns the tables that the statement touches. Excluded tables are not waited for: nobody reads their
@@ -334,6 +334,6 @@ def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
 def _fate(file: SchemaFile, progress: Progress, policy: DdlPolicy = DdlPolicy.EVOLVE) -> Fate:
     """Returns what became of the statement in the target, or becomes of it by its policy."""
     statement = ddl_id(file)
-    record, given = progress.ddls.get(statement), progress.was_given(statement)
+    record, given = progress.ddls.get(statement), progress.was_preloaded(statement)
     skipped = record is not None and record.state is DdlState.SKIPPED
     return Fate((skipped and not given) or policy is DdlPolicy.IGNORE, given)

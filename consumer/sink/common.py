@@ -74,7 +74,7 @@ def completed_row(outcome: LoadOutcome, defaulted: int) -> Iterator[AuditRow]:
     """Yields an audit row for `defaulted` new rows, and nothing when `defaulted` is 0."""
     if defaulted:
         target, window = outcome.task.target, outcome.task.window
-        text = f"rows new in the target, with its defaults in: {', '.join(target.own)}"
+        text = f"rows new in the target, with its defaults in: {', '.join(target.extra_columns)}"
         yield AuditRow("complete", target.table, window.after, window.end, puts=defaulted, statement=text)
 
 

@@ -165,7 +165,7 @@ def claim_tables(tables: ProgressTables, name: str, wanted: Mapping[TableName, i
     (`Owned.goes_to`). No other function does so. A lock shared by all callers makes them take turns."""
     tables.run(f"SELECT name FROM storage_consumer.consumer ORDER BY name{tables.lock}")
     before = tables_of_others(tables, name, tables.lock)
-    after, case = before.taken(wanted), tables.tells_case()
+    after, case = before.after_taking(wanted), tables.tells_case()
     new = (table for table in wanted if after.is_own(table) and not before.is_own(table))
     tables.put("owned_table", [_owner_row(name, table if case else table.folded) for table in new])
     return after

@@ -84,7 +84,9 @@ def undo(
         _check_spelling(plan, first, last)
         target = _write_target(options, plan, place, ports)
         script = ports.sink.script(target)
-        rows = _Rows.of(plan, last, max(taken, default=0), one_by_one=bool(target.own) and not script.exchanges)
+        rows = _Rows.of(
+            plan, last, max(taken, default=0), one_by_one=bool(target.extra_columns) and not script.exchanges
+        )
         file.writelines(_head(rows, source, first, last))
         file.writelines(_statements(rows, source, target, script, ports.sink.lease_generation()))
         left_out = {reason: some.num_rows for some, reason in rows.left_out}
@@ -409,7 +411,7 @@ def _statements(
         return as_changes(pa.concat_tables(some), source, target, put)
 
     yield script.begin(generation)
-    if target.own:
+    if target.extra_columns:
         yield from script.remove(target, changes(False, rows.new))
         yield from script.write(target, changes(True, rows.changed), True)
         yield from script.write(target, changes(True, rows.gone), False)

@@ -24,7 +24,7 @@ _Write = Callable[[pa.Table], Receipt]
 
 def write(session: WriteSession, target: LoadTarget, changes: pa.Table) -> list[Receipt]:
     """`session.write` without the rows that the target refuses, if they may be quarantined."""
-    return _timed(_Writing(target, partial(session.write, target), divisible=not target.whole), changes)
+    return _timed(_Writing(target, partial(session.write, target), divisible=not target.in_one_call), changes)
 
 
 def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table, window: Window) -> list[Receipt]:

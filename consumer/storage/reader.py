@@ -166,7 +166,7 @@ class FsspecReader:
             partial=bool(spans.all),
             indexes=indexes,
             packed=packed,
-            gone=missing_folders,
+            empty_folders=missing_folders,
             closed=spans.closed,
         )
 

@@ -63,7 +63,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     unexpected = ~is_stored & is_held
     repeated = np.ones(len(held_codes), np.bool_)
     repeated[held_rows[is_held]] = False
-    extra = (deleted & (sure | task.whole)) | (unexpected if task.whole else np.zeros(count, np.bool_))
+    extra = (deleted & (sure | task.complete)) | (unexpected if task.complete else np.zeros(count, np.bool_))
     both = np.flatnonzero(expected & is_held)
     values, unknown = _values(task, stored, held, era, newest[both], held_rows[both])
     differ = np.logical_or.reduce([*values.values(), np.zeros(len(both), np.bool_)])
@@ -85,7 +85,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
             (is_given & (missing | extra)).sum() + is_given[both[wrong]].sum() + is_given[held_codes[repeated]].sum()
         ),
         unsure=int((expected & ~sure).sum()) + int((deleted & ~extra).sum()),
-        unknown_rows=0 if task.whole else int(unexpected.sum()),
+        unknown_rows=0 if task.complete else int(unexpected.sum()),
         unknown=unknown,
         shown=tuple(shown),
     )
@@ -277,7 +277,7 @@ def _rows_to_mend(
     of_puts = groups[era[newest[puts]]] if len(puts) else np.empty(0, np.int32)
     # Several rows with one key have several values in columns of which the storage has none, and which are right cannot
     # be known.
-    is_complete = np.array([all(is_known) and not task.target.own for is_known in task.groups], np.bool_)
+    is_complete = np.array([all(is_known) and not task.target.extra_columns for is_known in task.groups], np.bool_)
     repairable: Flags = (kinds[puts] != REWRITE) | is_complete[of_puts] if len(puts) else np.empty(0, np.bool_)
     for position in task.converted if len(puts) and stored is not None else ():
         repairable &= ~_flags(stored, position, newest[puts])

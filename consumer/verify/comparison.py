@@ -116,7 +116,7 @@ class Comparison:
     def _left_to_the_key_of_now(self, buckets: int, moved: Moved) -> Iterator[tuple[int | None, pa.Table | Compared]]:
         """Yields the rows that existed when the table got its current key, each as a put of the era that left it."""
         task, eras, stats = self.task, self.task.under_earlier_keys, list[FileStat]()
-        remaining = remaining_rows(eras, task.target, self.reader, task.whole, _check_known, task.converted, stats)
+        remaining = remaining_rows(eras, task.target, self.reader, task.complete, _check_known, task.converted, stats)
         moved(LoadPart(sum(era.task.bytes for era in eras) // 2, changes=remaining.num_rows))
         if any(era.task.target.load.quarantine is not None for era in eras):
             yield None, (_quarantined(stats, last=False), None)

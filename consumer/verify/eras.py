@@ -283,7 +283,7 @@ class TableHistory:
                 mode=self.mode,
                 purpose=Purpose.COMPARE,
                 absent=absent,
-                left_out=target.load.left_out,
+                unselected=target.load.unselected,
                 shaping=self.options.rules.shaping_of(self.name),
                 quarantine=self._quarantined,
             ),
@@ -333,7 +333,7 @@ class TableHistory:
         its time."""
         names = {self.name, *self.table.names}
         bad_rows = frozenset(row for name in names for row in self.progress.bad_rows.get(name, ()))
-        return Quarantine(len(bad_rows), uneven=True, known=bad_rows) if bad_rows else None
+        return Quarantine(len(bad_rows), uneven=True, only_ids=bad_rows) if bad_rows else None
 
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
         settings, boundaries = self.options.files, {file.version for file in self.statements.all}

@@ -114,7 +114,7 @@ class DifferingRows:
     def written(self, group: int, target: LoadTarget, kinds: Sequence[int] = PUTS) -> Iterator[pa.Table]:
         """Yields the puts of one of the task's groups, and of these kinds, as changes of `target`. A row that would not
         have all of its values is left out."""
-        can_insert = target.defaults or not target.own
+        can_insert = target.defaults or not target.extra_columns
         for kind in kinds if can_insert else {UPDATE}.intersection(kinds):
             for rows in self._parts.get((kind, group), ()):
                 yield self._changes(rows, target, put=True)
@@ -209,7 +209,7 @@ class Repair:
                 keyed = bool(targets[0].key)
                 refused += [refused_row(reason, row, put, keyed) for row, put, reason in error.rows]
                 refused_ids = {row for row, _, _ in error.rows}
-                outcomes = [replace(outcome, left_out=outcome.left_out | refused_ids) for outcome in outcomes]
+                outcomes = [replace(outcome, unpublished=outcome.unpublished | refused_ids) for outcome in outcomes]
         self.sink.rest()
         return refused
 
@@ -311,8 +311,8 @@ def write_targets(
 def default_notes(rows: DifferingRows, targets: Mapping[int, LoadTarget]) -> Iterator[str]:
     """Yields notes about missing rows of which the storage does not have all values."""
     for group, target in targets.items():
-        if target.own and (count := rows.new[group]):
-            new_rows, names = count_text(count, "row is", "rows are"), ", ".join(target.own)
+        if target.extra_columns and (count := rows.new[group]):
+            new_rows, names = count_text(count, "row is", "rows are"), ", ".join(target.extra_columns)
             if target.defaults:
                 yield f"{new_rows} new, with the target's defaults in {names}: the storage has no values of them"
             else:
@@ -328,7 +328,7 @@ def _written(session: WriteSession, rows: DifferingRows, group: int, target: Loa
     if not target.key:
         return [receipt for part in rows.copies(target) for receipt in quarantine.write_copies(session, target, part)]
     parts: Iterable[pa.Table] = chain(() if group else rows.removed(target), rows.written(group, target))
-    if target.whole:
+    if target.in_one_call:
         all_parts = list(parts)
         parts = [pa.concat_tables(all_parts)] if all_parts else []
     return [receipt for part in parts for receipt in quarantine.write(session, target, part)]

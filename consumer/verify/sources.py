@@ -69,7 +69,7 @@ class TableStatements:
         """The moment as of which the target was given the table, 0 for none."""
         if any(self.progress.starts.get(name) == 0 for name in self.table.names):
             return 0
-        return max(self.progress.start_ts, self.table.given_at(self.progress))
+        return max(self.progress.start_ts, self.table.preloaded_at(self.progress))
 
     @cached_property
     def moves(self) -> list[SchemaFile]:

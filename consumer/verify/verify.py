@@ -96,15 +96,15 @@ class Verifier:
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )
         excluded_tables = {name for name, place in progress.tables.items() if place.state is State.EXCLUDED}
-        checks = [replace(check, target_table=self.options.rules.naming.other(check.table)) for check in checks]
+        checks = [replace(check, target_table=self.options.rules.naming.other_name(check.table)) for check in checks]
         return checks, sum(bool(name.table) for name in excluded_tables.union(assembly.exclusions(progress)))
 
     def _foreign(self, assembly: Assembly, progress: Progress) -> Mapping[TableName, DdlRefused]:
         guard = OwnershipGuard(self.ports.sink.of_others, assembly, lambda: progress, self.options.rules.naming)
-        return guard.foreign([name for name in {*assembly.tables, *progress.tables} if name.table])
+        return guard.taken_by_others([name for name in {*assembly.tables, *progress.tables} if name.table])
 
     def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
-        incarnations = assembly.there(progress)
+        incarnations = assembly.target_tables(progress)
         alive = [name for name in incarnations if progress.table(name).state is not State.DROPPED]
         unread = Assembly.of(
             assembly.listing, Progress(), self.options.rules.wanted, retention=self.options.files.retention
@@ -195,7 +195,7 @@ class Verifier:
                 hint="run `once` first, which reads it again",
                 table=str(history.name),
             )
-        if version := history.assembly.history.next_given(history.name, history.table, history.end):
+        if version := history.assembly.history.next_named(history.name, history.table, history.end):
             raise CannotBeExact(
                 f"upstream gave its name to another table at {version}, which the target does not have, and its"
                 " watermark is past that: which rows are of which table cannot be told",
@@ -247,7 +247,9 @@ class Verifier:
         )
         # If the target has one of them in another type, they stay its own columns, which are not compared.
         added_columns = tuple(
-            replace(other_columns[name], is_pk=False) for name in map(same_name, answer.own) if name in other_columns
+            replace(other_columns[name], is_pk=False)
+            for name in map(same_name, answer.extra_columns)
+            if name in other_columns
         )
         new_answer = (
             self.ports.sink.prepare([replace(request, columns=(*request.columns, *added_columns))])[0]
@@ -261,7 +263,7 @@ class Verifier:
         if mode is None or not mode.merges:
             return self.ports.sink.comparer(target)
         # Rows of tables that a policy kept when upstream dropped them do not concern the others.
-        upstream_tables = {*history.target_tables, *history.progress.kept}
+        upstream_tables = {*history.target_tables, *history.progress.kept_tables}
         tables = _merged_with(history.name, self.options.rules.naming, upstream_tables)
         return self.ports.sink.comparer(target, _own_rows(self.ports.sink, mode, target, tables))
 
@@ -306,7 +308,7 @@ class Verifier:
                         counted,
                         notes,
                         files=files,
-                        gone=history.files.lost_until_ts,
+                        gone_ts=history.files.lost_until_ts,
                         quarantined=len(bad_rows),
                     )
                     return self._mended(history, task, rows, check)
@@ -423,8 +425,8 @@ def _notes(task: CheckTask, counted: Counted, incomplete: str, history: TableHis
         yield f"whether {rows} must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():
         yield f"column {name} was not compared in {count_text(count, 'row')}: a statement set the values there"
-    if task.target.own:
-        yield f"columns that only the target has were not compared: {', '.join(task.target.own)}"
+    if task.target.extra_columns:
+        yield f"columns that only the target has were not compared: {', '.join(task.target.extra_columns)}"
 
 
 def _columns_of_all(catalog: Catalog, tables: Iterable[TableName]) -> Mapping[str, Column]:

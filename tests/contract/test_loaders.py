@@ -285,7 +285,7 @@ def compared(
 
 def check(files: Storage, key: Sequence[int] = (0,)) -> CheckTask:
     own = task(0, files, key)
-    return CheckTask(own.target, (Era(own, (own.target.key,), (0, 1), (True, True)),), whole=True, show=10)
+    return CheckTask(own.target, (Era(own, (own.target.key,), (0, 1), (True, True)),), complete=True, show=10)
 
 
 def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
@@ -313,7 +313,7 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
     added = {2 + at: at for at in range(len(form.added))}
     era = Era(reading, (own.key,), (0, 1, *[-1] * len(added)), (True,) * len(columns))
     asked = CheckTask(
-        written, (era,), whole=True, show=10, modes=Modes(kind, (0,), added, ((15, "d.t0"),)), mending=True
+        written, (era,), complete=True, show=10, modes=Modes(kind, (0,), added, ((15, "d.t0"),)), mending=True
     )
     epoch = "1970-01-01 00:00:00.000000"
     held: dict[ModeKind, list[tuple[str | None, ...]]] = {

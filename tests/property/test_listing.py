@@ -42,7 +42,7 @@ def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str
         "shapes": {file.path: assembly.history.shape(file) for file in listing.schemas},
         "unread": {name: unread for name in assembly.files if (unread := unread_of(assembly, name, progress))},
         "faults": [(name, error.sentence()) for name, error in faults],
-        "forgotten": assembly.forgotten(progress),
+        "forgotten": assembly.forgotten_names(progress),
         "exclusions": assembly.exclusions(progress),
         "repeated": Assembly.of(listing, progress, lambda name: False).exclusions(progress),
     }

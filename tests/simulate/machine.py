@@ -134,7 +134,7 @@ class Beside(BackgroundCalls):
         seconds = self._machine.random.choice((0.01, 0.1, 1.0, 5.0, 100.0))
         heapq.heappush(self._begun, (self._machine.now + seconds, next(self._numbers), name, call, then))
 
-    def follow(self, timeout: float | None, linger: float) -> None:
+    def handle_results(self, timeout: float | None, linger: float) -> None:
         machine = self._machine
         machine.moment("follow")
         if not self._done:

@@ -72,7 +72,7 @@ def _at_once(context: RoundContext, names: Any, what: str, error: Retryable, aga
 
 
 def _loads_wait(runner: LoadRunner) -> bool:
-    return False if runner._context.side.running else _begin_loads(runner)
+    return False if runner._context.calls.running else _begin_loads(runner)
 
 
 def _overtaken_forgotten(runner: StatementRunner, statement: Any, outcome: Any, seconds: float) -> None:

@@ -39,7 +39,7 @@ class RowLayout:
         """Returns the layout of rows of `cells` columns each. The columns that selectors leave out are missing if the
         number of cells shows it, and no row is complete."""
         names = [column.name for column in layout]
-        selected = [name for name in names if name not in target.load.left_out]
+        selected = [name for name in names if name not in target.load.unselected]
         if len(selected) < len(names) and not np.any(cells == len(names)) and np.any(cells == len(selected)):
             names = selected
         return _layout(names, layout, target)

@@ -254,7 +254,7 @@ def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
 
 
 def _renamed(step: ApplyDdl, tables: Tables, written: SqlNames) -> TableOperations:
-    if step.known.is_view or is_view(step.file.columns):
+    if step.table_before.is_view or is_view(step.file.columns):
         return TableOperations(note=NO_VIEWS)
     if step.old_name is None:
         raise refuse_step(step, "the table's old name is not known")
@@ -263,7 +263,7 @@ def _renamed(step: ApplyDdl, tables: Tables, written: SqlNames) -> TableOperatio
 
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: SqlNames) -> TableOperations:
     table, mode_ddl = _existing(step, step.name, tables), step.mode_ddl
-    columns_before = mode_ddl.before if mode_ddl else step.known.columns or ()
+    columns_before = mode_ddl.before if mode_ddl else step.table_before.columns or ()
     definitions = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, columns_before)
     if mode_ddl is not None and mode_ddl.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
         version, key_expression = step.file.version, lambda column: quote_name(column.name)

@@ -39,12 +39,12 @@ def condition_of(step: ApplyDdl, clause: PartitionClause, table: ReplicaTable) -
     decided. Raises NotUnderstood."""
     if clause.all_of_them:
         return ALL
-    if step.known.partitioning is None:
+    if step.table_before.partitioning is None:
         raise NotUnderstood("how the table is partitioned: no statement in the storage defines it clearly")
-    chosen = positions(step.known.partitioning, clause)
-    if len(chosen) == len(step.known.partitioning.partitions):
+    chosen = positions(step.table_before.partitioning, clause)
+    if len(chosen) == len(step.table_before.partitioning.partitions):
         return ALL
-    return members(step.known.partitioning, chosen, table)
+    return members(step.table_before.partitioning, chosen, table)
 
 
 def strange_rows(count: int, table: TableName) -> str:
@@ -57,6 +57,6 @@ def with_upstream(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
     schema file. Both tables of an EXCHANGE have the same."""
     if table.upstream is not None:
         return table
-    columns = visible_columns(step.known.columns or step.file.columns)
+    columns = visible_columns(step.table_before.columns or step.file.columns)
     virtual = frozenset(column.name for column in columns if table.spelled(column.name) is None)
     return replace(table, upstream=Upstream(columns, virtual))

@@ -392,7 +392,7 @@ class DuckDbSink(progress_sql.ProgressPorts):
             return
         if target.name not in tables:
             raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
-        published = publish_staged_files(connection, target, tables[target.name], paths, outcome.left_out)
+        published = publish_staged_files(connection, target, tables[target.name], paths, outcome.unpublished)
         yield from completed_row(outcome, published.defaulted)
         if published.widened:
             tables |= replica_tables(connection, [target.name])

@@ -269,7 +269,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         names,
         key,
         settings=ColumnarTarget(tuple(held_as(table.types[name]) for name in names)),
-        own=table_only,
+        extra_columns=table_only,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
 

@@ -489,7 +489,7 @@ class LakeSink(progress_sql.ProgressPorts):
         table = self._existing(target)
         said = paths or [f"{target.table} {window.after} {window.end}"]
         digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
-        merging = Merging(self._session(), self._tables, table, target, paths, outcome.left_out)
+        merging = Merging(self._session(), self._tables, table, target, paths, outcome.unpublished)
         if table.newest.load == digest:
             return _Published(merging, window, table, is_there=True)
         if not target.key and window.end != MAX_TSO:

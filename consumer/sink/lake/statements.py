@@ -288,8 +288,8 @@ class Executing:
                 raise NotUnderstood(strange_rows(strange, table.replica.name))
         except NotUnderstood as error:
             raise refuse_step(step, f"cannot tell which rows are in the partition: {error}") from error
-        if table.lost and condition != ALL and step.known.partitioning is not None:
-            read = set(columns_read(step.known.partitioning))
+        if table.lost and condition != ALL and step.table_before.partitioning is not None:
+            read = set(columns_read(step.table_before.partitioning))
             self._check_days(step, table, [name for name in _days(table) if same_name(name) in read])
         return condition
 

@@ -64,7 +64,7 @@ def _target(request: LoadRequest, table: LakeTable) -> LoadTarget:
         )
     assert table.replica.upstream is not None
     virtual = tuple(sorted(table.replica.upstream.virtual))
-    return LoadTarget(request.load, columns, names, key, own=table_only, defaults=False, virtual=virtual)
+    return LoadTarget(request.load, columns, names, key, extra_columns=table_only, defaults=False, virtual=virtual)
 
 
 def tables_by_name(tables: Mapping[TableName, LakeTable], names: Sequence[TableName]) -> dict[TableName, LakeTable]:

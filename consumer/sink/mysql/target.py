@@ -87,7 +87,7 @@ class MySqlTarget:
     columns: tuple[TargetColumn, ...]
     """The target's columns for LoadTarget.columns, in the same order."""
     own: tuple[TargetColumn, ...] = ()
-    """The target's columns for LoadTarget.own."""
+    """The target's columns for LoadTarget.extra_columns."""
     secondary_unique: bool = False
     """The table has a unique key besides the handle key."""
     checked: bool = False

@@ -41,7 +41,7 @@ def test_unique_values_that_move_between_rows(way: Way, fresh_mariadb: SqlServer
 def test_a_primary_key_that_is_computed_and_rows_that_lack_a_column(way: Way, fresh_mysql: SqlServer) -> None:
     body = "a INT, k INT AS (a + 1) STORED PRIMARY KEY, c VARCHAR(9), own INT DEFAULT 7"
     target = way(make_target(fresh_mysql, [A, K, C], body))
-    assert (target.key, target.own) == ((1,), ("own",))
+    assert (target.key, target.extra_columns) == ((1,), ("own",))
     fresh_mysql.execute("INSERT INTO db.t (a, c, own) VALUES (1, 'a', 1), (2, 'b', 2)")
     write(fresh_mysql, target, changes(target, puts=[("1", "2", "x"), ("5", "6", "e")], deletes=[("2", "3", "b")]))
     assert fresh_mysql.execute("SELECT * FROM db.t ORDER BY k") == [(1, 2, "x", 1), (5, 6, "e", 7)]

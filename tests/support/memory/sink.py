@@ -77,7 +77,7 @@ class MemorySink:
 
     def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
         self._check()
-        owned = self.of_others().taken(wanted)
+        owned = self.of_others().after_taking(wanted)
         self._store.owners |= {table: self._name for table in wanted if owned.is_own(table)}
         return owned
 
@@ -286,7 +286,7 @@ class MemorySink:
         key = primary or unique
         if own and not key:
             return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
-        return LoadTarget(request.load, written, names, key, own=own)
+        return LoadTarget(request.load, written, names, key, extra_columns=own)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, end = outcome.task.target, outcome.task.window.end

@@ -109,7 +109,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     mode_ddl = step.mode_ddl
-    before = mode_ddl.before if mode_ddl else step.known.columns or ()
+    before = mode_ddl.before if mode_ddl else step.table_before.columns or ()
     parsed = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(parsed.old_name(column.name) or "") for column in columns}

@@ -23,7 +23,7 @@ def test_those_in_line_are_made_while_nobody_follows(side: BackgroundCalls) -> N
         side.start("statement", last.set if number == 4 else (lambda: None), told.append, at_most=1)
     assert last.wait(PATIENCE)
     while side.running:
-        side.follow(PATIENCE, 0.0)
+        side.handle_results(PATIENCE, 0.0)
     assert len(told) == 5
 
 
@@ -52,7 +52,7 @@ def test_what_is_withdrawn_is_neither_made_nor_waited_for(side: BackgroundCalls)
     assert side.withdraw()
     assert side.running == 1
     go_on.set()
-    side.follow(PATIENCE, 0.0)
+    side.handle_results(PATIENCE, 0.0)
     assert (side.running, made) == (0, [])
     assert not side.withdraw()
 
@@ -61,7 +61,7 @@ def test_a_place_that_was_free_is_taken_again(side: BackgroundCalls) -> None:
     told: list[int] = []
     for number in range(3):
         side.start("statement", partial(int, number), told.append, at_most=1)
-        side.follow(PATIENCE, 0.0)
+        side.handle_results(PATIENCE, 0.0)
     assert told == [0, 1, 2]
 
 
@@ -74,6 +74,6 @@ def test_an_error_is_a_result_and_the_next_goes_on(side: BackgroundCalls) -> Non
     side.start("statement", fails, told.append, at_most=1)
     side.start("statement", lambda: "made", told.append, at_most=1)
     while side.running:
-        side.follow(PATIENCE, 0.0)
+        side.handle_results(PATIENCE, 0.0)
     assert isinstance(told[0], KeyError)
     assert told[1] == "made"

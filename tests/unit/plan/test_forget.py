@@ -20,7 +20,7 @@ def dated(*dates: str, root: str = "d/t", version: int = 5, dispatcher: str = ""
 
 def listing(gone: list[Folder], *listed: Folder) -> Listing:
     files = {folder.root: [DataFile(folder, 9, "p", 1, "a")] for folder in listed}
-    return Listing(100, (), files, gone=gone)
+    return Listing(100, (), files, empty_folders=gone)
 
 
 def test_what_is_gone_is_forgotten_but_the_newest_of_each_version() -> None:

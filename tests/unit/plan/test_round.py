@@ -224,7 +224,7 @@ def test_what_only_alters_the_same_table_can_run_right_behind(
     found = game.round.run_behind(first, 9)
     assert [statement.version for statement in found] == behind
     for statement in found:  # none of them ran
-        game.round.again(statement)
+        game.round.requeue(statement)
     assert game.round.ready_statements() == []
     game.round.applied(first)
     game._loads()

@@ -105,7 +105,7 @@ def _merge_keyed(
 ) -> int:
     """Returns how many rows are new and got the replica's defaults in columns that rows lack."""
     name = qualified_name(connection, table.name)
-    if target.own:
+    if target.extra_columns:
         _complete(connection, target, table, staged)
     if has_rows(connection, table.name):
         _check_keys(connection, target, name)
@@ -117,14 +117,14 @@ def _merge_keyed(
             replaced_keys += " WHERE put"
         connection.execute(f"DELETE FROM {name} t USING ({replaced_keys}) s WHERE {same}")
     columns = ", ".join(map(quote_name, target.names))
-    if not target.own:
+    if not target.extra_columns:
         connection.execute(
             f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
         )
         return 0
     values = ", ".join(f"v{position}" for position in range(len(target.names)))
-    kept = ", ".join(map(quote_name, target.own))
-    completed = ", ".join(f"k{position}" for position in range(len(target.own)))
+    kept = ", ".join(map(quote_name, target.extra_columns))
+    completed = ", ".join(f"k{position}" for position in range(len(target.extra_columns)))
     old = f"SELECT {values}, {completed} FROM completed WHERE there"
     connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
     new = f"SELECT {values} FROM completed WHERE NOT there"
@@ -160,18 +160,18 @@ def _ended(target: LoadTarget, ending: Ending, table: ReplicaTable, name: str, k
 
 def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
     """Writes the rows into the temporary table `completed`, with the replica's values of the columns that they lack:
-    ``v0 .. vN``, ``k0 .. kM`` by `target.own`, and whether the row is ``there``."""
+    ``v0 .. vN``, ``k0 .. kM`` by `target.extra_columns`, and whether the row is ``there``."""
     values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    held = [f"{quote_name(column)} AS k{position}" for position, column in enumerate(target.own)]
+    held = [f"{quote_name(column)} AS k{position}" for position, column in enumerate(target.extra_columns)]
     held += [f"{quote_name(target.names[position])} AS h{position}" for position in target.key]
-    kept = ", ".join(f"t.k{position}" for position in range(len(target.own)))
+    kept = ", ".join(f"t.k{position}" for position in range(len(target.extra_columns)))
     same = " AND ".join(f"t.h{position} = s.v{position}" for position in target.key)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.there IS NOT NULL AS there "
         f"FROM (SELECT {values} FROM {staged.source} WHERE put) s "
         f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified_name(connection, table.name)}) t ON {same}"
     )
-    required = [column for column in target.own if column in table.required]
+    required = [column for column in target.extra_columns if column in table.required]
     # DuckDB accepts one change per statement.
     defaults = "; ".join(
         f"ALTER TABLE {qualified_name(connection, table.name)} ALTER COLUMN {quote_name(name)} SET DEFAULT 0"

@@ -146,7 +146,7 @@ class Publication:
         return write_rows(cursor, target, puts, deletes, packet, put_by)
 
     def _chosen(self, rows: pa.Table) -> pa.Table:
-        left_out = self.outcome.left_out
+        left_out = self.outcome.unpublished
         if not left_out:
             return rows
         stays = ~np.isin(identities(rows, self.target.key), np.array(sorted(left_out), np.uint64))

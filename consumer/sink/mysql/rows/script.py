@@ -79,7 +79,7 @@ class MySqlScript:
         values = zip(target.names, column_literals(target, rows, plain=True), strict=True)
         changed = [sql(f"{quote(name)} = ", value) for name, value in values if name not in settings.computed]
         # Otherwise ON UPDATE would set these columns to the current time.
-        kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.own)
+        kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.extra_columns)
         where = key_conditions(target, rows)
         start = f"UPDATE {table_of(target)} SET "
         yield from sql(start, sql(*changed, between=", "), f"{kept} WHERE ", where, ";\n").to_pylist()

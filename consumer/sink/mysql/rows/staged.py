@@ -57,7 +57,7 @@ def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     settings = mysql_target(target)
     with _outside_transactions(cursor):
         _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", settings.columns)
-        if target.own:
+        if target.extra_columns:
             _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", settings.own)
 
 
@@ -85,7 +85,9 @@ def staged_keys(target: LoadTarget) -> LoadTarget:
     settings = mysql_target(target)
     stage = settings.staged(TableName(SCHEMA, _numbered(target, _KEYS)), [settings.columns[n] for n in target.key])
     columns, names = tuple(target.columns[n] for n in target.key), tuple(target.names[n] for n in target.key)
-    return replace(target, columns=columns, names=names, key=tuple(range(len(target.key))), settings=stage, own=())
+    return replace(
+        target, columns=columns, names=names, key=tuple(range(len(target.key))), settings=stage, extra_columns=()
+    )
 
 
 def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
@@ -129,7 +131,7 @@ def stage_as_target(target: LoadTarget) -> LoadTarget:
     """Returns the stage as a target of the same rows."""
     settings = mysql_target(target)
     stage = settings.staged(TableName(SCHEMA, _numbered(target, _STAGE)), settings.columns)
-    return replace(target, settings=stage, own=())
+    return replace(target, settings=stage, extra_columns=())
 
 
 def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
@@ -139,7 +141,7 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     another row of the load or of the target, CannotBeExact if the target computes other keys than upstream did.
     pymysql's errors pass through.
     """
-    new = _complete(cursor, target) if target.own else 0
+    new = _complete(cursor, target) if target.extra_columns else 0
     table, stage = table_of(target), stage_of(target)
     # With an alias for the table, servers require a current database.
     cursor.execute(f"DELETE {table} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}")
@@ -158,11 +160,11 @@ def _inserts(target: LoadTarget, new: int) -> list[str]:
     computed, table, stage = mysql_target(target).computed, table_of(target), stage_of(target)
     written = [name for name in target.names if name not in computed]
     columns, values = _listed(written), _listed(written, f"{STAGED}.")
-    if not target.own:
+    if not target.extra_columns:
         return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} {STAGED} ORDER BY {STAGED}.{_ROW}"]
     lacking, old, joined = (
-        _listed(target.own),
-        _listed(target.own, f"{_COMPLETING}."),
+        _listed(target.extra_columns),
+        _listed(target.extra_columns, f"{_COMPLETING}."),
         f"JOIN {_own_of(target)} {_COMPLETING} ON {_COMPLETING}.{_ROW} = {STAGED}.{_ROW}",
     )
     completed = f"INSERT INTO {table} ({columns}, {lacking}) SELECT {values}, {old} FROM {stage} {STAGED} {joined}"
@@ -174,9 +176,9 @@ def _inserts(target: LoadTarget, new: int) -> list[str]:
 def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     """Fills the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
     table, stage = table_of(target), stage_of(target)
-    old = _listed(target.own, f"{table}.")
+    old = _listed(target.extra_columns, f"{table}.")
     completing = f"SELECT {STAGED}.{_ROW}, {old} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}"
-    cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.own)}) {completing}")
+    cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.extra_columns)}) {completing}")
     existing = int(cursor.rowcount)
     cursor.execute(f"SELECT COUNT(*) FROM {stage}")
     new = int(cursor.fetchone()[0]) - existing

@@ -106,7 +106,9 @@ class MySqlSession:
         if self._folder:
             return self._staged(target, StagedKind.CHANGES, changes, puts.num_rows, deletes.num_rows)
         batches = (
-            [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(target, puts, deletes)
+            [_Batch(puts if puts.num_rows else None, deletes)]
+            if target.in_one_call
+            else _batches(target, puts, deletes)
         )
         defaulted = sum(self._write(target, batch) for batch in batches)
         proofs = self._transactions.proofs()

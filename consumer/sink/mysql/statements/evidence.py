@@ -227,7 +227,7 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) 
     indexes = table_indexes(cursor, step.name_before)
     names = _names_there(cursor, step.name_before, indexes)
     parsed = changes_of(step.statement).indexes
-    unknown = not step.known.indexes.whole and _leaves_names_open(parsed)
+    unknown = not step.table_before.indexes.complete and _leaves_names_open(parsed)
     created, removed = _names_moved(step, indexes, names, unknown, flavor)
     if created or removed:
         return not created <= names or not removed.isdisjoint(names)
@@ -254,10 +254,14 @@ def _names_moved(
     """Returns the names that the statement creates, and those that it removes. The target has these `indexes` and
     `names` now. `unknown` says that nothing is known of the names of indexes."""
     changes = changes_of(step.statement)
-    before = {*_of_columns(step.known.columns or ())}
-    later = set() if step.known.columns is None else {*_of_columns(step.file.columns)}
+    before = {*_of_columns(step.table_before.columns or ())}
+    later = set() if step.table_before.columns is None else {*_of_columns(step.file.columns)}
     if not unknown:
-        declared = step.known.indexes if step.known.indexes.whole else step.known.indexes.beside(indexes)
+        declared = (
+            step.table_before.indexes
+            if step.table_before.indexes.complete
+            else step.table_before.indexes.beside(indexes)
+        )
         before |= {*_of_indexes(_made(declared, flavor))}
         later |= {*_of_indexes(_made(after(declared, changes.indexes, step.file.version), flavor))}
     for clause in changes.partitions.clauses:
@@ -266,7 +270,7 @@ def _names_moved(
         if clause.verb == "REMOVE PARTITIONING":
             before |= {name for name in names if name[0] == "partition"}
     if counts_partitions(step.statement):
-        known_parts = PartitionedTable(step.known.partitioning)
+        known_parts = PartitionedTable(step.table_before.partitioning)
         before |= {*_of_partitions(known_parts)}
         later |= {*_of_partitions(altered(known_parts, changes.partitions))}
     return frozenset(later - before), frozenset(before - later)
@@ -302,7 +306,7 @@ def _made(indexes: TableIndexes, flavor: FlavorName) -> TableIndexes:
 
 def _of_indexes(indexes: TableIndexes) -> Iterator[tuple[str, str]]:
     yield from _named("index", (index.name for index in indexes.indexes))
-    yield from _named("foreign key", (key.there for key in indexes.foreign_keys))
+    yield from _named("foreign key", (key.name_in_target for key in indexes.foreign_keys))
 
 
 def _named(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -157,7 +157,7 @@ def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
 def _left_out(step: ApplyDdl, now: TargetNow) -> Operations | None:
     """Returns no operations, with a note, for the RENAME of a view that the target does not have: a table there can
     have its name. None for all other steps."""
-    old = step.old_name if step.known.is_view else None
+    old = step.old_name if step.table_before.is_view else None
     return None if old is None or now.has_view(old) else Operations(note=f"{old} is a view upstream, and none here")
 
 
@@ -189,18 +189,18 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
         merged = None if step.merged is None else Merged(step, step.merged, zone)
         # Rows that upstream no longer has may hold values that do not fit a changed column.
         return Operations(statements_of_mode, time_zone=session, strict=True, merged=merged, converted=converted)
-    before, server_indexes = step.known.indexes, None
-    if action in INDEX_ACTIONS and (not before.whole or before.skips):
+    before, server_indexes = step.table_before.indexes, None
+    if action in INDEX_ACTIONS and (not before.complete or before.skips):
         server_indexes = now.indexes(step.name)
-        before = before if before.whole else before.beside(server_indexes)
+        before = before if before.complete else before.completed_by(server_indexes)
     context = RewriteContext(
         now.flavor,
-        Names(OtherTables(now, step.name), step.name, step.old_name, {*step.touches} - {step.name, *step.behind}),
+        Names(OtherTables(now, step.name), step.name, step.old_name, {*step.touches} - {step.name, *step.follows}),
         file.version,
         now.collations,
         before,
         server_indexes,
-        step.known.charset,
+        step.table_before.charset,
         _by_key(step, action, now),
         _columns_before(step, statement, now),
         file.columns,
@@ -223,7 +223,7 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
 
 
 def _converted(step: ApplyDdl, now: TargetNow) -> tuple[ConvertedColumn, ...]:
-    before = step.mode_ddl.before if step.mode_ddl else step.known.columns
+    before = step.mode_ddl.before if step.mode_ddl else step.table_before.columns
     converted = column_conversions(step, now.declared(step.name) if before is None else before)
     if now.flavor == "tidb":  # converts as upstream did, except where upstream's session decided
         return tuple(column for column in converted if column.conversion.by_clock or column.conversion.by_mode)
@@ -232,7 +232,7 @@ def _converted(step: ApplyDdl, now: TargetNow) -> tuple[ConvertedColumn, ...]:
 
 def _unnamed(step: ApplyDdl, statement: ParsedStatement) -> list[Column]:
     """Returns the columns that the schema file has and the statement does not name."""
-    definitions, before, after = changes_of(step.statement).columns, step.known.columns, step.file.columns or ()
+    definitions, before, after = changes_of(step.statement).columns, step.table_before.columns, step.file.columns or ()
     if statement.kind == "CREATE TABLE":
         return definitions.unnamed(None, after) if statement.members else []
     altered = step.file.type not in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS
@@ -242,14 +242,14 @@ def _unnamed(step: ApplyDdl, statement: ParsedStatement) -> list[Column]:
 def _columns_before(step: ApplyDdl, statement: ParsedStatement, now: TargetNow) -> frozenset[str] | None:
     if now.flavor != "mysql" or not any(token.word == "EXISTS" for token in statement.tokens):
         return None
-    columns = step.known.columns
+    columns = step.table_before.columns
     return now.columns(step.name) if columns is None else same_names(column.name for column in columns)
 
 
 def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
     if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
         return False
-    partitioning = step.known.partitioning
+    partitioning = step.table_before.partitioning
     return now.by_key(step.name) if partitioning is None else partitioning.kind is PartitionKind.KEY
 
 

@@ -126,7 +126,7 @@ def _misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorNam
     Upstream, a NULL counts as 0. MySQL and MariaDB treat it as the least BIGINT, whose partition is another one unless
     the number of partitions is a power of two. pymysql's errors pass through.
     """
-    partitioning = step.known.partitioning
+    partitioning = step.table_before.partitioning
     if flavor == "tidb" or partitioning is None or step.file.type not in _BY_PARTITION:
         return ""
     if partitioning.kind is not PartitionKind.HASH or len(partitioning.partitions).bit_count() == 1:

@@ -139,10 +139,10 @@ def _target(request: LoadRequest, table: ServerTable, shared: _Shared) -> LoadTa
         tuple(_with_labels(column, target, shared.server.flavor) for column, target in columns),
         names,
         key,
-        own=tuple(column.name for column in target_only),
+        extra_columns=tuple(column.name for column in target_only),
         computed=computed_when_read(request, table),
         virtual=tuple(column.name for column in table.columns if column.virtual),
-        whole=unique_values_move(table, target_only, names, key)
+        in_one_call=unique_values_move(table, target_only, names, key)
         or (checked and request.load.purpose is not Purpose.LOAD_IN_PARTS),
         settings=MySqlTarget(
             shared.server,
