@@ -260,7 +260,7 @@ def _names_moved(
         declared = (
             step.table_before.indexes
             if step.table_before.indexes.complete
-            else step.table_before.indexes.beside(indexes)
+            else step.table_before.indexes.completed_by(indexes)
         )
         before |= {*_of_indexes(_made(declared, flavor))}
         later |= {*_of_indexes(_made(after(declared, changes.indexes, step.file.version), flavor))}
