@@ -1,43 +1,43 @@
-"""Every error of the consumer, drawn as a tree. What the loop does next decides the branch.
+"""All errors of the consumer, as a tree. What the loop does next decides the branch.
 
 ConsumerError
 ├── Retryable              try the step again; exit 4 when it does not help
 │   ├── StorageUnavailable     the storage does not answer, or refuses to be read
 │   ├── StorageChanged         a file is not the one that was listed: list again
 │   ├── CheckpointMissing      there is no `metadata` yet
-│   ├── CheckpointBehind       the changefeed has not come to where a replay is to end
+│   ├── CheckpointBehind       the changefeed has not reached the end of a replay
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
 │   │   └── StagedRowsGone         what was staged for it is gone or damaged: load it again
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
-│   ├── NoExecutors            Spark's cluster gives nobody who runs tasks
-│   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
+│   ├── NoExecutors            Spark's cluster gives no executor to run tasks
+│   ├── ProgressMoved          the target is further than the round assumed: read the progress again
 │   ├── Starved                this machine has no memory, threads, open files or disk left
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
     ├── BadConfig              exit 2: a flag, a setting, a login
     │   └── StagingUnseen          a Spark worker does not see the folder for staged rows: no table's fault
-    ├── TableError             exit 3: stops its table, the others go on
+    ├── TableError             exit 3: stops its table, the others continue
     │   ├── CorruptFile            a data or schema file is not what TiCDC writes
-    │   ├── FileUnreadable         the storage answers, and does not give one file
+    │   ├── FileUnreadable         the storage answers, and does not return one file
     │   ├── ChecksumMismatch       a schema file's content and its name disagree
-    │   ├── CameLate               rows or a statement turned up that should have been there before
+    │   ├── CameLate               rows or a statement appeared that should have existed before
     │   ├── SchemaMissing          rows without the schema file of their version
     │   ├── SchemaDrift            rows and target table do not have the same columns
-    │   │   └── RowsVary               rows have other columns than the load takes them to have
+    │   │   └── RowsVary               rows have other columns than the load expects
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
     │   ├── TooManyBadRows         more rows are to be quarantined than the settings allow
     │   ├── RowsQuarantined           bad rows must be recorded before the others are written
     │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
-    │       └── RowsCollide            rows meet at a unique key: only all rows of the load tell whether one is lost
+    │       └── RowsCollide            rows meet at a unique key: only all rows of the load show whether one is lost
     ├── NeedsPerson            exit 5
     │   ├── DdlRefused             the target refuses a statement; stops its table
-    │   ├── GapFound               files are missing between what was read and what is there
+    │   ├── GapFound               files are missing between what was read and what exists
     │   └── WrongUpstream          the progress under this name belongs to another upstream
-    └── TargetDiffers          exit 6: `verify` found rows that are not what the storage says
+    └── TargetDiffers          exit 6: `verify` found rows that differ from the storage
 
 Errors cross process borders (Spark), so each is rebuilt from `as_dict` by `from_dict`.
 """
@@ -56,10 +56,10 @@ class Code(enum.StrEnum):
     cause: str
     """What happened, in one sentence or two."""
     way_back: str
-    """What a person does then."""
+    """What a person should do then."""
 
     def __new__(cls, value: str, cause: str, way_back: str) -> Code:
-        """A member is its text."""
+        """Creates a member, which is its text."""
         code = str.__new__(cls, value)
         code._value_, code.cause, code.way_back = value, cause, way_back
         return code
@@ -320,12 +320,12 @@ class Code(enum.StrEnum):
 
     @classmethod
     def of(cls, text: str) -> Code:
-        """ERROR for a text that a later release has recorded."""
+        """Returns the code of a text, ERROR for one that a later release has recorded."""
         return next((code for code in cls if code.value == text), cls.ERROR)
 
 
 def located(text: str, *places: str) -> str:
-    """`text` behind those of its places that it does not name itself."""
+    """Returns `text` after those of its `places` that it does not name itself."""
     return ": ".join([*(place for place in places if place and place not in text), text])
 
 
@@ -335,7 +335,7 @@ class ConsumerError(Exception):
     exit_code: ClassVar[int] = 1
     code: Code = Code.ERROR
     holds_rows: bool = True
-    """Whether message and hint may show values of rows. A class, or an error of it, says where they do not."""
+    """Whether message and hint may show values of rows. Classes and single errors set it to False if they do not."""
 
     def __init__(
         self,
@@ -364,11 +364,11 @@ class ConsumerError(Exception):
         return {"kind": type(self).__name__, **vars(self)}
 
     def about(self, table: str) -> ConsumerError:
-        """The same error with `table` as its table."""
+        """Returns the same error with `table` as its table."""
         return from_dict({**self.as_dict(), "table": table})
 
     def sentence(self) -> str:
-        """The message behind its coordinates: ``db.t: path:line: message``."""
+        """Returns the message after its coordinates: ``db.t: path:line: message``."""
         place = f"{self.path}:{self.line}" if self.path and self.line is not None else self.path
         return located(self.message, self.table, place)
 
@@ -441,7 +441,7 @@ class Interrupted(Retryable):
 
     @classmethod
     def by(cls, signal: object) -> Interrupted:
-        """`signal` is its name, "" where it is not known."""
+        """Returns the error for a signal. `signal` is its name, "" if it is not known."""
         name = f" ({signal})" if str(signal) else ""
         return cls(
             f"stopped by a signal{name} before the checkpoint was reached; what was applied is recorded",
@@ -495,7 +495,8 @@ class SchemaDrift(TableError):
 
 
 class RowsVary(SchemaDrift):
-    """`absent`: columns of the load that a row does not have. `carried`: columns left out of it that a row has."""
+    """Rows have other columns than the load expects. `absent` are columns of the load that a row does not have.
+    `carried` are columns left out of the load that a row has."""
 
     code = Code.ROWS_VARY
 
@@ -512,9 +513,9 @@ class TableMissing(TableError):
 
 
 class RowRefused(TableError):
-    """`row` identifies the row (see `fold.identity.identities`), None if it is not known which one it is; `put` says
-    whether it was to be written or removed. They are used to find its line. `more` are others like it: identity, put,
-    reason. `of_data`: the row's values are to blame, as far as is known."""
+    """The target refuses a row. `row` identifies it (see `changes.identity.identities`), None if it is not known which
+    row it is. `put` shows whether it was to be written or removed. They are used to find its line. `more` are others
+    like it: identity, put, reason. `of_data` means that the row's values are the cause, as far as is known."""
 
     code = Code.ROW_REFUSED
 
@@ -533,7 +534,7 @@ class RowRefused(TableError):
 
     @property
     def rows(self) -> list[tuple[int, bool, str]]:
-        """All that are identified."""
+        """All refused rows that are identified."""
         return [*([] if self.row is None else [(self.row, self.put, self.message)]), *self.more]
 
 
@@ -542,7 +543,8 @@ class TooManyBadRows(TableError):
 
 
 class RowsQuarantined(TableError):
-    """`rows` (of `model.bad_rows`) of a table with no key: its other rows go with the progress."""
+    """Bad rows must be recorded first. `rows` (of `model.bad_rows`) belong to a table with no key: its other rows are
+    written together with the progress."""
 
     code = Code.ROWS_QUARANTINED
 
@@ -572,7 +574,7 @@ class DdlRefused(NeedsPerson):
 
 
 class GapFound(NeedsPerson):
-    """`missing`: the number of the first file, or the first date, that is missing at its path."""
+    """Files are missing. `missing` is the number of the first file, or the first date, that is missing at its path."""
 
     code = Code.FILES_MISSING
 
@@ -591,14 +593,14 @@ class TargetDiffers(Fatal):
 
 
 def error_classes(root: type[ConsumerError] = ConsumerError) -> dict[str, type[ConsumerError]]:
-    """`root` and all classes below it, by name."""
-    found = {root.__name__: root}
+    """Returns `root` and all classes below it, by name."""
+    classes = {root.__name__: root}
     for child in root.__subclasses__():
-        found |= error_classes(child)
-    return found
+        classes |= error_classes(child)
+    return classes
 
 
 def from_dict(body: dict[str, Any]) -> ConsumerError:
-    """The error that `as_dict` described (unknown kinds come back as ConsumerError)."""
+    """Returns the error that `as_dict` described. An unknown kind becomes a ConsumerError."""
     rest = {name: value for name, value in body.items() if name not in ("kind", "message")}
     return error_classes().get(body["kind"], ConsumerError)(body["message"], **rest)

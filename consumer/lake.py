@@ -1,5 +1,5 @@
-"""Tables of a lake as they were at one moment of upstream: ``from consumer import lake``. docs/lakes.md says which
-moments a lake has."""
+"""Reads tables of a lake as they were at one moment of upstream: ``from consumer import lake``. docs/lakes.md says
+which moments a lake has."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ __all__ = ["TableName", "at"]
 def at(
     spark: SparkSession, uri: str, moment: int | str | datetime, tables: Collection[TableName] | None = None
 ) -> dict[TableName, DataFrame]:
-    """All tables of the lake at `uri`, or `tables`, with exactly the rows that upstream's had at `moment`, by the names
-    that they had then. A moment is a TSO, or a time with its zone. `spark` is one that knows the format; the names of
-    an Iceberg lake become a catalog of this session, as the URI calls it. Nothing is read before the DataFrames are.
+    """Returns all tables of the lake at `uri`, or `tables`, with exactly the rows that upstream's had at `moment`, by
+    the names that they had then. A moment is a TSO, or a time with its zone. `spark` is a session that knows the
+    format; the names of an Iceberg lake become a catalog of this session, as the URI calls it. Nothing is read before
+    the DataFrames are.
 
-    Raises BadConfig where a table has no version that surely has these rows, SchemaDrift where somebody has put another
-    one into the place of this program's newest.
+    Raises BadConfig if a table has no version that is proven to have these rows, SchemaDrift if somebody has replaced
+    this program's newest table.
     """
     try:
         tso = tso_of(str(written(moment)), "System")
@@ -40,9 +41,9 @@ def at(
     if not isinstance(sink, Versioned):
         raise BadConfig(f"{uri} is no lake", hint="give the --downstream-uri of one: delta:// or iceberg://")
     try:
-        found = {table.name: table for table in sink.at(tso, None if wanted is None else wanted.__contains__)}
-        if wanted is not None and (lacking := wanted - {name.folded for name in found}):
-            raise BadConfig(f"the lake had no table {', '.join(map(str, sorted(lacking)))} at the moment {tso}")
-        return {name: sink.frame(table) for name, table in found.items()}
+        tables_at = {table.name: table for table in sink.at(tso, None if wanted is None else wanted.__contains__)}
+        if wanted is not None and (missing := wanted - {name.folded for name in tables_at}):
+            raise BadConfig(f"the lake had no table {', '.join(map(str, sorted(missing)))} at the moment {tso}")
+        return {name: sink.frame(table) for name, table in tables_at.items()}
     finally:
         sink.close()

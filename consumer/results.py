@@ -1,7 +1,7 @@
-"""The results of commands: what is printed of them as text, and with --json. docs/output.schema.json is made of these
-models, by ``python -m consumer.results docs/output.schema.json``.
+"""Defines the results of commands: what is printed of them as text, and with --json. docs/output.schema.json is
+generated from these models, by ``python -m consumer.results docs/output.schema.json``.
 
-A TSO has more digits than jq 1.6 and JavaScript keep of a number: in what is printed its text stands beside it, as
+A TSO has more digits than jq 1.6 and JavaScript keep of a number: in what is printed its text is next to it, as
 ``.._str``.
 """
 
@@ -47,7 +47,7 @@ Count = Annotated[int, Field(ge=0)]
 Duration = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3), return_type=Duration)]
 OrNull = Annotated[str, PlainSerializer(lambda text: text or None, return_type=str | None)]
-"""A text that is printed as null where it is empty."""
+"""A text that is printed as null if it is empty."""
 HintOrNull = Annotated[
     Hint, BeforeValidator(Hint.of), PlainSerializer(lambda hint: str(hint) or None, return_type=str | None)
 ]
@@ -63,7 +63,7 @@ class Health(StrEnum):
     """The storage is another upstream's than the target."""
 
     DOWN = "Down"
-    """It does not go on: the target or the storage does not answer, or an error ended it."""
+    """It does not advance: the target or the storage does not answer, or an error ended it."""
     DEGRADED = "Degraded"
     """Tables need somebody, lack rows or wait; or the checkpoint went back."""
     BEHIND = "Behind"
@@ -102,11 +102,11 @@ class Result(Model):
     """What to do about it."""
 
     def ended_by(self, error: Exception) -> Self:
-        """It, with the error that ended the command, or that decides its exit code."""
+        """Returns the result with the error that ended the command, or that decides its exit code."""
         if not isinstance(error, ConsumerError):
             return self.model_copy(update={"code": Code.BUG, "error": str(error), "hint": None, "exit_code": BUG})
-        told = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
-        return self.model_copy(update={**told, "exit_code": error.exit_code})
+        fields = {"code": error.code, "error": error.sentence(), "hint": error.hint or None}
+        return self.model_copy(update={**fields, "exit_code": error.exit_code})
 
 
 class AcceptedLoss(Model):
@@ -122,8 +122,8 @@ class AcceptedLoss(Model):
 
     @classmethod
     def of(cls, losses: Iterable[Loss]) -> tuple[Self, ...]:
-        found = sorted(losses, key=lambda loss: (loss.after, loss.path, loss.reason))
-        return tuple(cls(reason=x.reason, path=x.path, after_ts=x.after, to_ts=x.upto) for x in found)
+        sorted_losses = sorted(losses, key=lambda loss: (loss.after, loss.path, loss.reason))
+        return tuple(cls(reason=x.reason, path=x.path, after_ts=x.after, to_ts=x.upto) for x in sorted_losses)
 
     def sentence(self) -> str:
         return Loss(self.reason, self.path, self.after_ts, self.to_ts).sentence()
@@ -176,7 +176,7 @@ class TableResult(_TableState):
     def becomes(
         self, state: Literal["ok", "stopped", "waits", "dropped"], why: ConsumerError | Waits | None = None
     ) -> None:
-        """It is in that state now, for that reason."""
+        """Sets the table's state, with the reason."""
         self.state, self.code = state, None if why is None else why.code
         self.error, self.hint = "", NO_HINT
         if isinstance(why, ConsumerError):
@@ -254,7 +254,7 @@ class TableStatus(_TableState):
 
     @property
     def state_text(self) -> str:
-        """Its state in a word, also where nothing but rows is missing."""
+        """Its state in a word, even if only rows are missing."""
         return "lacks rows" if self.state == "ok" and (self.quarantined or self.accepted) else self.state
 
 
@@ -363,7 +363,7 @@ class StatusResult(Result):
         return [row for row in self.tables if row.is_held_up or row.accepted]
 
     def health(self, ready_lag: float) -> Health:
-        """`ready_lag`: how many seconds the slowest table may be behind now."""
+        """Returns the state of the replica. `ready_lag` is how many seconds the slowest table may lag."""
         if self.code is Code.WRONG_UPSTREAM:
             return Health.UNKNOWN
         if self.checkpoint_ts is None or self.error:
@@ -374,9 +374,9 @@ class StatusResult(Result):
 
     @property
     def slowest_table(self) -> TableStatus | None:
-        """The table that is furthest behind the others, None where none is."""
-        behind = [row for row in self.tables if row.state not in ("dropped", "excluded")]
-        return min((row for row in behind if row.watermark < self.applied_ts), key=lambda r: r.watermark, default=None)
+        """The table with the lowest watermark, None if none lags the others."""
+        living = [row for row in self.tables if row.state not in ("dropped", "excluded")]
+        return min((row for row in living if row.watermark < self.applied_ts), key=lambda r: r.watermark, default=None)
 
     @computed_field
     @property
@@ -405,8 +405,8 @@ class StatusResult(Result):
     @property
     def behind_checkpoint_seconds(self) -> Duration | None:
         """How far the slowest table is behind the storage's checkpoint."""
-        known = self.checkpoint_ts and self.watermark
-        return seconds_behind(self.watermark, tso_to_ms(self.checkpoint_ts or 0)) if known else None
+        both_known = self.checkpoint_ts and self.watermark
+        return seconds_behind(self.watermark, tso_to_ms(self.checkpoint_ts or 0)) if both_known else None
 
     @computed_field
     @property
@@ -460,10 +460,10 @@ class RowCounts(Model):
     """Rows that differ, up to --show. Bytes as 0x and hexadecimal digits."""
 
 
-def _counts(found: Counted) -> dict[str, Any]:
+def _counts(counted: Counted) -> dict[str, Any]:
     numbers = ("expected", "found", "missing", "extra", "differing", "given", "unsure", "unknown_rows")
-    return {name: getattr(found, name) for name in numbers} | {
-        "unknown": [{"column": name, "rows": rows} for name, rows in found.unknown.items()],
+    return {name: getattr(counted, name) for name in numbers} | {
+        "unknown": [{"column": name, "rows": rows} for name, rows in counted.unknown.items()],
         "shown": [
             {
                 "kind": row.kind,
@@ -471,7 +471,7 @@ def _counts(found: Counted) -> dict[str, Any]:
                 "values": [{"column": name, "expected": ours, "found": theirs} for name, ours, theirs in row.values],
                 "copies": row.copies,
             }
-            for row in found.shown
+            for row in counted.shown
         ],
     }
 
@@ -525,13 +525,13 @@ class VerifyReport(Result):
     spark_seconds: Seconds
 
     @classmethod
-    def of(cls, found: VerifyResult) -> VerifyReport:
+    def of(cls, result: VerifyResult) -> VerifyReport:
         return cls(
-            tables={str(check.table): ComparedTable.of(check) for check in found.tables},
-            differences=sum(check.counted.differences for check in found.tables),
-            excluded=found.excluded,
-            seconds=found.seconds,
-            spark_seconds=found.spark_seconds,
+            tables={str(check.table): ComparedTable.of(check) for check in result.tables},
+            differences=sum(check.counted.differences for check in result.tables),
+            excluded=result.excluded,
+            seconds=result.seconds,
+            spark_seconds=result.spark_seconds,
         )
 
 
@@ -777,7 +777,7 @@ RESULTS = (
 
 
 def printed(result: Result) -> dict[str, Any]:
-    """The JSON object of a result, TSOs with their texts."""
+    """Returns the JSON object of a result, TSOs with their texts."""
     return dict(_with_texts(result.model_dump(mode="json")))
 
 
@@ -788,12 +788,12 @@ def _is_tso(name: str, value: object = None) -> bool:
 
 def _with_texts(value: Any) -> Any:
     if isinstance(value, dict):
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for name, member in value.items():
-            found[name] = _with_texts(member)
+            members[name] = _with_texts(member)
             if _is_tso(name, member):
-                found[f"{name}_str"] = None if member is None else str(member)
-        return found
+                members[f"{name}_str"] = None if member is None else str(member)
+        return members
     return [_with_texts(member) for member in value] if isinstance(value, list) else value
 
 
@@ -808,50 +808,52 @@ _ABOUT = (
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of what is printed. Models and members are described by their docstrings."""
+    """Returns the JSON schema of what is printed. Models and members are described by their docstrings."""
     union = TypeAdapter[Any](reduce(or_, RESULTS)).json_schema(mode="serialization")
-    known = _documented()
+    descriptions = _documented()
     for name, model in union["$defs"].items():
-        _finish(model, known.get(name, {}))
+        _finish(model, descriptions.get(name, {}))
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": _TITLE, "description": _ABOUT}
     return head | {"type": "object"} | union
 
 
-def _finish(model: dict[str, Any], known: Mapping[str, str]) -> None:
-    """Without pydantic's titles; with what is known of the members, and with the texts of TSOs."""
+def _finish(model: dict[str, Any], descriptions: Mapping[str, str]) -> None:
+    """Removes pydantic's titles; adds the descriptions of the members in `descriptions`, and the texts of TSOs."""
     members: dict[str, Any] = model.get("properties", {})
     model["title"] = model.pop("description", model["title"])
     for name, member in list(members.items()):
         member.pop("title", None)
         member.pop("default", None)
-        if name in known:
-            member["description"] = known[name]
+        if name in descriptions:
+            member["description"] = descriptions[name]
         if _is_tso(name):
             members[f"{name}_str"] = {"type": ["string", "null"], "pattern": "^[0-9]+$"}
             model["required"].append(f"{name}_str")
 
 
 def _documented() -> dict[str, dict[str, str]]:
-    """The docstrings of the members of all classes here, those of their bases among them."""
-    found: dict[str, dict[str, str]] = {}
+    """Returns the docstrings of the members of all classes here, including those of their bases."""
+    by_class: dict[str, dict[str, str]] = {}
     for node in ast.parse(Path(__file__).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
-            inherited = (found.get(base.id, {}) for base in node.bases if isinstance(base, ast.Name))
-            found[node.name] = {k: v for members in inherited for k, v in members.items()} | dict(_members(node.body))
-    return found
+            inherited = (by_class.get(base.id, {}) for base in node.bases if isinstance(base, ast.Name))
+            by_class[node.name] = {k: v for members in inherited for k, v in members.items()} | dict(
+                _members(node.body)
+            )
+    return by_class
 
 
 def _members(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for member, behind in zip(body, [*body[1:], ast.Pass()], strict=True):
+    for member, following in zip(body, [*body[1:], ast.Pass()], strict=True):
         if isinstance(member, ast.FunctionDef) and (text := ast.get_docstring(member)):
             yield member.name, " ".join(text.split())
-        match member, behind:
+        match member, following:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(str(text))):
                 yield name, " ".join(text.split())
 
 
 def main() -> None:
-    """Write the schema to the file named on the command line."""
+    """Writes the schema to the file named on the command line."""
     Path(sys.argv[1]).write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
 
 

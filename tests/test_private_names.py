@@ -13,7 +13,7 @@ from pyspark import SparkContext, find_spark_home, java_gateway
 from pyspark.sql import SparkSession
 
 from consumer.cli.program import UsageError
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.server.wire import Connection
 from consumer.spark.jvm import TELLS_PORT
 from tests.support.syntax import tree_of
@@ -75,7 +75,7 @@ def test_what_others_do_with_them_is_what_we_go_by() -> None:
 
 def test_connections_are_those_that_send_no_file() -> None:
     assert Connection._read_query_result is not pymysql.Connection._read_query_result
-    assert "Connection(" in inspect.getsource(inspect.getmodule(connect))  # type: ignore[arg-type]
+    assert "Connection(" in inspect.getsource(inspect.getmodule(connect_to_server))  # type: ignore[arg-type]
 
 
 def test_words_that_typer_cannot_make_sense_of_are_usage_errors() -> None:

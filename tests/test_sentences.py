@@ -25,7 +25,10 @@ _PATTERNS = frozenset({"match", "search", "fullmatch", "sub", "subn", "split", "
 _OF_OTHERS = {
     ("sink/mysql/rows/staged.py", "_collision"): "the server's own text names the key",
     ("spark/session.py", "_why_not"): "the last line of Spark's JVM is all that tells why it does not start",
-    ("model/names.py", "behind_name"): "it decides nothing: a sentence is printed behind the name that it begins with",
+    (
+        "model/names.py",
+        "without_table_name",
+    ): "it decides nothing: a sentence is printed behind the name that it begins with",
 }
 """Functions that read texts of others, or only lay out one."""
 

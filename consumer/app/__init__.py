@@ -1,4 +1,5 @@
-"""The only wiring: storage, pipeline, Spark and sink, joined as the settings say. One function per command."""
+"""The only wiring: joins storage, pipeline, Spark and sink as the settings say. There is one function for each
+command."""
 
 from __future__ import annotations
 

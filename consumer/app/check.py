@@ -1,5 +1,5 @@
-"""`check`: everything that can be known before a row is moved. It asks what `inspect`, `plan` and `status` find, the
-target what it lacks, and looks at this machine."""
+"""`check`: reports everything that can be known before a row is moved. It uses the results of `inspect`, `plan` and
+`status`, asks the target what it lacks, and examines this machine."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from consumer.spark.release import check_release, release_in
 from consumer.spark.session import lacking_java
 
 _STANDS = 3600
-"""After so many seconds a checkpoint is worth a word."""
+"""The seconds after which an old checkpoint is reported."""
 _SOON = 2
-"""So few days before TiCDC deletes unread files are worth one."""
+"""The days before TiCDC deletes unread files from which on that is reported."""
 _OLDEST_JAVA = 17
 
 
 def check(settings: Settings, observer: Observer) -> CheckResult:
-    """What a first or a next run would meet. Changes nothing, starts no Spark."""
+    """Returns what a first or a next run would meet. Changes nothing, starts no Spark."""
     lines = list(dict.fromkeys(_lines(settings, observer)))
     failed = next((line for line in lines if line.verdict == "fail"), None)
     result = CheckResult(lines=tuple(CheckedLine(**asdict(line)) for line in lines))
@@ -47,9 +47,9 @@ def check(settings: Settings, observer: Observer) -> CheckResult:
 
 
 def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
-    found: list[InspectResult] = []
-    yield from _tried("storage", lambda: _storage(inspect(settings, observer), found))
-    storage = found[0] if found and found[0].tables else None
+    inspected: list[InspectResult] = []
+    yield from _tried("storage", lambda: _storage(inspect(settings, observer), inspected))
+    storage = inspected[0] if inspected and inspected[0].tables else None
     if storage is not None:
         yield from _changefeed(settings, storage.changefeed, storage.command.partition(" && ")[0])
         yield from _tables(storage)
@@ -66,24 +66,24 @@ def _lines(settings: Settings, observer: Observer) -> Iterator[Readiness]:
         yield from before
         begins = bool(asked) and asked[0].target_upstream is None and settings.start_ts == StartRules()
         yield from _tried("tables", lambda: _older(settings, storage, begins))
-        known = {*storage.findings, *(line.text for line in before)}
+        reported = {*storage.findings, *(line.text for line in before)}
         if all(line.verdict != "fail" for line in before):
-            yield from _tried("plan", lambda: _plan(plan(settings, observer, look_again=True), known, begins))
+            yield from _tried("plan", lambda: _plan(plan(settings, observer, look_again=True), reported, begins))
     yield from _tried("java", _java)
     yield from _tried("spark", lambda: _spark(settings))
     yield room(tempfile.gettempdir(), size)
 
 
 def _tried(about: str, look: Callable[[], Iterable[Readiness]]) -> Iterator[Readiness]:
-    """What `look` finds; the error that ends it is a finding too."""
+    """Yields what `look` finds; the error that ends it is a finding too."""
     try:
         yield from look()
     except ConsumerError as error:
         yield Readiness(about, "fail", error.sentence(), error.hint, error.code)
 
 
-def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[Readiness]:
-    found.append(inspected)
+def _storage(inspected: InspectResult, results: list[InspectResult]) -> Iterator[Readiness]:
+    results.append(inspected)
     if inspected.checkpoint_ts is not None:
         age = (time.time() * 1000 - tso_to_ms(inspected.checkpoint_ts)) / 1000
         text = f"checkpoint {time_text(inspected.checkpoint_ts)}, {duration_text(max(age, 0))} old"
@@ -106,22 +106,22 @@ def _storage(inspected: InspectResult, found: list[InspectResult]) -> Iterator[R
     )
     for finding in inspected.findings:
         if finding in (inspected.mismatch, inspected.older):
-            continue  # `_changefeed` tells it with all others, `_older` beside what the target has
+            continue  # `_changefeed` reports it with all others, `_older` next to what the target has
         yield Readiness("storage", "warn", finding, "docs/storages.md and docs/limits.md say what comes of it")
 
 
 def _changefeed(settings: Settings, detected: Detected, writes_file: str) -> Iterator[Readiness]:
-    """The options of the settings against those that the files show. `writes_file` is the command that writes the
+    """Compares the options of the settings with those that the files show. `writes_file` is the command that writes the
     changefeed's file."""
     if detected.dialect is None:
         yield Readiness("changefeed", "warn", "there are no rows yet that would show its options")
         return
-    shown, given = detected.dialect, settings.dialect
-    pairs: list[tuple[str, object, object]] = [("protocol", given.protocol, shown.protocol)]
-    if given.protocol == shown.protocol:
-        pairs.append(("terminator", given.terminator, shown.terminator))
+    shown, configured = detected.dialect, settings.dialect
+    pairs: list[tuple[str, object, object]] = [("protocol", configured.protocol, shown.protocol)]
+    if configured.protocol == shown.protocol:
+        pairs.append(("terminator", configured.terminator, shown.terminator))
         names = [option.key for option in PROTOCOLS[shown.protocol].own_options]
-        pairs += [(name, _of(given.options, name), _of(shown.options, name)) for name in names]
+        pairs += [(name, _of(configured.options, name), _of(shown.options, name)) for name in names]
     if settings.date_separator is not None:
         pairs.append(("date-separator", settings.date_separator, detected.date_separator))
     if detected.file_index_digit is not None:
@@ -174,22 +174,23 @@ def _target(settings: Settings, tables: Sequence[TableName], size: int) -> Itera
 
 
 def _progress(
-    settings: Settings, storage: InspectResult, found: StatusResult, asked: list[StatusResult]
+    settings: Settings, storage: InspectResult, result: StatusResult, asked: list[StatusResult]
 ) -> Iterator[Readiness]:
-    asked.append(found)
-    if found.target_upstream is None:
+    asked.append(result)
+    if result.target_upstream is None:
         yield Readiness("progress", "ok", f"nothing is applied yet under the name {settings.name!r}")
-    elif found.target_upstream == storage.upstream:
-        yield Readiness("progress", "ok", f"applied up to {time_text(found.applied_ts)}")
-    if found.error:
-        yield Readiness("progress", "fail", found.error, found.hint or "", found.code)
-    for note in found.notes:
+    elif result.target_upstream == storage.upstream:
+        yield Readiness("progress", "ok", f"applied up to {time_text(result.applied_ts)}")
+    if result.error:
+        yield Readiness("progress", "fail", result.error, result.hint or "", result.code)
+    for note in result.notes:
         yield Readiness("progress", "warn", note)
-    yield from _retention(settings, storage, found)
+    yield from _retention(settings, storage, result)
 
 
 def _older(settings: Settings, storage: InspectResult, begins: bool) -> Iterator[Readiness]:
-    """Tables that the storage alone cannot fill. `begins`: nothing is applied yet, and no --start-ts is given."""
+    """Reports tables that the storage alone cannot fill. `begins`: nothing is applied yet, and no --start-ts is
+    given."""
     older = [table.table for table in storage.tables if table.older]
     if not older:
         return
@@ -207,9 +208,9 @@ def _older(settings: Settings, storage: InspectResult, begins: bool) -> Iterator
         yield Readiness("tables", "warn", storage.older)
 
 
-def _retention(settings: Settings, storage: InspectResult, found: StatusResult) -> Iterator[Readiness]:
-    """How near TiCDC's clean-up is to files that are not read."""
-    unread = found.unread
+def _retention(settings: Settings, storage: InspectResult, result: StatusResult) -> Iterator[Readiness]:
+    """Reports how near TiCDC's clean-up is to unread files."""
+    unread = result.unread
     fix = "run before that, or set file-expiration-days higher in the changefeed"
     if unread is not None and unread.days_left is not None:
         text = f"{count_text(unread.days_left, 'day')} until TiCDC deletes unread files of {unread.oldest_date}"
@@ -226,32 +227,31 @@ def _retention(settings: Settings, storage: InspectResult, found: StatusResult) 
         yield Readiness("retention", "ok", "no unread file is near TiCDC's clean-up")
 
 
-def _plan(found: PlanResult, known: set[str], begins: bool) -> Iterator[Readiness]:
-    for row in found.stopped:
+def _plan(result: PlanResult, reported: set[str], begins: bool) -> Iterator[Readiness]:
+    for row in result.stopped:
         if begins and row.state == "missing":
             continue  # an export can have it, as `_older` says
         yield Readiness("plan", "fail", f"{row.table} would stop: {row.error}", row.hint, row.code)
-    stopped = {row.table for row in found.stopped}
-    for step in found.steps:
+    stopped = {row.table for row in result.stopped}
+    for step in result.steps:
         if step.target is not None and step.target.error and step.table not in stopped:
             text = f"the target would refuse a statement of {step.table} ({step.to_ts}): {step.target.error}"
             yield Readiness("plan", "fail", text, "docs/ddl.md has the ways past a statement", Code.DDL_REFUSED)
-    for note in found.notes:
-        if note not in known:
+    for note in result.notes:
+        if note not in reported:
             yield Readiness("plan", "warn", note)
-    yield from _collations(found)
-    loads = [step for step in found.steps if step.kind == "load"]
-    statements = sum(step.kind == "ddl" for step in found.steps)
+    yield from _collations(result)
+    loads = [step for step in result.steps if step.kind == "load"]
+    statements = sum(step.kind == "ddl" for step in result.steps)
     size = size_text(sum(step.bytes for step in loads))
     text = f"{count_text(statements, 'statement')} and {count_text(len(loads), 'load')} of {size} to come"
     yield Readiness("plan", "ok", text)
 
 
-def _collations(found: PlanResult) -> Iterator[Readiness]:
-    """Which of those that statements name the target does not have. Keys of tables that are there are looked at by the
-    plan."""
+def _collations(result: PlanResult) -> Iterator[Readiness]:
+    """Reports which collations in statements the target does not have. The plan checks keys of existing tables."""
     replaced: dict[str, list[str]] = {}
-    for step in found.steps:
+    for step in result.steps:
         for note in step.target.collations if step.target is not None else ():
             replaced.setdefault(note, []).append(str(step.table))
     for note, tables in replaced.items():
@@ -268,8 +268,8 @@ def _java() -> Iterator[Readiness]:
     if java is None:
         yield Readiness("java", "fail", lacking_java() or "", fix)
         return
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
-    version = said.partition('version "')[2].partition('"')[0]
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    version = output.partition('version "')[2].partition('"')[0]
     number = int(version.split(".")[0]) if version.split(".")[0].isdecimal() else 0
     if number < _OLDEST_JAVA:
         text = f"{java} is of version {version or 'unknown'}, and Spark needs {_OLDEST_JAVA} or newer"

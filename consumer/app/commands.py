@@ -1,4 +1,4 @@
-"""The commands that apply or look, a function each."""
+"""The commands that apply or show something, one function for each."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from datetime import timedelta
 from consumer.app.parts import (
     READS_CHECKPOINT,
     checkpoint_of,
-    left_behind,
-    listed,
+    interrupted_result,
+    listing_at_checkpoint,
     listing_of,
     loader_for,
     manager_of,
     one_round,
     open_ports,
     reader_of,
-    refusal,
     result_of,
     sink_of,
-    start_of,
+    start_change,
+    upstream_refusal,
     warn_of_others,
 )
 from consumer.config.settings import Settings
@@ -37,8 +37,8 @@ from consumer.model.texts import count_text
 from consumer.model.times import now
 from consumer.pipeline.loads import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.preview import preview
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.preview import preview_round
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
@@ -57,7 +57,8 @@ from consumer.target import Sink, Upkept, Versioned
 LIVE_BYTES = SINGLE_TASK_BYTES
 """The most bytes that `run` reads of a table at a time: some seconds, for which the other tables may have to wait."""
 _FAIR = 0.01
-"""Seconds in which those who wait for their turn get it: a lock goes to whoever asks first behind its release."""
+"""The seconds in which waiting consumers get their turn: a lock goes to the thread that asks first after its
+release."""
 _BACK_AND_FORTH = Note(
     NoteKind.CHECKPOINT,
     "checkpoint-ts in `metadata` has gone backwards more than once: check whether two changefeeds write to this prefix",
@@ -65,7 +66,7 @@ _BACK_AND_FORTH = Note(
 
 
 def once(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
-    """Apply everything up to the checkpoint that is read at the start."""
+    """Applies everything up to the checkpoint that is read at the start."""
     started = now()
     options = settings.round_options
     with open_ports(settings, observer, loader) as ports:
@@ -74,20 +75,21 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
         observer.tell(CheckpointRead(checkpoint))
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for new files"))
-        listing = listed(settings, ports.reader, checkpoint, manager.ledger.progress)
+        listing = listing_at_checkpoint(settings, ports.reader, checkpoint, manager.ledger.progress)
         warn_of_others(ports)
         return one_round(manager, listing, started)
 
 
 def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
-    """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
+    """Does what `once` does, for a target without progress, and without rows of these tables unless --start-ts says
+    that it has some."""
     started = now()
     options = settings.round_options
     with open_ports(settings, observer, loader) as ports:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, ports.reader)
         observer.tell(CheckpointRead(checkpoint))
-        progress = patiently("reach the target", ports.sink.progress, observer, settings.max_wait)
+        progress = with_observed_retries("reach the target", ports.sink.progress, observer, settings.max_wait)
         if not progress.is_empty:
             raise BadConfig(
                 f"the target already has progress under the name {settings.name!r}",
@@ -95,10 +97,10 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
             )
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for files"))
-        listing = listed(settings, ports.reader, checkpoint)
+        listing = listing_at_checkpoint(settings, ports.reader, checkpoint)
         warn_of_others(ports)
-        known = Assembly.of(listing, manager.ledger.progress, options.rules.wanted).tables
-        tables = [name for name in known if options.rules.starts.of(name) is None]
+        in_storage = Assembly.of(listing, manager.ledger.progress, options.rules.wanted).tables
+        tables = [name for name in in_storage if options.rules.starts.of(name) is None]
         full = [] if settings.start_ts.whole else ports.sink.has_rows(options.rules.naming.targets(tables))
         if full:
             raise BadConfig(
@@ -117,15 +119,15 @@ def run(
     loader: Loader | None = None,
     turns: threading.Lock | None = None,
 ) -> RunResult:
-    """Round after round until `stop` is set. Retryable errors are waited for. `turns`: others take the same target, one
-    of them at a time; it is given back after each round."""
+    """Runs round after round until `stop` is set. Retryable errors are waited for. With `turns` others use the same
+    target, one of them at a time; it is released after each round."""
     started, observer = now(), _Endless(observer)
     small = settings.model_copy(update={"round_bytes": min(settings.round_bytes, LIVE_BYTES)})
     options = small.round_options
     with open_ports(settings, observer, loader) as ports, CheckpointWatch(settings, observer) as watch:
         manager: ConsumerManager | None = None
         trouble: Retryable | None = None
-        rounds, checkpoint, backwards, whole = 0, 0, 0, True
+        rounds, checkpoint, backwards, completed = 0, 0, 0, True
         try:
             while not stop.is_set():
                 try:
@@ -141,11 +143,11 @@ def run(
                         checkpoint = listing.checkpoint
                         if backwards > 1:
                             observer.tell(_BACK_AND_FORTH)
-                        whole = manager.run_round(listing, since=began)
+                        completed = manager.run_round(listing, since=began)
                     trouble = None
                     rounds += 1
                     observer.tell(RetryPassed("round"))
-                    if not whole:
+                    if not completed:
                         continue
                     observer.tell(Idle(manager.ledger.progress.applied_ts))
                 except Retryable as error:
@@ -158,17 +160,17 @@ def run(
         except KeyboardInterrupt:
             if manager is None:
                 raise
-            return _in_trouble(left_behind(manager, checkpoint, rounds, started), trouble)
+            return _in_trouble(interrupted_result(manager, checkpoint, rounds, started), trouble)
         if manager is None:
             return _in_trouble(RunResult(seconds=now() - started, unfinished=True), trouble)
         with _turn(turns, ports.sink):
             result = result_of(manager, checkpoint, rounds, started)
-            return _in_trouble(result.model_copy(update={"unfinished": not whole}), trouble)
+            return _in_trouble(result.model_copy(update={"unfinished": not completed}), trouble)
 
 
 @dataclass(frozen=True, slots=True)
 class _Endless:
-    """Observes a `run`: a round may end before what fails goes through, and the next round tries again."""
+    """Observes a `run`: a round may end before a failing step succeeds, and the next round tries again."""
 
     observer: Observer
 
@@ -177,13 +179,13 @@ class _Endless:
 
 
 def _in_trouble(result: RunResult, trouble: Retryable | None) -> RunResult:
-    """The result of a `run` that was ended; `trouble`: what it was waiting for."""
+    """Returns the result of a `run` that was ended. `trouble` is what it was waiting for."""
     return result if trouble is None or result.exit_code else result.ended_by(trouble)
 
 
 class CheckpointWatch:
-    """The storage's checkpoint is read on a thread of its own while `run` does not read it: because the target is away,
-    or a step takes long. How old it is says something of the changefeed alone."""
+    """Reads the storage's checkpoint on a thread of its own while `run` does not read it, because the target does not
+    answer or a step takes long. So the age of the checkpoint depends only on the changefeed."""
 
     def __init__(self, settings: Settings, observer: Observer) -> None:
         self._settings, self._observer = settings, observer
@@ -198,7 +200,7 @@ class CheckpointWatch:
         self._over.set()
 
     def has_read(self, checkpoint: int) -> None:
-        """It was read right now."""
+        """The checkpoint was read right now."""
         self._read = now()
         self._observer.tell(CheckpointRead(checkpoint))
 
@@ -213,7 +215,7 @@ class CheckpointWatch:
                 failed = True
                 self._observer.tell(Retrying(what, error, None))
             except ConsumerError:
-                continue  # the round tells of it
+                continue  # the round reports it
             else:
                 if failed:
                     self._observer.tell(RetryPassed(what))
@@ -222,7 +224,8 @@ class CheckpointWatch:
 
 @contextmanager
 def _turn(turns: threading.Lock | None, sink: Sink) -> Iterator[None]:
-    """While nobody else of this process has the target, which is given back at the end; None: nobody else wants it."""
+    """Encloses the time in which no other consumer of this process has the target, which is released at the end. None:
+    no other one uses it."""
     if turns is None:
         yield
         return
@@ -235,23 +238,23 @@ def _turn(turns: threading.Lock | None, sink: Sink) -> Iterator[None]:
 
 
 def plan(settings: Settings, observer: Observer, look_again: bool = False) -> PlanResult:
-    """What `once` would do now. Changes nothing, starts no Spark. `look_again` as of `preview`."""
+    """Returns what `once` would do now. Changes nothing, starts no Spark. `look_again` is as in `preview_round`."""
     options = settings.round_options
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = ports.sink.progress()
-        if (change := start_of(settings, ports.reader, progress)) is not None:
+        if (change := start_change(settings, ports.reader, progress)) is not None:
             progress = progress.after(change)
-        if (error := refusal(settings, ports.reader, progress)) is not None:
+        if (error := upstream_refusal(settings, ports.reader, progress)) is not None:
             raise error
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, ports.reader, progress)
-        found = preview(ports.reader, ports.sink, listing, progress, options, look_again)
-        return found.model_copy(update={"notes": (*ports.reader.holds, *found.notes)})
+        preview_result = preview_round(ports.reader, ports.sink, listing, progress, options, look_again)
+        return preview_result.model_copy(update={"notes": (*ports.reader.holds, *preview_result.notes)})
 
 
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> SkipDdlResult:
-    """Record a pending statement as done."""
+    """Records a pending statement as done."""
     options = settings.round_options
     with open_ports(settings, observer) as ports:
         observer.tell(NowDoing("asks the target for its progress"))
@@ -265,20 +268,20 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
 
 
 def _as_done(table: TableName, version: int, reason: str, assembly: Assembly, progress: Progress) -> ProgressChange:
-    """The progress after a person has done a pending statement by hand. Raises BadConfig if there is none, or if rows
-    below it are not applied yet."""
+    """Returns the change of the progress after a person has done a pending statement by hand. Raises BadConfig if there
+    is none, or if rows below it are not applied yet."""
     for statement in assembly.timeline.pending:
         if statement.file.name != table or statement.version != version:
             continue
-        behind = [
+        unapplied = [
             name
             for name in statement.touches
             if progress.table(name).applied_ts < version
             and (name == table or progress.table(name).state is not State.DROPPED)
         ]
-        if behind:
+        if unapplied:
             raise BadConfig(
-                f"rows of {behind[0]} below version {version} are not applied yet, so the statement is not due",
+                f"rows of {unapplied[0]} below version {version} are not applied yet, so the statement is not due",
                 hint="run once first; skip-ddl is for a statement that a run has stopped at",
             )
         record = DdlRecord.skipped(ddl_id(statement.file), DdlKind.BY_HAND, reason)
@@ -294,10 +297,10 @@ def _as_done(table: TableName, version: int, reason: str, assembly: Assembly, pr
 
 
 def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
-    """Take the progress of a name away; the target's tables stay, but for those that it was loading. Raises BadConfig
-    where there is none, or unless `sure`."""
+    """Removes the progress of a name. The target's tables stay, except those that it was loading. Raises BadConfig if
+    there is none, or unless `sure`."""
     with closing(sink_of(settings)) as sink:
-        names = patiently("reach the target", sink.consumers, observer, settings.max_wait)
+        names = with_observed_retries("reach the target", sink.consumers, observer, settings.max_wait)
         if settings.name not in names:
             raise BadConfig(
                 f"the target has no progress under the name {settings.name!r}",
@@ -318,7 +321,7 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
 
 
 def maintain(settings: Settings, observer: Observer, keep: timedelta, loader: Loader | None = None) -> MaintainResult:
-    """Keep the target's tables small, also while a consumer works. Raises BadConfig for a target that keeps itself."""
+    """Keeps the target's tables small, also while a consumer works. Raises BadConfig for a target that keeps itself."""
     started = now()
     with loader_for(settings, loader) as spark, closing(sink_of(settings, spark)) as sink:
         if not isinstance(sink, Upkept):
@@ -347,14 +350,15 @@ def lake_at(
     wanted: Callable[[TableName], bool],
     loader: Loader | None = None,
 ) -> LakeAtResult:
-    """Which versions a lake's tables had at a moment. Raises BadConfig where that cannot be proved, or for no lake."""
+    """Returns which versions a lake's tables had at a moment. Raises BadConfig if that cannot be proved, or for no
+    lake."""
     with loader_for(settings, loader) as spark, closing(sink_of(settings, spark)) as sink:
         if not isinstance(sink, Versioned):
             raise BadConfig("this target keeps no older versions of its tables", hint="lake-at is for lakes")
         observer.tell(NowDoing("looks for versions"))
-        found = sink.at(moment, wanted)
+        tables = sink.at(moment, wanted)
         rows = (
-            TableAtMoment(table=one.name, commit_ts=one.commit_ts, version_as_of=one.version, query=one.query)
-            for one in found
+            TableAtMoment(table=table.name, commit_ts=table.commit_ts, version_as_of=table.version, query=table.query)
+            for table in tables
         )
         return LakeAtResult(moment_ts=moment, tables=tuple(rows))

@@ -1,4 +1,4 @@
-"""`inspect`: what is in a storage, and how to start. Needs no target, and no setting except the storage."""
+"""`inspect`: shows what is in a storage, and how to start. It needs no target, and no setting except the storage."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from consumer.storage.settings import StorageSettings
 _PROTOCOL = re.compile(r"(?<=[?&])protocol=[^&]*&?")
 _TOML = "changefeed.toml"
 _MOMENT = "MOMENT-OF-THE-EXPORT"
-"""In place of what only the operator knows. The checkpoint of now would drop what was committed since the export."""
+"""Stands for what only the operator knows. The present checkpoint would drop what was committed since the export."""
 _INDEXES = 200
 _SHOWN = 5
 _SAMPLES = 24
-"""Files whose rows are looked at."""
+"""The number of files whose rows are read."""
 _HEADS = (64 << 10, 4 << 20)
-"""How much of a file is read to know its dialect: more where a row is longer."""
+"""How many bytes of a file are read to determine its dialect: more if a row is longer."""
 
 
 def inspect(settings: Settings, observer: Observer, time_range: bool = False) -> InspectResult:
-    """Look at the storage: one listing, the schema files, the heads of some data files, some index files; with
-    `time_range` both ends of every data file too."""
+    """Returns what the storage shows: from one listing, the schema files, the first part of some data files, some index
+    files; with `time_range` also from both ends of every data file."""
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
     observer.tell(NowDoing("looks for a changefeed"))
@@ -98,7 +98,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
 
 
 def _has_masks(settings: Settings, name: TableName) -> bool:
-    """What its rows show is not printed."""
+    """Returns whether the table has masks: what its rows show is not printed."""
     shaping = settings.shaping_of(name)
     return shaping is not None and bool(shaping.masks)
 
@@ -108,11 +108,11 @@ def _not_here(reader: FsspecReader, finding: str) -> InspectResult:
 
 
 def _below(files: Files, assembly: Assembly) -> list[str]:
-    """Where `metadata` is, if not here. If the prefix is too short, its rest looks like a part of each database's
-    name."""
+    """Returns the prefixes at which `metadata` is, if it is not here. If the configured prefix is too short, its rest
+    looks like a part of each database's name."""
     prefixes = sorted({name.database.rpartition("/")[0] for name in assembly.files if "/" in name.database})
-    there = (prefix for prefix in prefixes if files.read_if_there(f"{prefix}/metadata", 1) is not None)
-    return list(itertools.islice(there, _SHOWN))
+    prefixes_with_metadata = (prefix for prefix in prefixes if files.read_if_there(f"{prefix}/metadata", 1) is not None)
+    return list(itertools.islice(prefixes_with_metadata, _SHOWN))
 
 
 def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:
@@ -123,32 +123,33 @@ def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:
     except StorageUnavailable as error:
         if not error.path:
             raise
-        return None, [error.sentence()]  # it is there, and not what a changefeed writes
+        return None, [error.sentence()]  # it exists, and is not what a changefeed writes
 
 
 def _with_rows(
     files: Files, detected: Detected, data: Sequence[DataFile], catalog: Catalog
 ) -> tuple[Detected, list[str]]:
-    """`detected` with what the rows of some files show, and notes of what does not fit together or is not proven."""
+    """Returns `detected` with what the rows of some files show, and notes of what does not fit together or is not
+    proven."""
     chosen = list(sample(data, catalog, _SAMPLES))
     with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
-        found = list(pool.map(lambda pair: _sniff(files, catalog, *pair), chosen))
-    seen = [sniffed for sniffed in found if sniffed is not None]
+        sniffed_files = list(pool.map(lambda pair: _sniff(files, catalog, *pair), chosen))
+    recognised = [sniffed for sniffed in sniffed_files if sniffed is not None]
     notes = [
         f"{file.path} is not of a form that TiCDC writes: no row of {schema.name} was found in it"
-        for (file, schema), sniffed in zip(chosen, found, strict=True)
+        for (file, schema), sniffed in zip(chosen, sniffed_files, strict=True)
         if sniffed is None
     ]
-    if not seen:
+    if not recognised:
         return detected.model_copy(update={"sampled": len(chosen)}), notes
-    kinds = Counter(sniffed.marks for sniffed in seen).most_common()
-    alike = [sniffed for sniffed in seen if sniffed.marks == kinds[0][0]]
+    kinds = Counter(sniffed.marks for sniffed in recognised).most_common()
+    alike = [sniffed for sniffed in recognised if sniffed.marks == kinds[0][0]]
     shown = protocol_of(alike[0].dialect).agreed(alike)
     if len(kinds) > 1 or not shown.consistent:
         notes.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
     notes += _unproven_keys(shown.unproven)
-    known = {"dialect": shown.dialect, "with_commit_ts": shown.commit_ts, "sampled": len(chosen)}
-    return detected.model_copy(update={**known, "unproven": (*detected.unproven, *shown.unproven)}), notes
+    fields = {"dialect": shown.dialect, "with_commit_ts": shown.commit_ts, "sampled": len(chosen)}
+    return detected.model_copy(update={**fields, "unproven": (*detected.unproven, *shown.unproven)}), notes
 
 
 def _unproven_keys(keys: Sequence[str]) -> Iterator[str]:
@@ -160,11 +161,11 @@ def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -
     protocols = protocols_of_file(file.path)
     for size in _HEADS if protocols else ():
         content = files.read(file, 0, min(size, file.size))
-        whole = len(content) == file.size
-        shown = (protocol.sniff(content, whole, schema, catalog.declared) for protocol in protocols)
-        found = next(filter(None, shown), None)
-        if found is not None or whole:
-            return found
+        is_complete = len(content) == file.size
+        shown = (protocol.sniff(content, is_complete, schema, catalog.declared) for protocol in protocols)
+        sniffed = next(filter(None, shown), None)
+        if sniffed is not None or is_complete:
+            return sniffed
     return None
 
 
@@ -178,10 +179,13 @@ def _with_times(
 def _with_range(
     table: InspectedTable, files: Sequence[DataFile], bounds: Mapping[str, Bounds | ConsumerError]
 ) -> InspectedTable:
-    known = [found for file in files if isinstance(found := bounds.get(file.path), Bounds)]
-    if not known:
+    bounds_of_files = [file_bounds for file in files if isinstance(file_bounds := bounds.get(file.path), Bounds)]
+    if not bounds_of_files:
         return table
-    ends = {"first_ts": min(found.first for found in known), "last_ts": max(found.last for found in known)}
+    ends = {
+        "first_ts": min(file_bounds.first for file_bounds in bounds_of_files),
+        "last_ts": max(file_bounds.last for file_bounds in bounds_of_files),
+    }
     return table.model_copy(update=ends)
 
 
@@ -197,10 +201,10 @@ _EMPTY = "there is nothing that TiCDC writes: check the bucket and the prefix"
 
 
 def _mismatch(settings: Settings, detected: Detected) -> str:
-    found = detected.dialect
-    if not settings.protocol or found is None or settings.protocol == found.protocol:
+    dialect = detected.dialect
+    if not settings.protocol or dialect is None or settings.protocol == dialect.protocol:
         return ""
-    return f"the settings say protocol {settings.protocol}, and the files are {found.protocol}"
+    return f"the settings say protocol {settings.protocol}, and the files are {dialect.protocol}"
 
 
 def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile], older: str) -> Iterator[str]:
@@ -231,7 +235,7 @@ def _older(assembly: Assembly) -> str:
 
 
 def _indexes(files: Files, data: Sequence[DataFile]) -> Iterator[str]:
-    """Index files that do not name the newest data file of their folder, of the newest folders."""
+    """Yields notes about index files that do not name the newest data file of their folder, of the newest folders."""
     newest: dict[Folder, int] = {}
     for file in data:
         newest[file.folder] = max(file.index, newest.get(file.folder, 0))
@@ -263,9 +267,9 @@ def _index(path: IndexPath, content: bytes, newest: int) -> Iterator[str]:
 
 
 def _command(settings: Settings, detected: Detected, older: bool) -> str:
-    """Writes the file of the settings, and begins. `older`: the target must have tables before, as of a moment that
-    only the operator knows; `once` refuses the command until that is put in. "" where the storage is said to have a
-    protocol that is not known, and no row shows another."""
+    """Returns the command that writes the file of the settings, and begins. `older` means that the target must have
+    tables before, as of a moment that only the operator knows; `once` refuses the command until that is put in. Returns
+    "" if the configured protocol is unknown, and no row shows another."""
     uri = redact(settings.upstream_uri)
     if detected.dialect is not None:
         uri = _PROTOCOL.sub("", uri).rstrip("?&")
@@ -274,8 +278,8 @@ def _command(settings: Settings, detected: Detected, older: bool) -> str:
         return ""
     zone = "UTC" if settings.tz == "System" else settings.tz
     more = ["--tables", *settings.tables] if settings.tables else []
-    seen = ["storage-consumer", "inspect", "--upstream-uri", uri, *more, "--toml"]
+    inspect_words = ["storage-consumer", "inspect", "--upstream-uri", uri, *more, "--toml"]
     words = ["storage-consumer", "once", "--upstream-uri", uri, "--config", _TOML]
     words += ["--downstream-uri", redact(settings.downstream_uri), "--tz", zone, *more]
     words += ["--start-ts", _MOMENT] if older else []
-    return f"{shlex.join(seen)} > {_TOML} && {shlex.join(words)}"
+    return f"{shlex.join(inspect_words)} > {_TOML} && {shlex.join(words)}"

@@ -1,8 +1,9 @@
-"""`load-export`: the tables of an export of Dumpling, and from which moment on the storage's changes follow.
+"""`load-export`: loads the tables of an export of Dumpling, and records from which moment on the storage's changes
+follow.
 
-An export is a storage of its own, which is applied under a name of its own. While that has a table, no other name
-may touch it. Tables that are whole begin at the export's moment under the settings' name; those that stopped stay the
-other name's, which is forgotten once it has none.
+An export is a storage of its own, which is applied under a name of its own. While that name owns a table, no other name
+may touch it. Complete tables begin at the export's moment under the settings' name; those that stopped stay the other
+name's, which is forgotten once it owns none.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from functools import partial
 from consumer.app.parts import (
     READS_CHECKPOINT,
     checkpoint_of,
-    listed,
+    listing_at_checkpoint,
     loader_for,
     manager_of,
     one_round,
     open_ports,
     sink_of,
-    start_of,
-    unloaded,
+    start_change,
+    unloaded_tables,
 )
 from consumer.config.clocks import clock_of
 from consumer.config.export import ExportSettings, export_settings
@@ -38,7 +39,7 @@ from consumer.model.files import Folder, Listing, known_bounds
 from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
-from consumer.model.naming import beside, naming_from
+from consumer.model.naming import naming_from, naming_with_places
 from consumer.model.progress import (
     AuditRow,
     DdlState,
@@ -56,13 +57,13 @@ from consumer.model.texts import count_text
 from consumer.model.times import now, tso_to_text
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.opening import assembly_of, other_rules
-from consumer.pipeline.resync import give_up, passed_files
+from consumer.pipeline.opening import assembly_of, changed_rules
+from consumer.pipeline.resync import folders_up_to, restart_from_export
 from consumer.plan import table_modes
 from consumer.plan.assembly import Assembly
-from consumer.plan.options import FilesKnown, RoundOptions
-from consumer.plan.routing import written
-from consumer.plan.starting import given
+from consumer.plan.options import FileOptions, RoundOptions
+from consumer.plan.routing import written_names
+from consumer.plan.starting import preloaded_tables_change
 from consumer.ports import Loader, Observer
 from consumer.results import LoadedExport, RunResult, TableResult
 from consumer.storage.export import ExportReader
@@ -76,11 +77,13 @@ _AGAIN = Hint("fix what the reason names, or leave the table out with --tables; 
 def load_export(
     settings: Settings, observer: Observer, uri: str, some: Wanted | None = None, loader: Loader | None = None
 ) -> RunResult:
-    """Load the export at `uri` into tables that the target does not have, and let them go on with the storage's
-    changes. `some`: only these tables, of a replica that may be running; they are loaded beside those that it has.
+    """Loads the export at `uri` into tables that the target does not have, and lets these continue with the storage's
+    changes. With `some` only these tables are loaded, of a replica that may be running; they are loaded parallel to its
+    present ones.
 
-    Run again, it goes on where it was. Raises BadConfig for an export that is not complete or not of this upstream,
-    CheckpointBehind for one that is above the storage's checkpoint, CannotBeExact for one that is below its first row.
+    If it is run again, it resumes where it stopped. Raises BadConfig for an export that is not complete or not of this
+    upstream, CheckpointBehind for one that is above the storage's checkpoint, CannotBeExact for one that is below its
+    first row.
     """
     work = _Work(settings, observer, export_settings(uri), some)
     with loader_for(settings, loader) as spark:
@@ -105,17 +108,17 @@ class _Work:
             replace(settings.dialect, clock=clock_of(own_clock.target_options.time_zone))
         )
         self._ended: frozenset[TableName] = frozenset()
-        """The tables that go on with the storage's changes already."""
+        """The tables that already continue with the storage's changes."""
         self._tables = [name for name in self._export.files.tables if self._wanted(name)]
         self._left_out_by_rules = len(self._export.files.tables) - len(self._tables)
         self._loaded: Sequence[TableName] = ()
-        """The tables that this run has loaded, and that go on with the storage's changes now."""
+        """The tables that this run has loaded, and that continue with the storage's changes now."""
         if not self._tables:
             which = "--table" if some is not None else "--tables"
             raise BadConfig(f"the export has no table that {which} selects", hint="names are case-sensitive")
 
     def _wanted(self, name: TableName) -> bool:
-        """A database is, with its tables."""
+        """Returns whether the table is to be loaded. A database is, with its tables."""
         chosen = self._some is None or not name.table or self._some(name)
         return chosen and name not in self._ended and self._settings.table_filter.matches(name)
 
@@ -123,10 +126,10 @@ class _Work:
         loading = self._loading
         with closing(sink_of(loading)) as sink:
             begun = sink.progress()
-        own = self._begin(spark, begun)
+        places = self._begin(spark, begun)
         result = RunResult(checkpoint_ts=self._tso, seconds=now() - self._started)
         if self._tables:
-            result = self._load(loading, spark, own)
+            result = self._load(loading, spark, places)
         result = result.model_copy(update={"export": self._summary()})
         if result.exit_code or result.error:
             return result
@@ -135,8 +138,8 @@ class _Work:
         if is_known:
             self._release(loading, spark, self._ended)
             with closing(sink_of(loading)) as sink:
-                # --tables leaves tables out for good, --table chooses those of one call.
-                if self._some is None or not unloaded(sink.progress()):
+                # --tables excludes tables permanently, --table selects those of one call.
+                if self._some is None or not unloaded_tables(sink.progress()):
                     sink.forget()
         return result
 
@@ -164,8 +167,8 @@ class _Work:
         return self._settings.model_copy(update={"name": name, "consistency": Consistency.ROW})
 
     def _begin(self, spark: Loader, begun: Progress) -> Mapping[TableName, TableName]:
-        """Look whether the export joins the storage, and keep its tables from the replica, of which an earlier run has
-        `begun` with some. Those that go on from it already are done with. Returns where those are loaded that the
+        """Checks that the export joins the storage, and keeps its tables from the replica. `begun` is the progress of
+        an earlier run. Tables that already continue from it are done. Returns where those tables are loaded that the
         replica has."""
         with open_ports(self._settings, self._observer, spark) as ports:
             manager, assembly = self._assembled(ports)
@@ -174,7 +177,7 @@ class _Work:
                 manager.ledger.finish_marked()
                 progress = manager.ledger.progress
                 assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
-            self._ended = self._gone_on(progress, begun, ports.sink)
+            self._ended = self._continued(progress, begun, ports.sink)
             self._tables = [name for name in self._tables if name not in self._ended]
             if not self._tables:
                 return {}
@@ -184,50 +187,51 @@ class _Work:
             if self._some is None and progress.is_empty:
                 return {}
             self._given_up(self._tables, assembly, progress, manager.options, ports)
-            own = self._beside(assembly, progress, begun, ports.sink)
-            # As if they were left out: they are nobody's, and no rows of them are read.
-            left = [name for name in self._tables if name not in own and not _has(begun, name)]
-            if left:
-                manager.ledger.record(self._left_out(left))
-        return own
+            places = self._beside(assembly, progress, begun, ports.sink)
+            # They count as excluded: they belong to nobody, and no rows of them are read.
+            unclaimed = [name for name in self._tables if name not in places and not _has(begun, name)]
+            if unclaimed:
+                manager.ledger.record(self._left_out(unclaimed))
+        return places
 
     def _beside(
         self, assembly: Assembly, progress: Progress, begun: Progress, sink: Sink
     ) -> Mapping[TableName, TableName]:
-        """The tables that the replica has, each with its place until all of its rows are there: as an earlier run has
-        `begun` with them."""
+        """Returns the tables that the replica has, each with its place until all of its rows are there. `begun` is the
+        progress of an earlier run."""
         if self._some is None:
             return {}
         if begun.routes:
             return self._begun_beside(begun, sink)
-        own = {*written(assembly, progress), *progress.starts}
-        return {name: sink.beside(self._settings.naming.target(name)) for name in self._tables if name in own}
+        names = {*written_names(assembly, progress), *progress.starts}
+        return {name: sink.beside(self._settings.naming.target(name)) for name in self._tables if name in names}
 
     def _begun_beside(self, begun: Progress, sink: Sink) -> Mapping[TableName, TableName]:
-        """The tables that an earlier run has `begun` to load beside those of the replica, each with its place."""
-        there = naming_from(begun.routes)
+        """Returns the tables that an earlier run has `begun` to load parallel to those of the replica, each with its
+        place."""
+        begun_naming = naming_from(begun.routes)
         places = {name: sink.beside(self._settings.naming.target(name)) for name in self._tables}
-        return {name: place for name, place in places.items() if there.target(name) == place}
+        return {name: place for name, place in places.items() if begun_naming.target(name) == place}
 
     def _assembled(self, ports: Ports) -> tuple[ConsumerManager, Assembly]:
         self._observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(self._settings, ports.reader)
         options = self._settings.round_options
         manager = manager_of(self._settings, ports, options)
-        listing = listed(self._settings, ports.reader, checkpoint)
+        listing = listing_at_checkpoint(self._settings, ports.reader, checkpoint)
         return manager, assembly_of(ports.reader, listing, manager.ledger.progress, options)
 
-    def _gone_on(self, progress: Progress, begun: Progress, sink: Sink) -> frozenset[TableName]:
-        """The tables that were given to the replica from this export, by a run that has `begun` with it or did not end
-        there: with --table an export can be loaded once more."""
+    def _continued(self, progress: Progress, begun: Progress, sink: Sink) -> frozenset[TableName]:
+        """Returns the tables that the replica already got from this export, by a run that has `begun` with it or did
+        not end there: with --table an export can be loaded once more."""
         if self._some is not None and begun.is_empty:
             return frozenset()
         target, begins = self._settings.naming.target, progress.starts
-        found = [n for n in self._tables if begins.get(n) == self._tso and progress.table(n).state is State.OK]
-        beside = self._begun_beside(begun, sink) if begun.routes else {}
-        missing = sink.missing([*map(target, found), *beside.values()])
-        waits = {name for name, place in beside.items() if place not in missing}
-        return frozenset(name for name in found if target(name) not in missing and name not in waits)
+        candidates = [n for n in self._tables if begins.get(n) == self._tso and progress.table(n).state is State.OK]
+        places = self._begun_beside(begun, sink) if begun.routes else {}
+        missing = sink.missing([*map(target, candidates), *places.values()])
+        waits = {name for name, place in places.items() if place not in missing}
+        return frozenset(name for name in candidates if target(name) not in missing and name not in waits)
 
     def _given_up(
         self,
@@ -237,9 +241,12 @@ class _Work:
         options: RoundOptions,
         ports: Ports,
     ) -> ProgressChange:
-        """The replica's progress without `tables`, as if they were left out. Raises what `give_up` raises."""
-        known = [name for name in tables if name in assembly.catalog.by_table]
-        changes = [give_up(name, self._tso, assembly, progress, options, ports.reader) for name in known]
+        """Returns the change of the replica's progress by which `tables` count as excluded. Raises what
+        `restart_from_export` raises."""
+        in_storage = [name for name in tables if name in assembly.catalog.by_table]
+        changes = [
+            restart_from_export(name, self._tso, assembly, progress, options, ports.reader) for name in in_storage
+        ]
         return ProgressChange().merged(*changes, self._left_out(tables))
 
     def _left_out(self, tables: Iterable[TableName]) -> ProgressChange:
@@ -276,7 +283,7 @@ class _Work:
             )
 
     def _doubt(self, ports: Ports, assembly: Assembly) -> str:
-        """Why changes behind the export may be missing, "" where none are."""
+        """Returns why changes after the export may be missing, "" if none are."""
         first = _first(ports, assembly, self._tso)
         if first is not None and first <= self._tso:
             return ""
@@ -285,9 +292,9 @@ class _Work:
             f"the export is of {_shown(self._tso)}, and the storage {what}: the changes between the two may be missing"
         )
 
-    def _load(self, loading: Settings, spark: Loader, own: Mapping[TableName, TableName]) -> RunResult:
-        """`own` are the places of tables that the replica has. Those that are whole go on."""
-        options = self._options(loading, own)
+    def _load(self, loading: Settings, spark: Loader, places: Mapping[TableName, TableName]) -> RunResult:
+        """Loads the tables. `places` has the places of those that the replica has. Complete tables continue."""
+        options = self._options(loading, places)
         with open_ports(loading, self._observer, spark, self._export) as ports:
             manager = manager_of(loading, ports, options)
             self._observer.tell(NowDoing("looks at the export's files"))
@@ -296,32 +303,36 @@ class _Work:
             for name, refused in self._export.refused.items():
                 manager.stopped[name] = refused
                 manager.results.setdefault(name, TableResult()).becomes("stopped", refused)
-                self._observer.tell(TableStopped(name, refused, beside=name in own))
+                self._observer.tell(TableStopped(name, refused, parallel_load=name in places))
             result = _unfinished(one_round(manager, listing, self._started))
             if result.unfinished:
                 return result
             progress, loaded = manager.ledger.progress, ports.sink.loaded()
-            whole = self._whole(listing, progress, options.rules)
-            for name, error in list(self._miscounted(whole, ports.sink, options.rules, loaded)):
-                whole.remove(name)
+            complete = self._complete_tables(listing, progress, options.rules)
+            for name, error in list(self._miscounted(complete, ports.sink, options.rules, loaded)):
+                complete.remove(name)
                 result.tables.setdefault(name, TableResult()).becomes("stopped", error)
                 result = result.model_copy(update={"exit_code": result.exit_code or error.exit_code})
-                self._observer.tell(TableStopped(name, error, beside=name in own))
-        if not whole:
+                self._observer.tell(TableStopped(name, error, parallel_load=name in places))
+        if not complete:
             return result
         with open_ports(self._settings, self._observer, spark) as ports:
-            self._let_go_on(ports, whole, loaded, {name: place for name, place in own.items() if name in whole})
-        self._loaded = whole
-        self._release(loading, spark, whole)
+            self._continue_tables(
+                ports, complete, loaded, {name: place for name, place in places.items() if name in complete}
+            )
+        self._loaded = complete
+        self._release(loading, spark, complete)
         return result
 
     def _release(self, loading: Settings, spark: Loader, tables: Iterable[TableName]) -> None:
-        """`tables`, which go on with the storage's changes, are nobody's, for who does so to take them."""
+        """Releases `tables`, which continue with the storage's changes: the consumer that applies these can take
+        them."""
         with open_ports(loading, self._observer, spark, self._export) as ports:
             manager_of(loading, ports, loading.round_options).ledger.record(self._left_out(tables))
 
-    def _whole(self, listing: Listing, progress: Progress, rules: TableRules) -> list[TableName]:
-        """The tables that have all of their rows; of merged ones, and of those that one view shows, where all have."""
+    def _complete_tables(self, listing: Listing, progress: Progress, rules: TableRules) -> list[TableName]:
+        """Returns the tables that have all of their rows. Merged tables, and those that one view shows, count only
+        together."""
         settled = {ddl for ddl, record in progress.ddls.items() if record.state in (DdlState.DONE, DdlState.SKIPPED)}
         made = {file.name for file in listing.schemas if ddl_id(file) in settled}
         shown = shown_names(text for name, text in self._export.views.items() if name not in made)
@@ -331,9 +342,9 @@ class _Work:
         return [name for name in self._tables if target(name) not in lacking]
 
     def _begin_again(self, manager: ConsumerManager, listing: Listing) -> None:
-        """Tables that no run has made are still to be made, though an earlier one has ended. What was made of a table
-        by a CREATE TABLE that is another one now is dropped, and where the table is left out by now: nobody may take it
-        for whole."""
+        """Resets tables for another run. Tables that no run has created are to be created, even after an earlier run
+        ended. A table whose CREATE TABLE has changed is dropped, and so is one that is excluded by now: nobody may take
+        it for complete."""
         ledger, tables = manager.ledger, {*self._tables}
         if ledger.progress.is_empty:
             return
@@ -346,8 +357,10 @@ class _Work:
             if ddl in listed or name not in tables or places(name).state is State.EXCLUDED:
                 continue
             place = TableProgress(ddl.version - 1)
-            own = (folder for folder in ledger.progress.folders if folder.root == root_of(*name))
-            change = ProgressChange(tables={name: place}, folders=dict.fromkeys(own), forget_ddls=(ddl,), rewind=True)
+            folders = (folder for folder in ledger.progress.folders if folder.root == root_of(*name))
+            change = ProgressChange(
+                tables={name: place}, folders=dict.fromkeys(folders), forget_ddls=(ddl,), rewind=True
+            )
             if record.state is DdlState.DONE:
                 ledger.empty(name, change)
             elif record.state is DdlState.REFUSED:
@@ -355,46 +368,48 @@ class _Work:
         if new := {name: TableProgress(ddl.version - 1) for ddl, name in listed.items() if ddl not in made}:
             ledger.record(ProgressChange(tables=dict(new), rewind=True))
 
-    def _options(self, loading: Settings, own: Mapping[TableName, TableName]) -> RoundOptions:
-        """As for the storage, but for how files are written. A bad row stops its table: nothing takes it in later."""
+    def _options(self, loading: Settings, places: Mapping[TableName, TableName]) -> RoundOptions:
+        """Returns the options of the storage, except for how files are written. A bad row stops its table, because
+        nothing would apply it later."""
         options = loading.round_options
-        files = FilesKnown(self._dialect, accept_timestamp_key=loading.accept_timestamp_key)
-        naming = beside(options.rules.naming, own) if own else options.rules.naming
+        files = FileOptions(self._dialect, accept_timestamp_key=loading.accept_timestamp_key)
+        naming = naming_with_places(options.rules.naming, places) if places else options.rules.naming
         rules = replace(options.rules, wanted=self._wanted, naming=naming, bad_row_action=lambda table: STOP)
         return replace(options, files=files, rules=rules)
 
     def _miscounted(
         self, tables: Iterable[TableName], sink: Sink, rules: TableRules, loaded: Mapping[TableName, tuple[int, int]]
     ) -> Iterator[tuple[TableName, CannotBeExact]]:
-        """Those of which not each row that was read is in the target, but for rows that rules leave out."""
+        """Yields the tables of which not every row that was read is in the target, apart from rows that rules drop."""
         targets = {name: rules.naming.target(name) for name in tables}
-        there = sink.count_rows(set(targets.values()))
+        rows_in_target = sink.count_rows(set(targets.values()))
         for name, target in targets.items():
             read, given_ = loaded.get(name, (0, 0))
-            # What a killed load of a table with no key has written is not among the rows given: it was not recorded.
-            held = given_ if rules.naming.merges(name) else there.get(target, 0)
-            whole = rules.shaping_of(name) is None
-            if held != read if whole else not given_ <= held <= read:
+            # Rows that a killed load of a table with no key has written are not counted as written: they were not
+            # recorded.
+            held = given_ if rules.naming.merges(name) else rows_in_target.get(target, 0)
+            unfiltered = rules.shaping_of(name) is None
+            if held != read if unfiltered else not given_ <= held <= read:
                 yield (
                     name,
                     CannotBeExact(
                         f"the export has {count_text(read, 'row')} of {name}; written: {given_:,}; in the target:"
-                        f" {there.get(target, 0):,}",
+                        f" {rows_in_target.get(target, 0):,}",
                         hint="see that no file is there twice, and that nobody else writes to the table; then load it"
                         " with --table behind: " + forget_command(self._loading.name),
                         table=str(name),
                     ),
                 )
 
-    def _let_go_on(
+    def _continue_tables(
         self,
         ports: Ports,
         tables: Collection[TableName],
         loaded: Mapping[TableName, tuple[int, int]],
         places: Mapping[TableName, TableName],
     ) -> None:
-        """Under the settings' own name `tables` begin at the export's moment, those at `places` under their names. The
-        others are nobody's there, and no rows of them are read."""
+        """Lets `tables` begin at the export's moment under the settings' own name, those at `places` under their final
+        names. The other tables belong to nobody there, and no rows of them are read."""
         manager, assembly = self._assembled(ports)
         audit = tuple(AuditRow("load-export", name, 0, self._tso, *loaded.get(name, (0, 0))) for name in tables)
         ledger, rules = manager.ledger, manager.options.rules
@@ -404,42 +419,42 @@ class _Work:
         rest = self._left_out(name for name in self._tables if name not in tables)
         if self._some is None and ledger.progress.is_empty:
             start = self._settings.model_copy(update={"start_ts": StartRules(whole=str(self._tso))})
-            ledger.begin(partial(start_of, start, ports.reader))
-            own = ProgressChange(starts=dict.fromkeys(tables, self._tso), audit=audit, losses=losses)
-            ledger.record(own.merged(rest, *other_rules(assembly, ledger.progress, rules)))
+            ledger.begin(partial(start_change, start, ports.reader))
+            begin = ProgressChange(starts=dict.fromkeys(tables, self._tso), audit=audit, losses=losses)
+            ledger.record(begin.merged(rest, *changed_rules(assembly, ledger.progress, rules)))
         else:
-            policy_of = table_modes.keeping(rules.policy_of, rules.naming)
-            gone = self._given_up(tables, assembly, ledger.progress, manager.options, ports).merged(rest)
-            progress = ledger.progress.after(gone)
+            policy_of = table_modes.policy_keeping_ended(rules.policy_of, rules.naming)
+            given_up = self._given_up(tables, assembly, ledger.progress, manager.options, ports).merged(rest)
+            progress = ledger.progress.after(given_up)
             assembly = assembly_of(ports.reader, assembly.listing, progress, manager.options)
-            change = given(assembly, progress, dict.fromkeys(tables, self._tso), policy_of)
+            change = preloaded_tables_change(assembly, progress, dict.fromkeys(tables, self._tso), policy_of)
             passed: dict[Folder, FolderProgress] = {}
             for name in tables:
-                passed |= passed_files(name, self._tso, assembly, progress, ports.reader)
-            own = replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses)
-            ledger.exchange(list(places), gone.merged(own, *other_rules(assembly, progress, rules)))
+                passed |= folders_up_to(name, self._tso, assembly, progress, ports.reader)
+            begin = replace(change, folders={**change.folders, **passed}, audit=audit, losses=losses)
+            ledger.exchange(list(places), given_up.merged(begin, *changed_rules(assembly, progress, rules)))
 
 
 def _has(progress: Progress, name: TableName) -> bool:
-    """Whether a statement of the table has begun there."""
+    """Returns whether a statement of the table has begun there."""
     return any((ddl.database, ddl.table) == name for ddl in progress.ddls)
 
 
 def _at(assembly: Assembly, moment: int) -> Iterable[TableName]:
-    """The tables that upstream had then, as the storage tells; no views."""
+    """Returns the tables that upstream had then, as the storage shows; no views."""
     names = (name for name in assembly.catalog.by_table if name.table and assembly.wanted(name))
-    found = ((name, assembly.history.at(name, moment)) for name in names)
-    return (name for name, table in found if table is not None and not table.is_view)
+    tables = ((name, assembly.history.at(name, moment)) for name in names)
+    return (name for name, table in tables if table is not None and not table.is_view)
 
 
 def _first(ports: Ports, assembly: Assembly, moment: int) -> int | None:
-    """The least moment of a statement, or of a row that some table's first file begins with; any one that is not above
-    `moment` will do. None where there is none."""
+    """Returns the least moment of a statement, or of a row with which some table's first file begins; any moment that
+    is not above `moment` will do. Returns None if there is none."""
     statements = [file.version for file in assembly.catalog.files if file.query]
     if statements and min(statements) <= moment:
         return min(statements)
     files = [files[0] for files in assembly.listing.files.values() if files]
-    rows = [found.first for found in known_bounds(ports.reader.bounds(files)).values()]
+    rows = [bounds.first for bounds in known_bounds(ports.reader.bounds(files)).values()]
     return min([*statements, *rows], default=None)
 
 
@@ -448,7 +463,7 @@ def _shown(tso: int) -> str:
 
 
 def _unfinished(result: RunResult) -> RunResult:
-    """Commands in its hints would be for the storage, of which the tables know nothing yet."""
+    """Replaces the hints: their commands would be for the storage, of which the tables know nothing yet."""
     for table in result.tables.values():
         if table.state != "ok":
             table.resync = False

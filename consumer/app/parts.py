@@ -1,4 +1,4 @@
-"""What a command is made of: its ports and its manager, by the settings; and what the commands share."""
+"""Builds what a command consists of, its ports and its manager, by the settings; and what the commands share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from consumer.errors import (
     ProgressMoved,
     WrongUpstream,
 )
-from consumer.model.bad_rows import first_of
+from consumer.model.bad_rows import first_row_text
 from consumer.model.combinations import COMBINATIONS, Feature
 from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
@@ -30,8 +30,8 @@ from consumer.model.progress import Progress, ProgressChange, State
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.resync import offered
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.resync import reloadable_tables
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.plan.options import RoundOptions
 from consumer.plan.starting import check_moment
 from consumer.ports import Loader, Observer, StorageReader
@@ -58,36 +58,36 @@ def open_ports(
     reader: StorageReader | None = None,
     letters_of: str = "",
 ) -> Iterator[Ports]:
-    """What a command works with. `loader` is one that several commands share, and stays open; None: the command has one
-    of its own. `reader`: it reads another storage than the settings'. `letters_of`: bad rows are kept as another
-    consumer's."""
+    """Opens what a command works with. `loader` is one that several commands share, and stays open; with None the
+    command has one of its own. With `reader` it reads another storage than the settings'. With `letters_of` bad rows
+    are kept as those of another consumer."""
     reader = reader or reader_of(settings)
     spark = loader or loader_of(settings)
     with closing(sink_of(settings, spark)) as sink:
         letters = None
         if settings.dead_letters is not None:
             letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), letters_of or settings.name)
-        with _at_work(spark, own=loader is None):
+        with _at_work(spark, is_own=loader is None):
             yield Ports(reader, spark, sink, observer, letters, spark.start_seconds)
 
 
 @contextmanager
 def loader_for(settings: Settings, shared: Loader | None) -> Iterator[Loader]:
-    """`shared`, which stays open, or one that ends here. A signal abandons what it is at."""
+    """Yields `shared`, which stays open, or a loader that is closed here. A signal abandons its work."""
     spark = shared or loader_of(settings)
-    with _at_work(spark, own=shared is None):
+    with _at_work(spark, is_own=shared is None):
         yield spark
 
 
 @contextmanager
-def _at_work(spark: Loader, own: bool) -> Iterator[None]:
+def _at_work(spark: Loader, is_own: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
         spark.abandon()
         raise
     finally:
-        if own:
+        if is_own:
             spark.close()
 
 
@@ -102,7 +102,7 @@ def reader_of(settings: Settings) -> StorageReader:
 
 
 def loader_of(settings: Settings) -> Loader:
-    """Spark, not yet started."""
+    """Returns Spark, not yet started."""
     return SparkLoader(_spark_settings(settings))
 
 
@@ -112,7 +112,8 @@ def _spark_settings(settings: Settings) -> SparkSettings:
 
 
 def sink_of(settings: Settings, loader: Loader | None = None) -> Sink:
-    """The target, not yet reached. One that Spark writes shares that of `loader`, if it is given."""
+    """Returns the target, not yet connected. A target that Spark writes shares the Spark of `loader`, if it is
+    given."""
     options = settings.target_options
     if spark_properties(settings.downstream_uri):
         options = replace(options, spark=SharedSpark(_spark_settings(settings), loader))
@@ -126,15 +127,15 @@ def manager_of(
     wait: float | None = None,
     before: ConsumerManager | None = None,
 ) -> ConsumerManager:
-    """Become the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
-    answer. `before`: the last one of this run, which has given the target back."""
-    progress = acquired(ports, options.max_wait if wait is None else wait)
+    """Becomes the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
+    answer. `before` is the last manager of this run, which has released the target."""
+    progress = acquire_progress(ports, options.max_wait if wait is None else wait)
     manager = ConsumerManager(ports, options, progress)
     if progress.is_empty and settings.tz.lower() == "system" and before is None:
         ports.observer.tell(_own_zone(settings))
     if before is not None:
-        manager.follow(before)
-    manager.ledger.begin(partial(start_of, settings, ports.reader))
+        manager.continue_from(before)
+    manager.ledger.begin(partial(start_change, settings, ports.reader))
     return manager
 
 
@@ -146,24 +147,25 @@ def _own_zone(settings: Settings) -> Note:
     return Note(NoteKind.SETTING, text)
 
 
-def acquired(ports: Ports, wait: float) -> Progress:
-    """The progress, of which this process is the one writer now; bad rows can be kept. Retried for `wait` seconds."""
+def acquire_progress(ports: Ports, wait: float) -> Progress:
+    """Returns the progress, after this process has become its one writer; bad rows can be kept. Retried for `wait`
+    seconds."""
     identity, observer = ports.reader.identity, ports.observer
-    if ports.letters is not None:
-        patiently("reach dead-letters", partial(ports.letters.check, identity), observer, wait)
+    if ports.dead_letters is not None:
+        with_observed_retries("reach dead-letters", partial(ports.dead_letters.check, identity), observer, wait)
     observer.tell(NowDoing("asks the target for its progress"))
-    return patiently("reach the target", partial(ports.sink.acquire, identity), observer, wait)
+    return with_observed_retries("reach the target", partial(ports.sink.acquire, identity), observer, wait)
 
 
 def warn_of_others(ports: Ports) -> None:
-    """Warnings about the upstreams that hold up this one, or that it does not wait for any more."""
+    """Reports warnings about the upstreams that hold up this one, or that it does not wait for any more."""
     for text in ports.reader.warnings:
         ports.observer.tell(Note(NoteKind.TOGETHER, text))
 
 
-def start_of(settings: Settings, reader: StorageReader, progress: Progress) -> ProgressChange | None:
-    """What the first run with --start-ts records: every table is there already. Raises BadConfig for any later run that
-    begins elsewhere, and what `check_moment` raises."""
+def start_change(settings: Settings, reader: StorageReader, progress: Progress) -> ProgressChange | None:
+    """Returns what the first run with --start-ts records: the target already holds every table. Raises BadConfig for
+    any later run that begins elsewhere, and what `check_moment` raises."""
     start_ts = settings.start_tso
     if settings.start_ts.rules:
         _check_times(settings.dialect)
@@ -186,69 +188,71 @@ def _check_times(dialect: Dialect) -> None:
 
 
 def one_round(manager: ConsumerManager, listing: Listing, started: float, again: bool = True) -> RunResult:
-    """Bring every table to the listing's checkpoint. `again`: run another round if the target loses what it had. A
-    signal ends it early; the result says what was applied."""
+    """Brings every table to the listing's checkpoint. `again` means to run another round if the target loses what it
+    had. A signal ends it early; the result has what was applied."""
     try:
         _run_round(manager, listing, again)
-        manager.stop_gone()
+        manager.stop_dropped()
     except KeyboardInterrupt as came:
         interrupted = Interrupted.by(came)
-        return left_behind(manager, listing.checkpoint, 0, started).ended_by(interrupted)
+        return interrupted_result(manager, listing.checkpoint, 0, started).ended_by(interrupted)
     return result_of(manager, listing.checkpoint, 1, started)
 
 
 def _run_round(manager: ConsumerManager, listing: Listing, again: bool) -> None:
-    """A round. It is started again if the target's progress is not the expected one: another server may have taken its
-    place."""
+    """Runs a round. It is started again if the target's progress is not the expected one: another server may have
+    replaced it."""
     wait, until = manager.options.max_wait, 0.0
     while True:
         began = now()
         try:
             manager.run_round(listing, wait)
         except ProgressMoved as error:
-            if not until or now() - began > wait:  # a round that went on for so long has met another trouble
+            if not until or now() - began > wait:  # a round that ran for so long has met another trouble
                 until = now() + wait
             if not again or now() >= until:
                 raise
             manager.ports.observer.tell(Retrying("round", error, until - now()))
             progress = manager.ledger.patiently("read the progress again", manager.ledger.confirmed)
-            found = manager.ports.reader.listing(listing.checkpoint, progress)
-            listing = replace(found, settled=listing.settled, reached=listing.reached)
+            latest = manager.ports.reader.listing(listing.checkpoint, progress)
+            listing = replace(latest, settled=listing.settled, reached=listing.reached)
             continue
         if until:
             manager.ports.observer.tell(RetryPassed("round"))
         return
 
 
-def left_behind(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
-    """The result of a round that a signal ended in the middle."""
+def interrupted_result(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
+    """Returns the result of a round that a signal ended in the middle."""
     manager.ports.loader.abandon()
-    manager.left()
+    manager.reset_watermarks()
     return result_of(manager, checkpoint, rounds, started).model_copy(update={"unfinished": True})
 
 
 def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:
-    """C is read before listing, so the listing holds every file with rows at or below it. What `progress` is done with
-    is not looked at again; without it everything is listed."""
-    return listed(settings, reader, checkpoint_of(settings, reader), progress)
+    """Returns the listing. C is read before it, so it holds every file with rows at or below C. Files that `progress`
+    is done with are not listed again; without it everything is listed."""
+    return listing_at_checkpoint(settings, reader, checkpoint_of(settings, reader), progress)
 
 
-def listed(settings: Settings, reader: StorageReader, checkpoint: int, progress: Progress | None = None) -> Listing:
-    """The listing at `checkpoint`, or at an earlier one where `metadata` went back meanwhile: files with rows between
-    the two may be replaced already, by others that do not hold all of them yet."""
+def listing_at_checkpoint(
+    settings: Settings, reader: StorageReader, checkpoint: int, progress: Progress | None = None
+) -> Listing:
+    """Returns the listing at `checkpoint`, or at an earlier one if `metadata` went back meanwhile: files with rows
+    between the two may be replaced already, by others that do not hold all of them yet."""
     listing = reader.listing(checkpoint, progress)
     reached = max(checkpoint, listing.reached)
     return replace(listing, checkpoint=min(checkpoint, checkpoint_of(settings, reader)), reached=reached)
 
 
 def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
-    given = settings.checkpoint_ts
-    if given is None:
+    configured = settings.checkpoint_ts
+    if configured is None:
         return reader.checkpoint()
     try:
         reader.checkpoint()
     except CheckpointMissing:
-        return MAX_TSO if given == "max" else int(given)
+        return MAX_TSO if configured == "max" else int(configured)
     raise BadConfig(
         "--checkpoint-ts is for storage without `metadata`, and this storage has one",
         hint="leave --checkpoint-ts out",
@@ -257,26 +261,26 @@ def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
 
 def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: float) -> RunResult:
     context, progress = manager.context, manager.ledger.progress
-    for name in progress.lacking | progress.accepted:
+    for name in progress.quarantined_rows | progress.accepted_losses:
         result = manager.results.setdefault(name, TableResult(watermark=progress.table(name).applied_ts))
         if rows := progress.bad_rows.get(name):
-            result.quarantined, result.bad_row = len(rows), first_of(rows.values())
+            result.quarantined, result.bad_row = len(rows), first_row_text(rows.values())
         result.accepted = AcceptedLoss.of(progress.losses.get(name, {}).values())
     again = [name for name, result in manager.results.items() if result.state == "stopped" or result.accepted]
     if again and context is not None:
-        anew = offered(manager.ports.sink, again, context.assembly, context.progress, manager.options)
+        reloadable = reloadable_tables(manager.ports.sink, again, context.assembly, context.progress, manager.options)
         for name in again:
-            manager.results[name].resync = name in anew
+            manager.results[name].resync = name in reloadable
     for name, result in manager.results.items():
-        result.target_table = manager.options.rules.naming.other(name)
+        result.target_table = manager.options.rules.naming.other_name(name)
     reasons = {} if context is None else context.deferred.reasons()
-    for name in reasons.keys() & manager.results.keys():  # of a round that broke off, too
+    for name in reasons.keys() & manager.results.keys():  # also for a round that broke off
         if (result := manager.results[name]).state == "ok":
             result.becomes("waits", reasons[name])
     short = any(result.quarantined for result in manager.results.values())
     waits = any(result.state == "waits" for result in manager.results.values())
     person = next((error for _, error in sorted(manager.stopped.items()) if isinstance(error, NeedsPerson)), None)
-    found = RunResult(
+    run_result = RunResult(
         checkpoint_ts=checkpoint,
         tables=dict(sorted(manager.results.items())),
         seconds=now() - started,
@@ -285,18 +289,18 @@ def result_of(manager: ConsumerManager, checkpoint: int, rounds: int, started: f
         ended=int(time.time() * 1000),
         exit_code=4 if reasons else 3 if manager.stopped or waits or short else 0,
     )
-    return found if person is None else found.ended_by(person)
+    return run_result if person is None else run_result.ended_by(person)
 
 
-def unloaded(loading: Progress) -> list[TableName]:
-    """The tables of an export that do not go on with the storage's changes yet. `loading` is the progress under the
-    export's own name."""
+def unloaded_tables(loading: Progress) -> list[TableName]:
+    """Returns the tables of an export that do not continue with the storage's changes yet. `loading` is the progress
+    under the export's own name."""
     names = {*loading.tables, *(TableName(ddl.database, ddl.table) for ddl in loading.ddls)}
     return sorted(name for name in names if name.table and loading.table(name).state is not State.EXCLUDED)
 
 
-def refusal(settings: Settings, reader: StorageReader, progress: Progress) -> ConsumerError | None:
-    """The error of every run where the target's progress belongs to another upstream or time zone."""
+def upstream_refusal(settings: Settings, reader: StorageReader, progress: Progress) -> ConsumerError | None:
+    """Returns the error of every run if the target's progress belongs to another upstream or time zone, else None."""
     if progress.upstream is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`replay`: the changes between two moments, into any target."""
+"""`replay`: applies the changes between two moments, to any target."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ WHOLE_MILLISECONDS = (
 def replay(
     settings: Settings, observer: Observer, after: str | None, end: str | None, loader: Loader | None = None
 ) -> RunResult:
-    """Apply the statements and rows with `after` < commit-ts <= `end` (None: from the start; to the checkpoint).
+    """Applies the statements and rows with `after` < commit-ts <= `end` (None: from the start; to the checkpoint).
 
-    Its progress has a name made of --name and the range: run again, it goes on where it was. Raises BadConfig for a
-    range that cannot be told from the files, CheckpointBehind for one that the changefeed has not reached.
+    Its progress has a name made of --name and the range, so a second run resumes where the first stopped. Raises
+    BadConfig for a range that cannot be determined from the files, CheckpointBehind for one that the changefeed has not
+    reached.
     """
     started = now()
     first = settings.tso("--from-ts", after) if after is not None else 0
@@ -70,8 +71,8 @@ def replay(
 
 
 def _of_a_replay(result: RunResult, name: str) -> RunResult:
-    """Commands in its hints use its own name. None reloads a table, because that would not begin where the replay
-    does."""
+    """Changes the hints so that commands use the replay's own name. No hint reloads a table, because that would not
+    begin where the replay does."""
     for table in result.tables.values():
         table.hint, table.resync = in_a_replay(table.hint), False
     return result.model_copy(update={"name": name, "hint": result.hint and in_a_replay(result.hint)})
@@ -102,12 +103,12 @@ def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
 
 
 def _only_milliseconds(reader: StorageReader, listing: Listing) -> bool:
-    """Whether rows have no commit-ts, found from the newest files of some tables."""
+    """Returns whether rows have no commit-ts, by the newest files of some tables."""
     newest = [files[-1] for files in listing.files.values() if files]
     bounds: Mapping[str, object] = reader.bounds(newest[:: max(1, len(newest) // _SAMPLE)])
-    return any(isinstance(found, Bounds) and not found.exact for found in bounds.values())
+    return any(isinstance(file_bounds, Bounds) and not file_bounds.exact for file_bounds in bounds.values())
 
 
 def _end_of_millisecond(tso: int) -> int:
-    """The last TSO of the millisecond of `tso`; 0, the start of the storage, stays."""
+    """Returns the last TSO of the millisecond of `tso`; 0, the start of the storage, stays."""
     return ms_to_tso(tso_to_ms(tso) + 1) - 1 if tso else 0

@@ -1,5 +1,5 @@
-"""`resync`: a table is loaded again beside the one that the target has, under a consumer name of its own, and takes its
-place once all of its rows are there. Until then the replica goes on with the other one."""
+"""`resync`: loads a table again parallel to the one that the target has, under a consumer name of its own. Once all of
+its rows are loaded it replaces the other one, with which the replica continues until then."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Listing
 from consumer.model.hints import resync_command
 from consumer.model.names import TableName
-from consumer.model.naming import Naming, beside
+from consumer.model.naming import Naming, naming_with_places
 from consumer.model.progress import Progress, ProgressChange, State, is_resync_of, resync_name
 from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency
 from consumer.model.times import now
 from consumer.pipeline.context import Ports, loss_notes
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import Others
+from consumer.pipeline.others import OwnershipGuard
 from consumer.pipeline.resync import (
-    begun_beside,
-    beside_end,
-    born,
+    birth_version,
     check_name,
-    not_beside,
+    parallel_load_end,
+    parallel_load_refusal,
+    parallel_load_start,
+    progress_after_replacement,
     start_over,
-    taken_over,
 )
-from consumer.pipeline.snapshot import part_of
+from consumer.pipeline.snapshot import listing_at
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.ports import Loader, Observer
@@ -43,8 +43,8 @@ _DAMAGED = (Code.CORRUPT_FILE, Code.FILES_MISSING)
 
 
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
-    """Load one table again from its CREATE TABLE on; the others go on as in `once`. Run again, it goes on where it
-    was."""
+    """Loads one table again from its CREATE TABLE on; the others advance as in `once`. If it is run again, it resumes
+    where it stopped."""
     with loader_for(settings, loader) as spark:
         return _Resync(settings, observer, table, spark).done()
 
@@ -58,7 +58,7 @@ class _Opened:
     listing: Listing
     assembly: Assembly
     change: ProgressChange
-    others: Others
+    ownership: OwnershipGuard
 
     @property
     def progress(self) -> Progress:
@@ -67,8 +67,8 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the table is loaded beside the other one: under which name, where, from which progress on, and up to which
-    listing."""
+    """How the table is loaded parallel to the other one: under which name, where, from which progress on, and up to
+    which listing."""
 
     name: str
     naming: Naming
@@ -98,7 +98,7 @@ class _Resync:
             plan = self._plan(self._opened(manager, ports))
         self._forget_others(plan)
         loaded = None if plan is None else self._load(plan)
-        if loaded is not None and not _is_whole(loaded.result, self._table):
+        if loaded is not None and not _is_complete(loaded.result, self._table):
             return self._unfinished(loaded.result)
         with open_ports(self._settings, self._observer, self._spark) as ports:
             opened = self._opened(self._manager(ports), ports)
@@ -108,13 +108,13 @@ class _Resync:
         return manager_of(self._settings, ports, self._options(self._settings))
 
     def _options(self, settings: Settings) -> RoundOptions:
-        """Missing files are accepted of this table alone."""
-        given, table = settings.round_options, self._table
-        rules = replace(given.rules, accept_gap=lambda name: name == table and given.rules.accept_gap(name))
-        return replace(given, rules=rules)
+        """Returns the options, with missing files accepted only for this table."""
+        options, table = settings.round_options, self._table
+        rules = replace(options.rules, accept_gap=lambda name: name == table and options.rules.accept_gap(name))
+        return replace(options, rules=rules)
 
     def _has_exchanged(self, manager: ConsumerManager) -> bool:
-        """Whether an earlier run died while the table took its place, which is finished now."""
+        """Returns whether an earlier run died while the table was replaced; then the replacement is finished now."""
         if manager.ledger.progress.table(self._table).state is not State.EXCHANGING:
             return False
         return self._table not in manager.ledger.finish_marked()
@@ -125,46 +125,46 @@ class _Resync:
         progress = manager.ledger.progress
         assembly = assembly_of(ports.reader, listing, progress, options)
         check_name(self._table, assembly)
-        others = Others(
+        others = OwnershipGuard(
             ports.sink.of_others, assembly, lambda: progress, options.rules.naming, take=manager.ledger.take
         )
-        if (owned := others.owned([self._table]).get(self._table)) is not None:
+        if (owned := others.owned_by_others([self._table]).get(self._table)) is not None:
             raise owned
         change = start_over(self._table, assembly, progress, options, ports.reader, ports.sink)
         return _Opened(ports, manager, listing, assembly, change, others)
 
     def _plan(self, opened: _Opened) -> _Plan | None:
-        """None: the table is made again in place, as there is none or it must be."""
-        sink, assembly, birth = opened.ports.sink, opened.assembly, born(opened.change, self._table)
-        there = self._settings.naming.target(self._table)
-        if sink.missing([there]):
+        """Returns the plan, None if the table is rebuilt in place, because there is none or it must be."""
+        sink, assembly, birth = opened.ports.sink, opened.assembly, birth_version(opened.change, self._table)
+        target = self._settings.naming.target(self._table)
+        if sink.missing([target]):
             return None
-        if why := not_beside(self._table, birth, assembly, opened.progress):
+        if why := parallel_load_refusal(self._table, birth, assembly, opened.progress):
             text = f"{self._table} is emptied before it is loaded again: {why}"
             self._observer.tell(Note(NoteKind.EMPTIED_TABLE, text, self._table))
             return None
         self._check_room(opened, birth)
-        naming = beside(self._settings.naming, {self._table: sink.beside(there)})
+        naming = naming_with_places(self._settings.naming, {self._table: sink.beside(target)})
         return _Plan(
             resync_name(self._settings.name, self._table, birth),
             naming,
-            begun_beside(self._table, birth, opened.progress.after(opened.change), assembly, naming),
-            part_of(opened.listing, beside_end(self._table, birth, assembly)),
+            parallel_load_start(self._table, birth, opened.progress.after(opened.change), assembly, naming),
+            listing_at(opened.listing, parallel_load_end(self._table, birth, assembly)),
         )
 
     def _check_room(self, opened: _Opened, birth: int) -> None:
         files = (file for file in opened.assembly.files.get(self._table, ()) if file.folder.version >= birth)
-        for found in opened.ports.sink.readiness((), sum(file.size for file in files)):
-            if found.about == "disk" and found.verdict != "ok":
+        for line in opened.ports.sink.readiness((), sum(file.size for file in files)):
+            if line.about == "disk" and line.verdict != "ok":
                 text = (
                     f"{self._table} is loaded beside the table that the target has, and the disk may be too small for"
-                    f" both: {found.text}. If it stops for that, make room; or drop the table in the target by hand:"
+                    f" both: {line.text}. If it stops for that, make room; or drop the table in the target by hand:"
                     " then the same command loads it alone"
                 )
                 self._observer.tell(Note(NoteKind.EMPTIED_TABLE, text, self._table))
 
     def _forget_others(self, plan: _Plan | None) -> None:
-        """What was begun beside an earlier table of the name, or has lost its table, is no use."""
+        """Drops what was begun for an earlier table of the name, or has lost its table."""
         with closing(sink_of(self._settings, self._spark)) as sink:
             names = [name for name in sink.consumers() if is_resync_of(name, self._settings.name, self._table)]
             if plan is not None and plan.name in names and not sink.missing([plan.naming.target(self._table)]):
@@ -184,17 +184,18 @@ class _Resync:
             return _Loaded(result, manager.ledger.progress, counts)
 
     def _beside(self, settings: Settings, plan: _Plan) -> RoundOptions:
-        """As for the replica, but of this table alone. What TRUNCATEs once put into the trash is there."""
+        """Returns the options of the replica, for this table only. What TRUNCATEs once moved to the trash is there
+        already."""
         options = self._options(settings)
-        own, policy_of = self._table.folded, options.rules.policy_of
+        folded_name, policy_of = self._table.folded, options.rules.policy_of
 
         def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
-            found = policy_of(action, table, query)
-            return DdlPolicy.EVOLVE if found is DdlPolicy.RENAME else found
+            configured = policy_of(action, table, query)
+            return DdlPolicy.EVOLVE if configured is DdlPolicy.RENAME else configured
 
         rules = replace(
             options.rules,
-            wanted=lambda name: name.folded == own,
+            wanted=lambda name: name.folded == folded_name,
             naming=plan.naming,
             policy_of=policy,
             starts=NO_STARTS,
@@ -203,7 +204,7 @@ class _Resync:
         return replace(options, rules=rules)
 
     def _unfinished(self, result: RunResult) -> RunResult:
-        """Nothing has become of the table in the target."""
+        """Returns the result of a load that is not complete: the table in the target is unchanged."""
         for name, table in result.tables.items():
             if table.state != "ok":
                 damaged = table.code in _DAMAGED
@@ -217,25 +218,25 @@ class _Resync:
         return result
 
     def _replaced(self, opened: _Opened, loaded: _Loaded | None) -> RunResult:
-        """The table is what was loaded, or is empty, and all go on from there."""
+        """Replaces the table by what was loaded, or empties it, and runs a round from there."""
         table, manager, change = self._table, opened.manager, opened.change
-        if loaded is not None and born(change, table) - 1 != loaded.progress.start_ts:
+        if loaded is not None and birth_version(change, table) - 1 != loaded.progress.start_ts:
             raise BadConfig(f"{table} is another table by now than when this began", hint="resync again")
-        if (owned := opened.others.take({table: None}).get(table)) is not None:
+        if (owned := opened.ownership.take({table: None}).get(table)) is not None:
             raise owned
         if loaded is None:
             manager.ledger.empty(table, change)
         else:
-            change = taken_over(table, change, loaded.progress, loaded.counts, opened.assembly)
+            change = progress_after_replacement(table, change, loaded.progress, loaded.counts, opened.assembly)
             manager.ledger.exchange([table], change)
             manager.results[table] = loaded.result.tables.get(table) or TableResult()
         for note in loss_notes(table, change.losses.get(table, {}).values()):
             self._observer.tell(note)
-        # What was lost may be that it was emptied, or exchanged.
+        # If the progress was lost, it may be that it was emptied, or exchanged.
         return one_round(manager, opened.listing, self._started, again=False)
 
 
-def _is_whole(result: RunResult, table: TableName) -> bool:
-    """Whether the table has all of its rows, but for those that are quarantined."""
-    own = result.tables.get(table)
-    return not (result.error or result.unfinished) and (own is None or own.state == "ok")
+def _is_complete(result: RunResult, table: TableName) -> bool:
+    """Returns whether the table has all of its rows, except quarantined ones."""
+    table_result = result.tables.get(table)
+    return not (result.error or result.unfinished) and (table_result is None or table_result.state == "ok")

@@ -1,4 +1,4 @@
-"""`retry`: quarantined rows are taken in again, in their right place in time."""
+"""`retry`: applies quarantined rows again, in their right place in time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.app.parts import READS_CHECKPOINT, acquired, listing_of, open_ports
+from consumer.app.parts import READS_CHECKPOINT, acquire_progress, listing_of, open_ports
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, StorageUnavailable
-from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
+from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_row_text
 from consumer.model.check import TableCheck
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, Folder, Listing
@@ -29,36 +29,36 @@ _SHOWN = 3
 def retry(
     settings: Settings, observer: Observer, wanted: Callable[[TableName], bool], loader: Loader | None = None
 ) -> RetryResult:
-    """Make the `wanted` tables that lack rows what the storage says at their watermarks, and count no longer those rows
-    that are there then. Raises LeaseHeld while the consumer runs, BadConfig where only other tables lack rows."""
+    """Repairs the `wanted` tables that lack rows to what the storage shows at their watermarks, and no longer counts
+    the rows that are there then. Raises LeaseHeld while the consumer runs, BadConfig if only other tables lack rows."""
     started = now()
     options = settings.round_options
     with open_ports(settings, observer, loader) as opened:
         ports = replace(opened, reader=opened.reader.own)
-        progress = acquired(ports, settings.max_wait)
+        progress = acquire_progress(ports, settings.max_wait)
         ports.sink.rest()
-        tables = [name for name in progress.lacking if wanted(name)]
-        if progress.lacking and not tables:
+        tables = [name for name in progress.quarantined_rows if wanted(name)]
+        if progress.quarantined_rows and not tables:
             raise BadConfig(
                 "--table names no table with quarantined rows; there are some of"
-                f" {some_of(sorted(progress.lacking), _SHOWN)}",
+                f" {some_of(sorted(progress.quarantined_rows), _SHOWN)}",
                 hint="tables have upstream's names in --table, also where a route gives them others",
             )
-        if ports.letters is None:
+        if ports.dead_letters is None:
             _check_letters(row for name in tables for row in progress.bad_rows[name].values())
-        found: dict[TableName, _Settled] = {}
+        results: dict[TableName, _Settled] = {}
         if tables:
             observer.tell(NowDoing(READS_CHECKPOINT))
             listing = listing_of(settings, ports.reader)
-            checks = _made_right(ports, options, progress, tables, listing)
-            found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
-            _record(ports, found, progress, listing)
-        rows = tuple(_result(name, one, progress) for name, one in found.items())
+            checks = _repaired_tables(ports, options, progress, tables, listing)
+            results = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
+            _record(ports, results, progress, listing)
+        rows = tuple(_result(name, settled, progress) for name, settled in results.items())
         return RetryResult(tables=rows, seconds=now() - started, spark_seconds=ports.spark_seconds)
 
 
 def _check_letters(rows: Iterable[BadRow]) -> None:
-    """Raises BadConfig where nothing would say in the rows' letters that they are taken in."""
+    """Raises BadConfig if nothing would record in the rows' dead letters that they are applied."""
     if letter := next((row.letter for row in rows if row.letter), ""):
         raise BadConfig(
             f"the quarantined rows have letters, as {letter}, which say whether they are taken in, and nothing tells"
@@ -69,15 +69,15 @@ def _check_letters(rows: Iterable[BadRow]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """Of one table: the rows that are in the target now, those that are not, and why nothing is known of some."""
+    """The rows of one table that are in the target now, those that are not, and why nothing is known of some."""
 
     done: Mapping[str, BadRow]
-    left: Mapping[str, BadRow]
+    remaining: Mapping[str, BadRow]
     why: str = ""
     hint: str = ""
 
 
-def _made_right(
+def _repaired_tables(
     ports: Ports, options: RoundOptions, progress: Progress, tables: list[TableName], listing: Listing
 ) -> dict[TableName, TableCheck]:
     from consumer.verify.mend import Repair  # brings Arrow
@@ -96,38 +96,38 @@ def _made_right(
 
 
 def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
-    """A row is there if its file was read to its end, it is no longer bad, and the table is equal but for rows that are
-    still refused."""
+    """Returns the result for a table. A row is in the target if its file was read to its end, it is no longer bad, and
+    the table is equal except for rows that are still refused."""
     if check is None or check.error is not None:
         why = check.error if check is not None else None
         sentence = "the storage does not tell of the table" if why is None else why.sentence()
         return _Settled({}, rows, sentence, "" if why is None else why.hint)
-    # Of a table with no key a letter's id has the place of the row behind what the row is.
-    known, refused = {key[:ROW_DIGITS] for key in rows}, {row.id[:ROW_DIGITS]: row for row in check.refused_rows}
+    # For a table with no key the id of a dead letter has the row's place after its digits.
+    known_digits, refused = {key[:ROW_DIGITS] for key in rows}, {row.id[:ROW_DIGITS]: row for row in check.refused_rows}
     bad = {row.id for row in check.counted.quarantined}
     doubt = _doubt(check, len(refused))
-    gone = {row.path for row in rows.values() if row.path} - check.files
-    unread = gone | check.counted.later
-    older = {key for key, row in rows.items() if check.gone and row.commit_ts <= check.gone}
+    lost = {row.path for row in rows.values() if row.path} - check.files
+    unread = lost | check.counted.later
+    older = {key for key, row in rows.items() if check.gone_ts and row.commit_ts <= check.gone_ts}
     still = {key for key, row in rows.items() if key in bad or key[:ROW_DIGITS] in refused or row.path in unread}
     still |= older
     done = {} if doubt else {key: row for key, row in rows.items() if key not in still}
-    left = {key: row for key, row in rows.items() if key not in done}
-    left |= {row.id: row for name, row in refused.items() if name not in known}
-    if older and not doubt:  # files of such rows are not looked at
-        doubt = f"files were written again or are gone, so the storage may not have all changes up to {check.gone}"
-    if not doubt and gone:
+    remaining = {key: row for key, row in rows.items() if key not in done}
+    remaining |= {row.id: row for name, row in refused.items() if name not in known_digits}
+    if older and not doubt:  # files of such rows are not read
+        doubt = f"files were written again or are gone, so the storage may not have all changes up to {check.gone_ts}"
+    if not doubt and lost:
         doubt = (
-            f"{min(gone)} was not read: it is gone from the storage, is another file than `once` has read (run `once`"
+            f"{min(lost)} was not read: it is gone from the storage, is another file than `once` has read (run `once`"
             " first), or has no row of the table up to its watermark"
         )
     if later := {row.path for row in rows.values()} & check.counted.later:
         doubt = doubt or f"{min(later)} has rows above the table's watermark: run `once` first"
-    return _Settled(done, left, doubt)
+    return _Settled(done, remaining, doubt)
 
 
 def _doubt(check: TableCheck, refused: int) -> str:
-    """Why the table may not be as the storage says."""
+    """Returns why the table may not be as the storage shows, "" for no reason."""
     if check.counted.differences > refused:
         return check.unmended or count_text(check.counted.differences, "row still differs", "rows still differ")
     if check.counted.unsure or check.counted.unknown:
@@ -135,58 +135,60 @@ def _doubt(check: TableCheck, refused: int) -> str:
     return ""
 
 
-def _record(ports: Ports, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing) -> None:
-    """The letters of rows that were refused in another way are written first, those of rows that are there are marked
-    last: what counts is the progress."""
+def _record(ports: Ports, results: Mapping[TableName, _Settled], progress: Progress, listing: Listing) -> None:
+    """Records the results. Dead letters of rows that were refused in another way are written first, those of rows that
+    are in the target are marked last: the progress decides."""
     new: dict[TableName, dict[str, BadRow]] = {}
-    for name, one in found.items():
-        rows = [row for key, row in one.left.items() if key not in progress.bad_rows[name]]
-        if rows and ports.letters is not None:
-            rows = [replace(row, letter=ports.letters.path(name, row)) for row in rows]
-            ports.letters.put(name, rows)
+    for name, settled in results.items():
+        rows = [row for key, row in settled.remaining.items() if key not in progress.bad_rows[name]]
+        if rows and ports.dead_letters is not None:
+            rows = [replace(row, letter=ports.dead_letters.path(name, row)) for row in rows]
+            ports.dead_letters.put(name, rows)
         new[name] = {row.id: row for row in rows}
-    done = {name: list(one.done) for name, one in found.items() if one.done}
+    done = {name: list(settled.done) for name, settled in results.items() if settled.done}
     change = ProgressChange(
         quarantined={name: rows for name, rows in new.items() if rows},
         taken_in=done,
-        folders=_read_again(ports, found, progress, listing),
+        folders=_read_again(ports, results, progress, listing),
     )
     if change != ProgressChange():
         ports.sink.record(change)
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name in done:
-        if ports.letters is not None:
-            ports.letters.taken_in(list(found[name].done.values()), moment)
+        if ports.dead_letters is not None:
+            ports.dead_letters.taken_in(list(results[name].done.values()), moment)
 
 
 def _read_again(
-    ports: Ports, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing
+    ports: Ports, results: Mapping[TableName, _Settled], progress: Progress, listing: Listing
 ) -> dict[Folder, FolderProgress]:
-    """The folders of lines that are mended: only now it is known which times rows of them have. Raises
+    """Returns the folders of lines that are repaired: only now their rows' times are known. Raises
     StorageUnavailable."""
-    paths = {row.path: progress.table(name).applied_ts for name, one in found.items() for row in one.done.values()}
+    paths = {
+        row.path: progress.table(name).applied_ts for name, settled in results.items() for row in settled.done.values()
+    }
     files = [file for of_root in listing.files.values() for file in of_root if file.path in paths]
     bounds = ports.reader.bounds([file for file in files if file.folder in progress.folders])
     folders: dict[Folder, FolderProgress] = {}
     for file in files:
-        of_file = bounds.get(file.path)
-        if isinstance(of_file, StorageUnavailable):
-            raise of_file
-        if isinstance(of_file, Bounds):
+        file_bounds = bounds.get(file.path)
+        if isinstance(file_bounds, StorageUnavailable):
+            raise file_bounds
+        if isinstance(file_bounds, Bounds):
             place = folders.get(file.folder) or progress.folders[file.folder]
-            last = min(of_file.last, paths[file.path])
-            folders[file.folder] = place.with_rows((of_file.first, last), paths[file.path])
+            last = min(file_bounds.last, paths[file.path])
+            folders[file.folder] = place.with_rows((file_bounds.first, last), paths[file.path])
     return folders
 
 
-def _result(name: TableName, one: _Settled, progress: Progress) -> TableRetry:
-    first = first_of(one.left.values()) if one.left else ""
+def _result(name: TableName, settled: _Settled, progress: Progress) -> TableRetry:
+    first = first_row_text(settled.remaining.values()) if settled.remaining else ""
     return TableRetry(
         table=name,
         watermark=progress.table(name).applied_ts,
-        taken_in=len(one.done),
-        quarantined=len(one.left),
+        taken_in=len(settled.done),
+        quarantined=len(settled.remaining),
         bad_row=first,
-        error=one.why,
-        hint=Hint.of(one.hint),
+        error=settled.why,
+        hint=Hint.of(settled.hint),
     )

@@ -1,4 +1,4 @@
-"""Several consumers in one process: they share Spark, and each runs as if it were alone."""
+"""Runs several consumers in one process: they share Spark, and each runs as if it were alone."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from consumer.results import RunResult
 from consumer.sink import ONE_AT_A_TIME
 
 AGAIN_AFTER = 60.0
-"""Seconds until a consumer that an error has ended is begun again, beside others that run."""
+"""The seconds until a consumer that an error has ended is started again, while others run."""
 LEFT_AFTER = 4.0
-"""Seconds that consumers have to end once Spark is gone."""
+"""The seconds that consumers have to end once Spark is gone."""
 _LOOK_EVERY = 0.2
 
 Consumers = Mapping[str, tuple[Settings, Observer]]
@@ -43,21 +43,24 @@ class _Running:
 def run_all(
     consumers: Consumers, stop: threading.Event, failed: Failed, loader: Loader | None = None
 ) -> Mapping[str, Ended | None]:
-    """`run` of each, beside one another, until `stop` is set or an error has ended each of them. One that an error has
-    ended is begun again after a while, as long as others run. Each such error is reported to `failed`. Returns how each
-    of them ended; None: it had not, when the time for that was over."""
+    """Runs each of the consumers in parallel, until `stop` is set or an error has ended all of them. A consumer that an
+    error has ended is started again after a while, as long as others run. Each such error is passed to `failed`.
+    Returns how each of them ended; None if it had not when the time for that was over."""
     targets: dict[str, threading.Lock] = {}
-    running = {name: _Running(own, observer, _turns(own, targets)) for name, (own, observer) in consumers.items()}
+    running = {
+        name: _Running(settings, observer, _turns(settings, targets))
+        for name, (settings, observer) in consumers.items()
+    }
     over = threading.Event()
 
-    def keep_going(name: str, one: _Running, spark: Loader) -> None:
+    def keep_going(name: str, consumer: _Running, spark: Loader) -> None:
         while not over.is_set():
-            one.ended, one.failing = None, False
+            consumer.ended, consumer.failing = None, False
             try:
-                one.ended = run(one.settings, one.observer, stop, spark, one.turns)
+                consumer.ended = run(consumer.settings, consumer.observer, stop, spark, consumer.turns)
                 return
             except Exception as error:
-                one.ended, one.failing = error, True
+                consumer.ended, consumer.failing = error, True
                 failed(name, error)
             if all(other.failing for other in running.values()):
                 over.set()
@@ -68,26 +71,26 @@ def run_all(
 
     general = next(iter(running.values())).settings
     with closing(loader_of(general)) if loader is None else nullcontext(loader) as spark:
-        for name, one in running.items():
-            args = (name, one, spark)
-            one.thread = threading.Thread(target=keep_going, args=args, name=f"consumer {name}", daemon=True)
-        for one in running.values():
-            one.thread.start()
+        for name, consumer in running.items():
+            args = (name, consumer, spark)
+            consumer.thread = threading.Thread(target=keep_going, args=args, name=f"consumer {name}", daemon=True)
+        for consumer in running.values():
+            consumer.thread.start()
         try:
-            while alive := [one.thread for one in running.values() if one.thread.is_alive()]:
+            while alive := [consumer.thread for consumer in running.values() if consumer.thread.is_alive()]:
                 alive[0].join(_LOOK_EVERY)
         except KeyboardInterrupt:
             over.set()
             stop.set()
             spark.abandon()
-            for one in running.values():
-                one.thread.join(LEFT_AFTER / len(running))
-        return {name: one.ended for name, one in running.items()}
+            for consumer in running.values():
+                consumer.thread.join(LEFT_AFTER / len(running))
+        return {name: consumer.ended for name, consumer in running.items()}
 
 
-def _turns(settings: Settings, known: dict[str, threading.Lock]) -> threading.Lock | None:
-    """A lock for a target that one consumer has at a time."""
+def _turns(settings: Settings, locks: dict[str, threading.Lock]) -> threading.Lock | None:
+    """Returns a lock for a target that one consumer uses at a time, None for other targets."""
     uri = urlsplit(str(settings.downstream_uri))
     if uri.scheme not in ONE_AT_A_TIME:
         return None
-    return known.setdefault(os.path.realpath(unquote(uri.path)[1:]), threading.Lock())
+    return locks.setdefault(os.path.realpath(unquote(uri.path)[1:]), threading.Lock())

@@ -1,4 +1,4 @@
-"""`verify`: is the target equal to the storage?"""
+"""`verify`: checks whether the target is equal to the storage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, refusal
+from consumer.app.parts import READS_CHECKPOINT, listing_of, open_ports, upstream_refusal
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
@@ -17,13 +17,13 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, is_replay
 from consumer.model.times import now
 from consumer.pipeline.context import Ports
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.plan.options import RoundOptions
 from consumer.ports import Loader, Observer
 from consumer.target import Sink
 
 if TYPE_CHECKING:
-    from consumer.verify.mend import Mender
+    from consumer.verify.mend import Repairer
 
 
 def verify(
@@ -35,12 +35,12 @@ def verify(
     loader: Loader | None = None,
     repairing: Repairing = Repairing(),  # noqa: B008
 ) -> VerifyResult:
-    """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark.
+    """Compares the target's tables (only `tables`, if there are any) with the storage, each up to its own watermark.
 
     Changes nothing, unless it is `repairing`. Raises BadConfig for a target that has nothing of this name and for a
     file that cannot be written, LeaseHeld while its consumer runs.
     """
-    from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
+    from consumer.verify.verify import Verifier  # brings Arrow, for which a round with nothing to load must not wait
 
     started = now()
     options = settings.round_options
@@ -60,40 +60,41 @@ def verify(
                 mender,
                 "a replay does not say what the target held before" if is_replay(settings.name) else "",
             )
-            found, left_out = verifier.tables(listing, progress)
-        unknown = [name for name in tables if name not in {table.table for table in found}]
+            checks, excluded = verifier.tables(listing, progress)
+        unknown = [name for name in tables if name not in {table.table for table in checks}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        return VerifyResult(tuple(found), now() - started, ports.spark_seconds, left_out)
+        return VerifyResult(tuple(checks), now() - started, ports.spark_seconds, excluded)
 
 
 def _check_name(settings: Settings, ports: Ports) -> None:
-    """Raises BadConfig where there is nothing to compare, WrongUpstream where it is another upstream's."""
+    """Raises BadConfig if there is nothing to compare, WrongUpstream if the progress belongs to another upstream."""
     progress = ports.sink.progress()
     if progress.is_empty:
         raise BadConfig(
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to compare",
             hint="run `once` first, or give the --name that was used",
         )
-    if (error := refusal(settings, ports.reader, progress)) is not None:
+    if (error := upstream_refusal(settings, ports.reader, progress)) is not None:
         raise error
 
 
 @contextmanager
 def _taken(settings: Settings, ports: Ports, repairing: Repairing) -> Iterator[Progress]:
-    """The progress, while no consumer of this name changes the target; who writes to it becomes its consumer."""
+    """Yields the progress while no consumer of this name changes the target. If rows are to be written, this process
+    becomes its consumer."""
     if not repairing.write:
         with ports.sink.still() as progress:
             yield progress
         return
     acquire = partial(ports.sink.acquire, ports.reader.identity)
-    progress = patiently("reach the target", acquire, ports.observer, settings.max_wait)
+    progress = with_observed_retries("reach the target", acquire, ports.observer, settings.max_wait)
     ports.sink.rest()
     yield progress
 
 
 @contextmanager
-def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Mender | None]:
+def _mender(sink: Sink, options: RoundOptions, repairing: Repairing) -> Iterator[Repairer | None]:
     from consumer.verify.mend import RUN_THEM, Repair, RepairFile, new_file
 
     if not repairing.sql:

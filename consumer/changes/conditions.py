@@ -1,4 +1,4 @@
-"""An expression and a table's columns -> Arrow kernels over its change tables, which compare as MySQL does."""
+"""Compiles an expression over a table's columns to Arrow kernels on change tables, which compare as MySQL does."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from consumer.changes.expressions import columns_of, parsed
+from consumer.changes.expressions import expression_columns, parse_expression
 from consumer.changes.operands import (
     TEXT_TYPE,
-    Cells,
     Collation,
-    Kind,
+    ConvertedColumns,
     Operand,
+    OperandKind,
     Read,
     Values,
     absolute,
-    alike,
-    alike_all,
-    as_double,
+    all_in_common_type,
+    arithmetic_operand,
     column_operand,
-    computed,
+    double_reader,
+    in_common_type,
     like,
-    moment_of,
+    moment_literal,
     negated,
     number_literal,
     numeric,
@@ -56,26 +56,26 @@ _LOGIC: dict[type[exp.Expr], Callable[[Values, Values], Values]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A compiled expression. Nothing of it ever shows a value."""
+    """A compiled expression. No message or representation of it ever shows a value of a row."""
 
     text: str
     read: Read
     columns: tuple[int, ...]
-    """The positions of those that it names."""
+    """The positions of the columns that it names."""
 
     def holds(self, table: pa.Table) -> Flags:
-        """Of which rows it is TRUE. Raises CannotBeExact."""
+        """Returns a flag for each row: whether the condition is TRUE of it. Raises CannotBeExact."""
         try:
-            found = self.read(Cells(table))
+            result = self.read(ConvertedColumns(table))
         except (pa.ArrowException, ValueError, OverflowError) as error:
             raise CannotBeExact(
                 f"{self.text!r} cannot be computed of a row: {_kind_of(error)}",
                 hint="change the expression so that every value of its columns can be computed with; if the table has"
                 " rows already, fill it again under another --name",
             ) from None
-        if isinstance(found, pa.Scalar):
-            return pa.repeat(found, table.num_rows).fill_null(False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-        flags: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+        if isinstance(result, pa.Scalar):
+            return pa.repeat(result, table.num_rows).fill_null(False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        flags: Flags = pc.fill_null(result, False).to_numpy(zero_copy_only=False)
         return flags
 
 
@@ -86,15 +86,17 @@ def _kind_of(error: Exception) -> str:
     return "a number is too large" if too_large else "a value has another type"
 
 
-def compiled(text: str, columns: Sequence[Column], collation: str = "", clock: Clock | None = None) -> Condition:
-    """Of the columns of a change table, in their order. Raises ValueError that names the expression and what it cannot
-    be computed of."""
+def compile_condition(
+    text: str, columns: Sequence[Column], collation: str = "", clock: Clock | None = None
+) -> Condition:
+    """Compiles `text` for the columns of a change table, which are given in their order. Raises ValueError that names
+    the expression and the reason why it cannot be computed."""
     compiler = _Compiler(columns, collation, clock or Clock())
-    tree, named = parsed(text), columns_of(text)
-    places = tuple(n for n, column in enumerate(columns) if same_name(column.name) in named)
+    tree, column_names = parse_expression(text), expression_columns(text)
+    positions = tuple(n for n, column in enumerate(columns) if same_name(column.name) in column_names)
     try:
-        condition = Condition(text, truth(compiler.operand(tree)), places)
-        condition.read(Cells(_no_rows(columns)))
+        condition = Condition(text, truth(compiler.operand(tree)), positions)
+        condition.read(ConvertedColumns(_no_rows(columns)))
     except (ValueError, pa.ArrowException) as error:
         raise ValueError(f"{text!r}: {error}") from None
     return condition
@@ -118,11 +120,11 @@ class _Compiler:
             case exp.Literal():
                 return _text(node.this) if node.is_string else number_literal(node.this)
             case exp.HexString():
-                return Operand(Kind.BYTES, _always(pa.scalar(bytes.fromhex(node.this), pa.large_binary())))
+                return Operand(OperandKind.BYTES, _always(pa.scalar(bytes.fromhex(node.this), pa.large_binary())))
             case exp.Null():
                 return nothing()
             case exp.Boolean():
-                return Operand(Kind.TRUTH, _always(pa.scalar(bool(node.this))))
+                return Operand(OperandKind.TRUTH, _always(pa.scalar(bool(node.this))))
             case exp.Cast():
                 return self._moment(node)
             case exp.Collate():
@@ -132,13 +134,13 @@ class _Compiler:
             case exp.Abs():
                 return absolute(self._number(node.this))
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.IntDiv() | exp.Mod():
-                return computed(node, self._number(node.this), self._number(node.expression))
+                return arithmetic_operand(node, self._number(node.this), self._number(node.expression))
             case exp.Length():
                 return self._length(node)
             case exp.Coalesce():
                 return self._coalesced(node)
             case _:
-                return Operand(Kind.TRUTH, self._condition(node))
+                return Operand(OperandKind.TRUTH, self._condition(node))
 
     def _condition(self, node: exp.Expr) -> Read:
         match node:
@@ -169,51 +171,52 @@ class _Compiler:
         raise ValueError(f"'{node.sql(dialect='mysql')}' does not stand where it can be computed")
 
     def _column(self, node: exp.Column) -> Operand:
-        found = self._columns.get(same_name(node.name))
-        if found is None:
+        column_and_position = self._columns.get(same_name(node.name))
+        if column_and_position is None:
             raise ValueError(f"the rows have no column {node.name}")
-        return column_operand(*found)
+        return column_operand(*column_and_position)
 
     def _number(self, node: exp.Expr) -> Operand:
         operand = self.operand(node)
-        found = numeric(operand)
-        if found is None:
+        number = numeric(operand)
+        if number is None:
             raise ValueError(f"'{node.sql(dialect='mysql')}' is {operand.kind}, and not a number to compute with")
-        return found
+        return number
 
     def _moment(self, node: exp.Cast) -> Operand:
-        """``DATE '2024-12-31'``: the type of what it is compared with decides."""
+        """Returns the literal of ``DATE '2024-12-31'`` as a text. The type of what it is compared with decides how it
+        is read."""
         if not (isinstance(node.this, exp.Literal) and node.this.is_string and node.to.this in _MOMENTS):
             raise ValueError("CAST is not supported here")
         return _text(node.this.this)
 
     def _collated(self, node: exp.Collate) -> Operand:
         operand = self.operand(node.this)
-        if operand.kind not in (Kind.TEXT, Kind.LABEL):
+        if operand.kind not in (OperandKind.TEXT, OperandKind.LABEL):
             raise ValueError("COLLATE is for texts")
         return replace(operand, collation=same_name(node.expression.name))
 
     def _length(self, node: exp.Length) -> Operand:
         operand = self.operand(node.this)
-        if operand.kind not in (Kind.TEXT, Kind.LABEL):
+        if operand.kind not in (OperandKind.TEXT, OperandKind.LABEL):
             raise ValueError("CHAR_LENGTH is for texts")
-        return Operand(Kind.NUMBER, lambda cells: pc.utf8_length(operand.read(cells)).cast(pa.int64()))
+        return Operand(OperandKind.NUMBER, lambda cells: pc.utf8_length(operand.read(cells)).cast(pa.int64()))
 
     def _coalesced(self, node: exp.Coalesce) -> Operand:
         parts = [self.operand(part) for part in (node.this, *node.expressions)]
         kinds = {part.kind for part in parts}
-        if kinds not in ({Kind.NUMBER}, {Kind.TEXT}, {Kind.DOUBLE}):
+        if kinds not in ({OperandKind.NUMBER}, {OperandKind.TEXT}, {OperandKind.DOUBLE}):
             raise ValueError("COALESCE and IFNULL take values of one type, numbers or texts")
-        said = next((part.collation for part in parts if part.collation), "")
+        collation = next((part.collation for part in parts if part.collation), "")
 
-        def read(cells: Cells) -> Values:
+        def read(cells: ConvertedColumns) -> Values:
             values = [part.read(cells) for part in parts]
-            if parts[0].kind is Kind.NUMBER:
-                values = alike_all(values)
+            if parts[0].kind is OperandKind.NUMBER:
+                values = all_in_common_type(values)
             return pc.coalesce(*values)
 
-        named = next((part.name for part in parts if part.name), "")
-        return Operand(parts[0].kind, read, collation=said, name=named)
+        column_name = next((part.name for part in parts if part.name), "")
+        return Operand(parts[0].kind, read, collation=collation, name=column_name)
 
     def _logic(self, node: exp.Expr) -> Read:
         kernel = _LOGIC[type(node)]
@@ -226,25 +229,25 @@ class _Compiler:
             return _applied(pc.is_null, self.operand(node.this).read)
         if not isinstance(wanted, exp.Boolean):
             raise ValueError("IS is followed by NULL, TRUE or FALSE")
-        known, is_true = truth(self.operand(node.this)), bool(wanted.this)
+        condition, is_true = truth(self.operand(node.this)), bool(wanted.this)
 
-        def read(cells: Cells) -> Values:
-            found = known(cells)
-            return pc.fill_null(found if is_true else pc.invert(found), pa.scalar(False))
+        def read(cells: ConvertedColumns) -> Values:
+            truths = condition(cells)
+            return pc.fill_null(truths if is_true else pc.invert(truths), pa.scalar(False))
 
         return read
 
     def _compared(self, kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> Read:
         first, second = self.operand(left), self.operand(right)
-        if kind in _ORDERED and Kind.LABEL in (first.kind, second.kind):
+        if kind in _ORDERED and OperandKind.LABEL in (first.kind, second.kind):
             raise ValueError("labels of an ENUM are compared with = and <> only")
         return compared(_COMPARISONS[kind], comparable(first, second, self._collation, self._clock))
 
     def _in(self, node: exp.In) -> Read:
-        found = [self._compared(exp.EQ, node.this, value) for value in node.expressions]
+        comparisons = [self._compared(exp.EQ, node.this, value) for value in node.expressions]
 
-        def read(cells: Cells) -> Values:
-            return reduce(pc.or_kleene, (one(cells) for one in found))
+        def read(cells: ConvertedColumns) -> Values:
+            return reduce(pc.or_kleene, (comparison(cells) for comparison in comparisons))
 
         return read
 
@@ -252,16 +255,16 @@ class _Compiler:
         if not isinstance(node, exp.Like):
             raise ValueError("ESCAPE is for LIKE")
         operand, pattern = self.operand(node.this), self.operand(node.expression)
-        is_pattern = pattern.kind is Kind.TEXT and pattern.literal is not None
-        if operand.kind not in (Kind.TEXT, Kind.LABEL) or not is_pattern:
+        is_pattern = pattern.kind is OperandKind.TEXT and pattern.literal is not None
+        if operand.kind not in (OperandKind.TEXT, OperandKind.LABEL) or not is_pattern:
             raise ValueError("LIKE compares a text with a pattern that is written there")
-        way, text = collation_of((operand, pattern), self._collation), str(pattern.literal)
+        rule, text = collation_of((operand, pattern), self._collation), str(pattern.literal)
         what = f"column {operand.name}" if operand.name else "a text"
         negate = bool(node.args.get("negate"))
 
-        def read(cells: Cells) -> Values:
-            found = like(operand.read(cells), text, escape, way, what)
-            return pc.invert(found) if negate else found
+        def read(cells: ConvertedColumns) -> Values:
+            matches = like(operand.read(cells), text, escape, rule, what)
+            return pc.invert(matches) if negate else matches
 
         return read
 
@@ -270,7 +273,7 @@ _MOMENTS = (exp.DType.DATE, exp.DType.DATETIME, exp.DType.TIMESTAMP, exp.DType.T
 
 
 def _text(text: str) -> Operand:
-    return Operand(Kind.TEXT, _always(pa.scalar(text, TEXT_TYPE)), literal=text)
+    return Operand(OperandKind.TEXT, _always(pa.scalar(text, TEXT_TYPE)), literal=text)
 
 
 def _always(value: pa.Scalar) -> Read:
@@ -282,23 +285,24 @@ def _applied(kernel: Callable[[Values], Values], read: Read) -> Read:
 
 
 Pair = tuple[Values, Values]
-PairRead = Callable[[Cells], Pair]
+PairRead = Callable[[ConvertedColumns], Pair]
 _UNKNOWN = pa.scalar(None, pa.bool_())
 
 
 def comparable(left: Operand, right: Operand, collation: str, clock: Clock) -> PairRead | None:
-    """Reads both in a form whose values compare as the operands do; None: one is NULL. Raises ValueError."""
-    if Kind.NOTHING in (left.kind, right.kind):
+    """Returns a function that reads both operands in a form whose values compare as the operands do, or None if one is
+    NULL. Raises ValueError."""
+    if OperandKind.NOTHING in (left.kind, right.kind):
         return None
-    if Kind.MOMENT in (left.kind, right.kind):
+    if OperandKind.MOMENT in (left.kind, right.kind):
         return _moments(left, right, clock)
     kinds = {left.kind, right.kind}
-    if Kind.OPAQUE in kinds:
-        named = next(o.name for o in (left, right) if o.kind is Kind.OPAQUE)
-        raise ValueError(f"column {named} is of a type that only IS NULL can ask about")
-    if kinds <= {Kind.TEXT, Kind.LABEL}:
+    if OperandKind.OPAQUE in kinds:
+        column_name = next(o.name for o in (left, right) if o.kind is OperandKind.OPAQUE)
+        raise ValueError(f"column {column_name} is of a type that only IS NULL can ask about")
+    if kinds <= {OperandKind.TEXT, OperandKind.LABEL}:
         return _texts(left, right, collation)
-    if kinds <= {Kind.TEXT, Kind.BYTES}:
+    if kinds <= {OperandKind.TEXT, OperandKind.BYTES}:
         first, second = _bytes(left), _bytes(right)
         return lambda cells: (first(cells), second(cells))
     numbers = numeric(left), numeric(right)
@@ -308,10 +312,10 @@ def comparable(left: Operand, right: Operand, collation: str, clock: Clock) -> P
 
 
 def _numbers(left: Operand, right: Operand) -> PairRead:
-    if Kind.DOUBLE in (left.kind, right.kind):
-        first, second = as_double(left), as_double(right)
+    if OperandKind.DOUBLE in (left.kind, right.kind):
+        first, second = double_reader(left), double_reader(right)
         return lambda cells: (first(cells), second(cells))
-    return lambda cells: alike(left.read(cells), right.read(cells))
+    return lambda cells: in_common_type(left.read(cells), right.read(cells))
 
 
 def _moments(left: Operand, right: Operand, clock: Clock) -> PairRead:
@@ -319,27 +323,27 @@ def _moments(left: Operand, right: Operand, clock: Clock) -> PairRead:
         if left.utc != right.utc:
             raise ValueError("a TIMESTAMP is compared with times by the changefeed's clock, so not with a DATETIME")
         return lambda cells: (left.read(cells), right.read(cells))
-    moment, other = (left, right) if left.kind is Kind.MOMENT else (right, left)
-    if other.kind is not Kind.TEXT or not isinstance(other.literal, str):
+    moment, other = (left, right) if left.kind is OperandKind.MOMENT else (right, left)
+    if other.kind is not OperandKind.TEXT or not isinstance(other.literal, str):
         raise ValueError(f"{moment.kind} is compared with a text such as '2024-12-31 23:59:59' only")
-    value = moment_of(other.literal, moment.utc, clock)
+    value = moment_literal(other.literal, moment.utc, clock)
     if moment is left:
         return lambda cells: (left.read(cells), value)
     return lambda cells: (value, right.read(cells))
 
 
 def _texts(left: Operand, right: Operand, collation: str) -> PairRead:
-    way = collation_of((left, right), collation)
+    rule = collation_of((left, right), collation)
     what = _named(left, right)
-    return lambda cells: (way.key(left.read(cells), what), way.key(right.read(cells), what))
+    return lambda cells: (rule.key(left.read(cells), what), rule.key(right.read(cells), what))
 
 
 def collation_of(operands: Sequence[Operand], collation: str) -> Collation:
-    """The one that COLLATE says, else `collation`. Raises ValueError."""
-    said = {operand.collation for operand in operands if operand.collation}
-    if len(said) > 1:
+    """Returns the collation that a COLLATE names, else `collation`. Raises ValueError."""
+    names = {operand.collation for operand in operands if operand.collation}
+    if len(names) > 1:
         raise ValueError("it compares texts by two collations")
-    if not (name := next(iter(said), collation)):
+    if not (name := next(iter(names), collation)):
         raise ValueError(
             f"nothing says by which collation {_named(*operands)} is compared; write it behind the text, as"
             " 'a' COLLATE utf8mb4_bin, the default of TiDB; a rule of [[consumer.rows]] can set collation instead"
@@ -360,9 +364,9 @@ def compared(kernel: Callable[[Values, Values], Values], pair: PairRead | None) 
 
 
 def null_safe(left: Operand, right: Operand, pair: PairRead | None) -> Read:
-    """``<=>``"""
+    """Returns the reader of ``<=>``."""
 
-    def read(cells: Cells) -> Values:
+    def read(cells: ConvertedColumns) -> Values:
         first, second = left.read(cells), right.read(cells)
         both = pc.and_(pc.is_null(first), pc.is_null(second))
         same = _UNKNOWN if pair is None else pc.equal(*pair(cells))
@@ -372,13 +376,13 @@ def null_safe(left: Operand, right: Operand, pair: PairRead | None) -> Read:
 
 
 def truth(operand: Operand) -> Read:
-    """It as a condition: a number is TRUE where it is not 0. Raises ValueError."""
-    if operand.kind in (Kind.TRUTH, Kind.NOTHING):
-        return operand.read if operand.kind is Kind.TRUTH else lambda _: _UNKNOWN
-    if operand.kind not in (Kind.NUMBER, Kind.DOUBLE):
+    """Returns the reader of the operand as a condition: a number is TRUE where it is not 0. Raises ValueError."""
+    if operand.kind in (OperandKind.TRUTH, OperandKind.NOTHING):
+        return operand.read if operand.kind is OperandKind.TRUTH else lambda _: _UNKNOWN
+    if operand.kind not in (OperandKind.NUMBER, OperandKind.DOUBLE):
         raise ValueError(f"{operand.kind} is no condition")
 
-    def read(cells: Cells) -> Values:
+    def read(cells: ConvertedColumns) -> Values:
         values = operand.read(cells)
         return pc.not_equal(values, zero_of(values))
 
@@ -386,4 +390,4 @@ def truth(operand: Operand) -> Read:
 
 
 def nothing() -> Operand:
-    return Operand(Kind.NOTHING, lambda _: pa.scalar(None, TEXT_TYPE))
+    return Operand(OperandKind.NOTHING, lambda _: pa.scalar(None, TEXT_TYPE))

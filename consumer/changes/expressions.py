@@ -1,4 +1,4 @@
-"""The text of an expression -> a tree of which every part has one meaning here. Needs no table."""
+"""Parses the text of an expression to a tree of which every part has one meaning here. It needs no table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FLAGS: dict[type[exp.Expr], set[str]] = {
     exp.Or: {"safe"},
     exp.Coalesce: {"is_nvl", "is_null"},
 }
-"""Marks of the parser that change nothing."""
+"""Marks of the parser that change no meaning."""
 SUPPORTED = (
     "supported are = <> < <= > >= <=> + - * / DIV %, AND OR XOR NOT, IS [NOT] NULL/TRUE/FALSE, [NOT] BETWEEN, IN, LIKE,"
     " COLLATE, and the functions ABS, CHAR_LENGTH, COALESCE, IFNULL and MOD"
@@ -55,8 +55,8 @@ SUPPORTED = (
 
 
 @lru_cache(maxsize=256)
-def parsed(text: str) -> exp.Expr:
-    """The checked tree. Raises ValueError that names the expression."""
+def parse_expression(text: str) -> exp.Expr:
+    """Returns the checked tree. Raises ValueError that names the expression."""
     if "\\" in text:
         raise ValueError(f"{text!r}: a backslash means different things under different SQL modes; write it without")
     try:
@@ -77,21 +77,22 @@ def parsed(text: str) -> exp.Expr:
     return tree
 
 
-def columns_of(text: str) -> frozenset[str]:
-    """The columns that it names, in lower case."""
-    return same_names(column.name for column in parsed(text).find_all(exp.Column))
+def expression_columns(text: str) -> frozenset[str]:
+    """Returns the columns that the expression names, in lower case."""
+    return same_names(column.name for column in parse_expression(text).find_all(exp.Column))
 
 
 def is_condition(tree: exp.Expr) -> bool:
-    """Whether its value is TRUE, FALSE or NULL, and never another number."""
+    """Returns whether its value is TRUE, FALSE or NULL, and never another number."""
     tree = tree.unnest()
-    known = (exp.Predicate, exp.And, exp.Or, exp.Xor, exp.Not, exp.Is, exp.Boolean, exp.Between, exp.In, exp.Escape)
-    return isinstance(tree, known)
+    kinds = (exp.Predicate, exp.And, exp.Or, exp.Xor, exp.Not, exp.Is, exp.Boolean, exp.Between, exp.In, exp.Escape)
+    return isinstance(tree, kinds)
 
 
 @dataclass
 class _Chain:
-    """What was seen of operators in a row: an equality, IN and the like, BETWEENs with no AND yet."""
+    """What a chain of operators has had so far: an equality, IN and the like, and the number of BETWEENs that still
+    need their AND."""
 
     is_equal: bool = False
     has_range: bool = False
@@ -99,8 +100,10 @@ class _Chain:
 
 
 def _is_ambiguous(tokens: Iterable[TokenType]) -> bool:
-    """Whether the parser takes together what MySQL does not: ``a = b < c`` is computed from left to right there, and in
-    ``a BETWEEN b AND c IN (d)`` the end is ``c IN (d)``."""
+    """Returns whether the parser groups operators in another way than MySQL does.
+
+    MySQL computes ``a = b < c`` from left to right. In ``a BETWEEN b AND c IN (d)`` the upper bound is ``c IN (d)``.
+    """
     chains = [_Chain()]  # by depth of parentheses
     for token in tokens:
         chain = chains[-1]
@@ -128,13 +131,13 @@ def _is_ambiguous(tokens: Iterable[TokenType]) -> bool:
 
 
 def _fault(node: exp.Expr) -> str:
-    known = _PARTS.get(type(node))
-    if known is None:
+    known_args = _PARTS.get(type(node))
+    if known_args is None:
         return f"{_written(node)} is not supported here; {SUPPORTED}"
-    extra = {name for name, value in node.args.items() if value not in (None, False, [])}
-    if isinstance(node, exp.Length) and "binary" in extra:
+    set_args = {name for name, value in node.args.items() if value not in (None, False, [])}
+    if isinstance(node, exp.Length) and "binary" in set_args:
         return f"LENGTH counts bytes, which depend on the character set; {SUPPORTED}"
-    if unknown := extra - known - _FLAGS.get(type(node), set()):
+    if unknown := set_args - known_args - _FLAGS.get(type(node), set()):
         return f"{_written(node)} has a {sorted(unknown)[0]}, which is not supported here; {SUPPORTED}"
     if isinstance(node, exp.In) and not node.expressions:
         return "IN needs a value at least"

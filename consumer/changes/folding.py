@@ -1,7 +1,7 @@
-"""Slices of files -> decoded blocks -> their changes by the rules of the table -> folded changes, in bounded memory; or
-each change, given back.
+"""Decodes slices of files in blocks, takes their changes by the rules of the table, and folds these in bounded memory;
+or returns each change.
 
-Executor side: no pyspark, no driver code.
+This is executor code: no pyspark, no driver code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.changes.identity import first_of_equal, identities, row_codes
-from consumer.changes.keyed import cut, files_of, without_late_deletes
+from consumer.changes.keyed import cut_by_bucket, files_of, without_late_deletes
 from consumer.changes.keyless import FileChanges, every_change, fold_keyless
 from consumer.changes.table_modes import fold, in_mode
 from consumer.codec import protocol_of
@@ -30,16 +30,16 @@ from consumer.model.names import TableName
 from consumer.ports import Moved, RangeReader
 
 FOLD_ROWS, FOLD_BYTES = 200_000, 32 << 20
-"""Decoded rows that pile up before they are folded, and their bytes before a task decodes more slices: they bound its
-memory when few keys change often."""
+"""The decoded rows that collect before they are folded, and their bytes before a task stops decoding more slices. They
+bound its memory when few keys change often."""
 _LOST = "\ufffd"
-"""What TiCDC writes for bytes of a text that are not UTF-8."""
+"""The character that TiCDC writes for bytes of a text that are not UTF-8."""
 _LOST_BYTES = re.compile(_LOST.encode())
 
 
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
-    """The decoder of one of the task's slices. Where rules follow on what is known of late deletes, a block has
-    all rows of a file that has no commit-ts. Raises StorageUnavailable."""
+    """Returns the decoder of one of the task's slices. Rules need to know which deletes are late, so with rules one
+    block has all rows of a file that has no commit-ts. Raises StorageUnavailable."""
     at_once = task.source.load.shaping is not None and piece.length > BLOCK_BYTES and _is_timeless(reader, piece, task)
     size = piece.length if at_once else BLOCK_BYTES
     layout, changes = task.layout_of(piece), _changes_of(task)
@@ -47,7 +47,7 @@ def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceD
 
 
 def _changes_of(task: LoadTask) -> ChangesOf:
-    """What makes the changes of a block."""
+    """Returns the function that makes the changes of a block."""
     if task.source.load.shaping is None:
         return all_changes
     from consumer.changes.rules import shaped  # what rules need is loaded only where there are some
@@ -58,19 +58,22 @@ def _changes_of(task: LoadTask) -> ChangesOf:
 def in_whole_files(
     reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, timeless: dict[str, bool]
 ) -> list[FileSlice]:
-    """`pieces`, but of a file whose rows have no commit-ts all for its first slice, and none for another: whose row a
-    DELETE is of can be said by any line in front of it (see `without_late_deletes`). `timeless` has the answer
-    for files by path, and gets those of others. Raises StorageUnavailable."""
-    found: list[FileSlice] = []
+    """Returns `pieces` with each file whose rows have no commit-ts whole: its first slice becomes the whole file, and
+    its others are left out.
+
+    A DELETE of such a file can belong to the row of any line before it (see `without_late_deletes`). `timeless` has the
+    answer by path for the files that were asked before, and gets those of others. Raises StorageUnavailable.
+    """
+    slices: list[FileSlice] = []
     for piece in pieces:
-        whole = piece.length == piece.size
-        if not whole and piece.path not in timeless:
+        is_whole = piece.length == piece.size
+        if not is_whole and piece.path not in timeless:
             timeless[piece.path] = _is_timeless(reader, piece, task)
-        if whole or not timeless[piece.path]:
-            found.append(piece)
+        if is_whole or not timeless[piece.path]:
+            slices.append(piece)
         elif not piece.offset:
-            found.append(replace(piece, length=piece.size))
-    return found
+            slices.append(replace(piece, length=piece.size))
+    return slices
 
 
 def _is_timeless(reader: RangeReader, piece: FileSlice, task: LoadTask) -> bool:
@@ -81,12 +84,13 @@ def _is_timeless(reader: RangeReader, piece: FileSlice, task: LoadTask) -> bool:
 def decoded(
     reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, stats: list[FileStat]
 ) -> Iterator[pa.Table]:
-    """The change tables of slices one after the other, small files in packs; each slice's statistics go to `stats`."""
+    """Yields the change tables of slices one after the other, with small files in packs. The statistics of each slice
+    are added to `stats`."""
     for pack in packs(pieces, task):
         packed = decode_pack(reader, pack, task, _changes_of(task)) if len(pack) > 1 else None
         if packed is not None:
-            changes, found = packed
-            stats += found
+            changes, pack_stats = packed
+            stats += pack_stats
             if changes.num_rows:
                 yield changes
             continue
@@ -97,7 +101,7 @@ def decoded(
 
 
 def decode_files(task: LoadTask, reader: RangeReader) -> tuple[list[FileChanges], list[FileStat]]:
-    """Decode the task's slices: of each its series, its position and its changes; and their statistics."""
+    """Decodes the task's slices. Returns the series, position and changes of each, and all statistics."""
     files: list[FileChanges] = []
     stats: list[FileStat] = []
     for piece in task.slices:
@@ -110,34 +114,36 @@ def decode_files(task: LoadTask, reader: RangeReader) -> tuple[list[FileChanges]
 
 
 def net_changes(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
-    """The rows of a table with no key, as `fold_keyless` has them, which the replica has. Raises CannotBeExact."""
+    """Returns the net rows of a table with no key that the replica is to have, in the form of `fold_keyless`. Raises
+    CannotBeExact."""
     if not files:
         values = value_schema(task.target).empty_table()
         return values.add_column(0, "n", pa.array([], pa.int64()))
     net = fold_keyless(files, task.target.table, *_writers(task))
     if task.target.load.shaping is None:
         return net
-    from consumer.changes.rules import fitting
+    from consumer.changes.rules import filter_net_rows
 
-    return fitting(net, task.target, task.dialect.clock)
+    return filter_net_rows(net, task.target, task.dialect.clock)
 
 
 def each_change(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
-    """The changes of a table with no key, each once. Raises CannotBeExact."""
+    """Returns each change of a table with no key once. Raises CannotBeExact."""
     if not files:
         return change_schema(task.target).empty_table()
     return every_change(files, task.target.table, *_writers(task))
 
 
 def _writers(task: LoadTask) -> tuple[Sequence[int], str, Sequence[int]]:
-    """What tells rows that were written again: the parts of the table, what gives rows their commit-ts, who wrote."""
+    """Returns what shows that rows were written again: the parts of the table, the setting that gives rows their
+    commit-ts, and who wrote."""
     return task.parts if task.never_split else (), protocol_of(task.dialect).commit_ts, task.writers
 
 
 def decode_folded(
     pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader, final: bool = False
 ) -> tuple[list[FileStat], pa.Table]:
-    """Decode slices one after the other, folding whenever enough rows have piled up.
+    """Decodes slices one after the other, and folds whenever enough rows have collected.
 
     Returns the slices' statistics and one change table; `final` as in `Folding.take`.
     """
@@ -147,7 +153,7 @@ def decode_folded(
 
 
 class Folding:
-    """Changes of slices, and their statistics, folded whenever enough rows have piled up."""
+    """Collects the changes and statistics of slices, and folds whenever enough rows have collected."""
 
     def __init__(self, task: LoadTask) -> None:
         self._task = task
@@ -160,7 +166,7 @@ class Folding:
         self._folded, self._pile, self._rows = self._none, list[pa.Table](), 0
 
     def add(self, pieces: Sequence[FileSlice], reader: RangeReader) -> list[FileStat]:
-        """Decode slices. Returns the statistics of these."""
+        """Decodes slices. Returns the statistics of these."""
         stats: list[FileStat] = []
         for table in self._changes(pieces, reader, stats):
             self._pile.append(table)
@@ -180,14 +186,15 @@ class Folding:
             yield without_late_deletes(table, task.source.key)
 
     def is_full(self) -> bool:
-        """Whether what is held is to be taken before more is added: folding it leaves much of it."""
+        """Returns whether the changes are to be taken before more are added: their fold is still large."""
         if sum(table.nbytes for table in self._pile) < FOLD_BYTES:
             return False
         self._fold()
         return bool(self._folded.nbytes >= FOLD_BYTES // 2)
 
     def take(self, final: bool = False) -> tuple[list[FileStat], pa.Table]:
-        """All statistics and changes, which are held no longer. With `final` they are what is to be written."""
+        """Returns all statistics and changes, and keeps them no longer. With `final` the changes are those to be
+        written."""
         if self._pile or final:
             self._fold(final)
         stats, changes = self._stats, self._folded
@@ -203,10 +210,12 @@ class Folding:
 
 @dataclass(frozen=True, slots=True)
 class EveryChange:
-    """Each change that the task's slices have inside their windows, once, as `ports.Work`: change tables of
-    `LoadTask.source` that are not folded, with the number of each change's slice (see `codec.change_table`;
-    `codec.typed` has them under the columns' names and in their types). If there are any `of_rows`, their changes alone
-    (see `identities`)."""
+    """A `ports.Work` whose result is each change that the task's slices have inside their windows, once.
+
+    It returns change tables of `LoadTask.source` that are not folded, with the number of each change's slice (see
+    `codec.change_table`; `codec.typed` has them under the columns' names and in their types). With `of_rows`, only the
+    changes of these rows are returned (see `identities`).
+    """
 
     task: LoadTask
     reader: RangeReader
@@ -229,11 +238,11 @@ class EveryChange:
     def rows(self, piece: range, buckets: int, moved: Moved) -> Iterator[tuple[int, pa.Table]]:
         for changes in self._decoded(piece, moved):
             bucket = identities(changes, self.task.source.key) % np.uint64(buckets)
-            yield from cut(changes, bucket.astype(np.int64), buckets)
+            yield from cut_by_bucket(changes, bucket.astype(np.int64), buckets)
 
     def made(self, rows: Sequence[pa.Table]) -> pa.Table:
-        """Without changes that were written again: a transaction leaves one row of a key, and takes away one. Rows
-        without a commit-ts, and those of a table with no key, are all there."""
+        """Returns `rows` without changes that were written again: a transaction puts at most one row of a key, and
+        deletes at most one. Rows without a commit-ts, and those of a table with no key, are all returned."""
         changes, key = pa.concat_tables(rows), self.task.source.key
         if not key:
             return changes
@@ -244,23 +253,23 @@ class EveryChange:
         return changes if len(kept) == changes.num_rows else changes.take(pa.array(kept))
 
     def _decoded(self, numbers: range, moved: Moved) -> Iterator[pa.Table]:
-        """The changes of some slices, each with the number of its slice. Small files are read together first, to see
-        whether they have any of the rows that are looked for."""
-        pieces, at = self.task.slices[numbers.start : numbers.stop], numbers.start
+        """Yields the changes of some slices, each with the number of its slice. Small files are first read together, to
+        see whether they have any of the rows that are wanted."""
+        pieces, first_number = self.task.slices[numbers.start : numbers.stop], numbers.start
         for pack in packs(pieces, self.task) if self.of_rows else ([piece] for piece in pieces):
             if len(pack) == 1 or any(True for _ in self._of(pack)):
-                for number, piece in enumerate(pack, at):
+                for number, piece in enumerate(pack, first_number):
                     for changes in self._of([piece]):
                         yield changes.append_column(SLICE, pa.array(np.full(changes.num_rows, number, np.int32)))
-            at += len(pack)
+            first_number += len(pack)
             moved(LoadPart(sum(piece.length for piece in pack)))
 
     def _of(self, pieces: Sequence[FileSlice]) -> Iterator[pa.Table]:
         wanted = np.array(list(self.of_rows), np.uint64)
         for changes in decoded(self.reader, pieces, self.task, []):
             if self.of_rows:
-                names = identities(changes, self.task.source.key)
-                changes = changes.filter(pa.array(np.isin(names, wanted)))
+                row_ids = identities(changes, self.task.source.key)
+                changes = changes.filter(pa.array(np.isin(row_ids, wanted)))
             if changes.num_rows:
                 yield changes
 
@@ -268,8 +277,8 @@ class EveryChange:
 def _with_unproven(
     stats: Sequence[FileStat], changes: pa.Table, target: LoadTarget, doubled: Sequence[tuple[str, str]]
 ) -> list[FileStat]:
-    """`stats` with what cannot be proven in the `changes` that come of them, counted in the last one. `doubled` are
-    those moments that the changefeed's clock shows twice, as UTC."""
+    """Returns `stats` with the values that cannot be proven in the `changes` decoded from them, counted in the last
+    one. `doubled` are the stretches of time, in UTC, that the changefeed's clock shows twice."""
     if not stats or not changes.num_rows:
         return list(stats)
     columns = [(column.family, changes.column(META + n)) for n, column in enumerate(target.columns)]
@@ -280,14 +289,16 @@ def _with_unproven(
 
 
 def _in_doubled(values: pa.ChunkedArray, doubled: Sequence[tuple[str, str]]) -> int:
-    """How many of `values` lie in one of the stretches. A load's are mostly of a few days without one."""
+    """Returns how many of `values` lie in one of the stretches. Most loads have values of a few days without any such
+    stretch."""
     least, most = pc.min_max(values).as_py().values()
     near = [(first, end) for first, end in doubled if least is not None and first <= most and end > least]
     return sum(_count(pc.and_(pc.greater_equal(values, first), pc.less(values, end))) for first, end in near)
 
 
 def _with_lost_bytes(texts: pa.ChunkedArray) -> int:
-    """How many of `texts` hold U+FFFD. To look for it in all their bytes at once is six times faster than in each."""
+    """Returns how many of `texts` hold U+FFFD. One search over all their bytes is six times faster than a search in
+    each."""
     return sum(_count(pc.match_substring(chunk, _LOST)) for chunk in texts.chunks if _has_lost_bytes(chunk))
 
 

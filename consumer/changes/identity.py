@@ -1,4 +1,5 @@
-"""Which rows are equal, bytewise: a stable hash of their bytes, and dense numbers ("codes") for distinct rows."""
+"""Finds which rows are equal, bytewise: by a stable hash of their bytes, and by dense numbers ("codes") for distinct
+rows."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _HALF = np.uint64(32)
 
 
 def row_hash(columns: Sequence[pa.ChunkedArray]) -> Hashes:
-    """64 bits a row of text or binary columns without nulls. Depends on the bytes alone: the same in every process,
-    for every chunking, and for text and binary alike."""
+    """Returns 64 bits for each row of text or binary columns without nulls. They depend on the bytes alone: they are
+    the same in every process, for every chunking, and for text and binary alike."""
     hashed = _column_hash(columns[0])
     for column in columns[1:]:
         hashed = _mixed(hashed * _SEED + _column_hash(column))
@@ -31,8 +32,8 @@ def row_hash(columns: Sequence[pa.ChunkedArray]) -> Hashes:
 
 
 def identities(rows: pa.Table, key: Sequence[int]) -> Hashes:
-    """64 bits for each of `rows` (columns ``c0 .. cN`` among others) that identify it: by its key, or by all its values
-    if `key` is empty; null is a value of its own. They do not reveal the values."""
+    """Returns 64 bits for each of `rows` (columns ``c0 .. cN`` among others) that identify it: by its key, or by all
+    its values if `key` is empty. Null counts as a value. The bits do not reveal the values."""
     if key:
         return row_hash([rows.column(f"c{position}") for position in key])
     values = [rows.column(name) for name in rows.column_names if name[0] == "c" and name[1:].isdigit()]
@@ -45,31 +46,33 @@ def _null_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def key_codes(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, int]:
-    """A number below the returned count for each row, the same for equal rows only. For columns without nulls.
+    """Returns a number for each row, the same for equal rows only, and the count that all numbers are below. The
+    columns have no nulls.
 
-    Hashing the bytes ourselves and numbering the hashes is three times as fast as numbering the texts; rows of equal
-    hash are compared, and where they differ the texts are numbered after all.
+    Numbering our own hashes of the bytes is three times as fast as numbering the texts. Rows of equal hash are
+    compared; where they differ, the texts are numbered after all.
     """
-    whole = [column.combine_chunks() for column in columns]
+    combined = [column.combine_chunks() for column in columns]
     codes, count = _numbered(pa.array(row_hash(columns)))
     twin = last_of(codes, np.arange(len(codes)), count)[codes]
     repeated = np.flatnonzero(twin != np.arange(len(codes)))
-    if not repeated.size or all(_equal(column, repeated, twin[repeated]) for column in whole):
+    if not repeated.size or all(_equal(column, repeated, twin[repeated]) for column in combined):
         return codes, count
     return row_codes(columns)
 
 
 def row_codes(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, int]:
-    """A number below the returned count for each row, the same for equal rows only. Null equals null."""
+    """Returns a number for each row, the same for equal rows only, and the count that all numbers are below. Null
+    equals null."""
     codes, count = _numbered(columns[0])
     for column in columns[1:]:
-        more, distinct = _numbered(column)
-        codes, count = _numbered(pa.array(codes * distinct + more))
+        column_codes, distinct = _numbered(column)
+        codes, count = _numbered(pa.array(codes * distinct + column_codes))
     return codes, count
 
 
 def last_of(slots: Ints, rows: Ints, count: int) -> Ints:
-    """For each slot below `count` the last of its `rows`; every slot has one."""
+    """Returns the last of its `rows` for each slot below `count`. Every slot has one."""
     last = np.empty(count, dtype=np.int64)
     last[slots] = rows
     return last
@@ -94,14 +97,14 @@ def _column_hash(column: pa.ChunkedArray) -> Hashes:
 def _chunk_hash(chunk: pa.Array) -> Hashes:
     starts, lengths, words = _words(chunk)
     hashed = _mixed(lengths.astype(np.uint64) + _SEED)
-    for at, rows in _rows_by_word(lengths):
-        word = words[starts[rows] + at] & _MASKS[np.minimum(lengths[rows] - at, _WORD)]
+    for offset, rows in _rows_by_word(lengths):
+        word = words[starts[rows] + offset] & _MASKS[np.minimum(lengths[rows] - offset, _WORD)]
         hashed[rows] = _mixed(hashed[rows] ^ word)
     return hashed
 
 
 def _words(chunk: pa.Array) -> tuple[Ints, Ints, Hashes]:
-    """Where each value starts, how long it is, and the eight bytes that begin at every byte of the data."""
+    """Returns where each value starts, how long it is, and the eight bytes that begin at every byte of the data."""
     wide = pa.types.is_large_string(chunk.type) or pa.types.is_large_binary(chunk.type)
     _, offsets_buffer, data_buffer = chunk.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int64 if wide else np.int32)
@@ -115,24 +118,24 @@ def _words(chunk: pa.Array) -> tuple[Ints, Ints, Hashes]:
 
 
 def _rows_by_word(lengths: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each word's place within its value, with the rows whose values reach it."""
+    """Yields the offset of each word within its value, with the rows whose values reach it."""
     rows = np.flatnonzero(lengths)
-    at = 0
+    offset = 0
     while rows.size:
-        yield at, rows
-        at += _WORD
-        rows = rows[lengths[rows] > at]
+        yield offset, rows
+        offset += _WORD
+        rows = rows[lengths[rows] > offset]
 
 
 def _mixed(hashed: Hashes) -> Hashes:
-    """Every bit of the input moves every bit of the output (the finalizer of MurmurHash3, shortened)."""
+    """Spreads every bit of the input over every bit of the output (the finalizer of MurmurHash3, shortened)."""
     hashed = (hashed ^ (hashed >> _HALF)) * _SPREAD
     hashed = (hashed ^ (hashed >> _HALF)) * _SPREAD_AGAIN
     return hashed ^ (hashed >> _HALF)
 
 
 def first_of_equal(*ordered: Ints) -> Ints:
-    """Where the tuples of sorted columns change, the first row included; nothing where there are no rows."""
+    """Returns where the tuples of sorted columns change, including the first row; nothing if there are no rows."""
     changed = np.zeros(len(ordered[0]), dtype=bool)
     changed[:1] = True
     for column in ordered:

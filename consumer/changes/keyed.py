@@ -1,10 +1,14 @@
-"""Many changes of a key -> the one that decides.
+"""Reduces the changes of a key to the one that decides.
 
-DELETEs can stand behind the row that has their key now, in files without commit-ts: TiCDC does not write all deletes of
-a transaction first. The new architecture leaves an INSERT where it is, before the delete of the row that has given its
-key away. CSV of v6.5.3, v6.5.4, v7.1.1, v7.2 and v7.3 has the two halves of an UPDATE that changes a key side by side,
-and an UPDATE that is not split is both. A DELETE, or what an UPDATE found, has all values, so it shows whose it is,
-unless both rows are alike.
+In files without commit-ts a DELETE can stand after the row that has its key now, because TiCDC does not write all
+deletes of a transaction first. There are two forms:
+
+1. The new architecture leaves an INSERT where it is, before the delete of the row that has given its key away.
+2. CSV of v6.5.3, v6.5.4, v7.1.1, v7.2 and v7.3 has the two halves of an UPDATE that changes a key side by side. An
+   UPDATE that is not split is both.
+
+A DELETE, and the old row of an UPDATE, has all values, so it shows which row it belongs to, unless both rows have equal
+values.
 """
 
 from __future__ import annotations
@@ -24,10 +28,13 @@ from consumer.model.load import POSITION_BITS
 
 
 def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
-    """`changes`, all of some files' in file order, without deletes of another row than the one that the same file has
-    put under their key just before, in the same millisecond as far as it says so. Rows with a commit-ts stay: there a
-    put goes before a delete. Where TiCDC does not split UPDATEs, a delete that may be the same row's becomes what the
-    old key of an UPDATE is: the fold refuses it where nothing comes behind."""
+    """Returns `changes` without late deletes. `changes` are all changes of some files, in file order.
+
+    A delete is late if its file has put another row under the same key just before, in the same millisecond as far as
+    the file has times. Rows with a commit-ts stay: at one commit-ts a put already wins over a delete. Where TiCDC does
+    not split UPDATEs, a delete that may belong to the same row is marked as the old key of an UPDATE is: the fold
+    refuses it if no change follows it.
+    """
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
     rank, ts = changes.column("rank").to_numpy(), changes.column("ts").to_numpy()
     if not key or np.all(put) or not np.any(rank):
@@ -36,18 +43,18 @@ def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
     series = changes.column("series").to_numpy()
     file = np.abs(rank) >> POSITION_BITS
     order = np.lexsort((np.arange(len(codes)), file, series, codes))
-    one, other = order[:-1], order[1:]
-    near = (codes[one] == codes[other]) & (series[one] == series[other]) & (file[one] == file[other])
-    near &= (rank[one] > 0) & (ts[one] == ts[other]) & put[one] & ~put[other]
-    if not np.any(near):
+    earlier, later = order[:-1], order[1:]
+    suspects = (codes[earlier] == codes[later]) & (series[earlier] == series[later]) & (file[earlier] == file[later])
+    suspects &= (rank[earlier] > 0) & (ts[earlier] == ts[later]) & put[earlier] & ~put[later]
+    if not np.any(suspects):
         return changes
-    left_out = {UPDATE, *(f"c{position}" for position in key)}
-    values = changes.select([name for name in changes.column_names[META:] if name not in left_out])
-    pairs = values.take(pa.array(one[near])), values.take(pa.array(other[near]))
-    others = _differ(*pairs) if values.num_columns else np.zeros(int(near.sum()), np.bool_)
-    unsplit = np.isin(rank[one[near]], -rank[rank < 0]) & (rank[other[near]] > 0)
-    kept, doubtful = np.ones(len(codes), dtype=bool), other[near][unsplit & ~others]
-    kept[other[near][others]] = False
+    without_values = {UPDATE, *(f"c{position}" for position in key)}
+    values = changes.select([name for name in changes.column_names[META:] if name not in without_values])
+    pairs = values.take(pa.array(earlier[suspects])), values.take(pa.array(later[suspects]))
+    of_other_rows = _differ(*pairs) if values.num_columns else np.zeros(int(suspects.sum()), np.bool_)
+    unsplit = np.isin(rank[earlier[suspects]], -rank[rank < 0]) & (rank[later[suspects]] > 0)
+    kept, doubtful = np.ones(len(codes), dtype=bool), later[suspects][unsplit & ~of_other_rows]
+    kept[later[suspects][of_other_rows]] = False
     if doubtful.size:
         ranks = rank.copy()
         ranks[doubtful] *= -1
@@ -56,7 +63,8 @@ def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
 
 
 def files_of(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Change tables in file order, those of one file together. Rows with a commit-ts stay as they come."""
+    """Yields change tables in file order, with those of one file joined. Rows with a commit-ts are passed on as they
+    come."""
     held: list[pa.Table] = []
     for table in tables:
         if held and _file_at(held[-1], -1) != _file_at(table, 0):
@@ -71,19 +79,21 @@ def files_of(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _file_at(changes: pa.Table, row: int) -> tuple[int, int] | None:
-    """Which file a row without commit-ts is of: the number of its series, and its own."""
+    """Returns which file a row without commit-ts is from: the number of its series, and its own number in that series.
+    Returns None for a row with a commit-ts."""
     rank = abs(changes.column(RANK)[row].as_py())
     return (changes.column(SERIES)[row].as_py(), rank >> POSITION_BITS) if rank else None
 
 
 def _differ(puts: pa.Table, deletes: pa.Table) -> npt.NDArray[np.bool_]:
-    """Where a row and a deleted one have other values. A delete that has none may be one that does not tell them."""
-    different, told = np.zeros(len(puts), dtype=bool), np.zeros(len(puts), dtype=bool)
+    """Returns where a row and a deleted row have different values. A delete without any value does not count: it may be
+    one that does not carry them."""
+    different, has_values = np.zeros(len(puts), dtype=bool), np.zeros(len(puts), dtype=bool)
     for put, delete in zip(puts.columns, deletes.columns, strict=True):
         both_null = pc.and_(pc.is_null(put), pc.is_null(delete))
         different |= ~pc.or_(pc.fill_null(pc.equal(put, delete), False), both_null).to_numpy()
-        told |= pc.is_valid(delete).to_numpy()
-    return different & told
+        has_values |= pc.is_valid(delete).to_numpy()
+    return different & has_values
 
 
 _RUN_DIGITS = 2
@@ -93,19 +103,20 @@ COMMIT_TS = "commit-ts in the changefeed"
 def fold_keyed(
     changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = (), commit_ts: str = COMMIT_TS
 ) -> pa.Table:
-    """The rows of a change table that decide each key's state; `key` are positions among ``c0 .. cN``, never null.
+    """Returns the rows of a change table that decide the state of each key; `key` are positions among ``c0 .. cN``,
+    which are never null.
 
-    The greatest ts of a key wins. Of the rows of that ts, each series has a winner: the greatest rank, a put before a
-    delete of the same rank. With `final` one row a key is left: a winner that is a put before one that is a delete.
-    Without, all the series' winners are left, and their last old keys of UPDATEs (see `codec.change_table`): folds can
-    be folded again, in any grouping and order. Rows keep their order. At most one transaction's put of a key has one
-    commit-ts, so rows that tie are the same row.
-    `parts` says, by the number of a series, which part of the table it writes; without it each writes one of its own.
-    `commit_ts` is the setting that gives rows their commit-ts (`RowProtocol.commit_ts`).
+    The greatest ts of a key wins. Among the rows of that ts each series has a winner: the greatest rank, and a put
+    before a delete of the same rank. With `final` one row for each key remains: a winner that is a put before one that
+    is a delete. Without `final` the winners of all series remain, and their last old keys of UPDATEs (see
+    `codec.change_table`). So folds can be folded again, in any grouping and order. Rows keep their order. Only one
+    transaction can put a key at one commit-ts, so rows that tie are the same row. `parts` has for each number of a
+    series the part of the table that it writes; without it each series writes a part of its own. `commit_ts` is the
+    setting that gives rows their commit-ts (`RowProtocol.commit_ts`).
 
-    Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts, for
-    one whose winners in two series of one part differ, where they only say ``es``, and for one that an UPDATE of the
-    same ``es`` gives away behind the put that wins.
+    Raises CannotBeExact (without the table's name), if `final`, for three keys: one that two series hold without any
+    ts; one whose winners in two series of one part differ, where they only have ``es``; one that an UPDATE of the same
+    ``es`` gives away after the put that wins.
     """
     if changes.num_rows == 0:
         return changes
@@ -121,11 +132,13 @@ def fold_keyed(
 
 
 def bucket_of(changes: pa.Table, key: Sequence[int], buckets: int, in_runs: bool = False) -> Ints:
-    """Each row's bucket in [0, buckets), by the bytes of its key alone: the same in every process and batch.
+    """Returns the bucket of each row, in [0, buckets). It depends only on the bytes of the key, so it is the same in
+    every process and batch.
 
-    Texts that differ in trailing blanks only come together, as targets may take them for equal. `in_runs`: the key's
-    last column has whole numbers, and those that differ in the last two digits only come together, too. So each bucket
-    fills pages of a clustered index by itself, where several buckets would split one another's."""
+    Texts that differ only in trailing blanks share a bucket, as targets may take them for equal. `in_runs`: the key's
+    last column has whole numbers, and those that differ only in the last two digits share a bucket, too. So each bucket
+    fills pages of a clustered index by itself, where several buckets would split one another's.
+    """
     columns = [_trimmed(column) for column in _key_columns(changes, key)]
     if in_runs:
         columns[-1] = pc.utf8_slice_codeunits(columns[-1], 0, -_RUN_DIGITS)
@@ -136,14 +149,15 @@ def bucket_of(changes: pa.Table, key: Sequence[int], buckets: int, in_runs: bool
 def split_by_bucket(
     changes: pa.Table, key: Sequence[int], buckets: int, in_runs: bool = False
 ) -> list[tuple[int, pa.Table]]:
-    """The rows of each bucket that has any (see `bucket_of`), by bucket, in their order."""
+    """Returns the rows of each bucket that has any (see `bucket_of`), ordered by bucket; rows keep their order."""
     if changes.num_rows == 0:
         return []
-    return cut(changes, bucket_of(changes, key, buckets, in_runs), buckets)
+    return cut_by_bucket(changes, bucket_of(changes, key, buckets, in_runs), buckets)
 
 
-def cut(rows: pa.Table, bucket: Ints, buckets: int) -> list[tuple[int, pa.Table]]:
-    """`rows` of each bucket that has any, by bucket, in their order; `bucket` says whose each row is."""
+def cut_by_bucket(rows: pa.Table, bucket: Ints, buckets: int) -> list[tuple[int, pa.Table]]:
+    """Returns the `rows` of each bucket that has any, ordered by bucket; rows keep their order. `bucket` has the bucket
+    of each row."""
     # the smallest type that holds the numbers: sixteen bits and fewer are sorted in one pass
     bucket = bucket.astype(np.min_scalar_type(buckets))
     sizes = np.bincount(bucket, minlength=buckets)
@@ -167,7 +181,7 @@ def _key_columns(changes: pa.Table, key: Sequence[int]) -> list[pa.ChunkedArray]
 
 
 def _newest(ts: Ints, codes: Ints, count: int) -> Ints:
-    """The rows of each key's greatest ts."""
+    """Returns the rows that have the greatest ts of their key."""
     if np.all(ts[1:] >= ts[:-1]):
         last = last_of(codes, np.arange(len(ts)), count)
     else:
@@ -179,7 +193,7 @@ def _newest(ts: Ints, codes: Ints, count: int) -> Ints:
 def _winners(
     changes: pa.Table, codes: Ints, count: int, rows: Ints, parts: Sequence[int] | None, commit_ts: str
 ) -> Ints:
-    """`parts` is None where all the series' winners are left."""
+    """Returns the numbers of the rows that win. `parts` is None where the winners of all series remain."""
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
     rank: Ints = changes.column("rank").to_numpy()
     series: Ints = changes.column("series").to_numpy()
@@ -199,10 +213,10 @@ def _winners(
     return rows
 
 
-def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_], commit_ts: str) -> None:
-    """An UPDATE that gives its old key away behind a put of that key: either it moved the row of that put, and the key
-    is free, or both are of one transaction that swaps keys."""
-    if np.any(behind_a_put):
+def _refuse_given_away(after_a_put: npt.NDArray[np.bool_], commit_ts: str) -> None:
+    """Raises CannotBeExact if an UPDATE gives its old key away after a put of that key. Either it moved the row of that
+    put, and the key is free, or both are of one transaction that swaps keys."""
+    if np.any(after_a_put):
         raise CannotBeExact(
             "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts it is"
             " unknown whether another row has it now",
@@ -212,7 +226,8 @@ def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_], commit_ts: str) -> N
 
 
 def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int, commit_ts: str) -> None:
-    """Rows without a time have an order only within their series."""
+    """Raises CannotBeExact if rows of one key that have no time are in two series: they have an order only within their
+    series."""
     twice = np.bincount(codes[rows], minlength=count)[codes[rows]] > 1
     if np.any(changes.column("ts").to_numpy()[rows[twice]] == 0):
         raise CannotBeExact(
@@ -223,8 +238,9 @@ def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int, com
 
 
 def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints, commit_ts: str) -> None:
-    """Rows that only say ``es``, in two series of one part: if a key was sent again they are equal, else it is unknown
-    which came first. A row that moved to another part of the table is gone in the one and there in the other."""
+    """Raises CannotBeExact where rows of one key that only have ``es`` differ, in two series of one part. If a key was
+    sent again the rows are equal; else it is unknown which came first. A row that moved to another part of the table is
+    deleted in the one and put in the other, which is no fault."""
     coarse = rows[changes.column("rank").to_numpy()[rows] != 0]
     pairs, count = row_codes([pa.chunked_array([codes[coarse]]), pa.chunked_array([part[coarse]])])
     shared = np.bincount(pairs, minlength=count)[pairs] > 1
@@ -245,7 +261,7 @@ def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints, co
 
 
 def _slots(codes: Ints, count: int, series: Ints) -> tuple[Ints, int]:
-    """A number for each (key, series)."""
+    """Returns a number for each (key, series), and how many there are."""
     if np.all(series == series[0]):
         return codes, count
     return row_codes([pa.chunked_array([codes]), pa.chunked_array([series])])

@@ -1,20 +1,21 @@
-"""Tables with no key: the window's net count of every distinct row.
+"""Tables with no key: computes the window's net count of every distinct row.
 
-TiCDC writes at least once, and equal rows are several rows, so a row written again must not count as a second, equal
-row. The order of a series shows the difference: within a run (a stretch in which commit-ts does not fall) every row of
-the upstream is written once, and a restart begins a new run.
+TiCDC writes at least once, and equal rows are several rows. So a row that is written again must not count as a second,
+equal row. The order of a series shows the difference: within a run (a stretch in which commit-ts does not fall) every
+row of the upstream is written once, and a restart begins a new run.
 
-Two series that hold the same row are two spans of a split table, each with a row of its own, or two incarnations of one
-writer that was restarted or moved, which sends rows again under a new id. The files do not show which. An operator who
-knows that the changefeed never splits the table can say so.
+Two series that hold the same row can be two things: two spans of a split table, each with a row of its own; or two
+incarnations of one writer, which was restarted or moved and sends rows again under a new id. The files do not show
+which. An operator who knows that the changefeed never splits the table can declare it (never-split).
 
-Date folders of one writer whose order is not known are series too, but no two spans: each begins a new run. What is
-not known is only whether a transaction goes on from one into another, so there the rule of file boundaries holds.
+Date folders of one writer whose order is not known are series, too, but they are never two spans: each begins a new
+run. It is only unknown whether a transaction continues from one into another, so the rule of file boundaries holds
+there.
 
-Series of which never-split says that they followed one another: a series holds every row from its first commit-ts to
-its last. Only the transaction that it ends with can be there in part: the series was broken off, and its successor
-sends that transaction whole. So two series hold the same rows where both have any, but that the one that ends there can
-lack rows at the very end.
+Under never-split series follow one another. A series holds every row from its first commit-ts to its last. Only its
+last transaction can be incomplete: the series was broken off, and its successor sends that transaction whole. So two
+series hold the same rows in the stretch that both have, except that the one that ends there can lack rows at its very
+end.
 """
 
 from __future__ import annotations
@@ -50,33 +51,36 @@ def fold_keyless(
     commit_ts: str = COMMIT_TS,
     writers: Sequence[int] = (),
 ) -> pa.Table:
-    """Columns ``n int64, c0 .. cN``: one row per distinct row image whose inserts minus deletes, n, is not 0.
+    """Returns the columns ``n int64, c0 .. cN``: one row for each distinct row image whose inserts minus deletes, n, is
+    not 0.
 
     `files`, one or more, are all files of `table` and one window in any order; entries of the same series and ordinal
-    are parts of one file, in the order given. Images are compared bytewise, null equals null.
+    are parts of one file, in the order given. Images are compared bytewise, and null equals null.
 
-    A row written again counts once: per (series, commit-ts, put or delete, image) the greatest count in any one run.
-    A run ends where commit-ts falls. Where a file begins with the commit-ts that the one before ends with, its rows of
-    that commit-ts begin a new run if they equal all rows of it so far, and go on with the run if they share none.
+    A row that was written again counts once: for each (series, commit-ts, put or delete, image) the greatest count in
+    any one run counts. A run ends where commit-ts falls. If a file begins with the commit-ts that the file before ends
+    with, its rows of that commit-ts begin a new run if they equal all rows of it so far, and continue the run if they
+    share none.
 
-    `parts`, where it is given, says that one series at a time writes a part of the table, as never-split does: for each
-    series number, its part. Then the greatest count in any one series of the part is the truth.
+    `parts`, if given, declares that one series at a time writes a part of the table, as never-split does: it has the
+    part of each series number. Then the greatest count in any one series of the part counts.
 
-    `writers`, where it is given, says of each series number who wrote it: those of one writer are its date folders.
+    `writers`, if given, has the writer of each series number: the series of one writer are its date folders.
 
-    `commit_ts` as in `fold_keyed`.
+    `commit_ts` is as in `fold_keyed`.
 
-    Raises CannotBeExact (without the table's name) where they do neither, where two writers (parts) hold the same row
-    at the same commit-ts, where two series of one part wrote side by side, and for rows that have no commit-ts.
+    Raises CannotBeExact (without the table's name) in four cases: rows at a file boundary share some rows but not all;
+    two writers (parts) hold the same row at the same commit-ts; two series of one part wrote at the same time; rows
+    have no commit-ts.
     """
-    changes, codes, at, copies = _counted(files, table, parts, commit_ts, writers)
+    changes, codes, positions, copies = _counted(files, table, parts, commit_ts, writers)
     rows, count = changes.drop_columns(list(_META)), int(codes.max(initial=-1)) + 1
-    put = changes.column("put").to_numpy()[at]
+    put = changes.column("put").to_numpy()[positions]
     net = np.zeros(count, dtype=np.int64)
-    np.add.at(net, codes[at], np.where(put, copies, -copies))
+    np.add.at(net, codes[positions], np.where(put, copies, -copies))
     kept = np.flatnonzero(net)
-    a_row = last_of(codes, np.arange(len(codes)), count)
-    return rows.take(pa.array(a_row[kept])).add_column(0, "n", pa.array(net[kept]))
+    row_of_code = last_of(codes, np.arange(len(codes)), count)
+    return rows.take(pa.array(row_of_code[kept])).add_column(0, "n", pa.array(net[kept]))
 
 
 def every_change(
@@ -86,16 +90,17 @@ def every_change(
     commit_ts: str = COMMIT_TS,
     writers: Sequence[int] = (),
 ) -> pa.Table:
-    """Each change of the same files once, in file order; everything as in `fold_keyless`."""
-    changes, _, at, copies = _counted(files, table, parts, commit_ts, writers)
-    return changes.take(pa.array(np.sort(np.repeat(at, copies))))
+    """Returns each change of these files once, in file order. Parameters and errors are those of `fold_keyless`."""
+    changes, _, positions, copies = _counted(files, table, parts, commit_ts, writers)
+    return changes.take(pa.array(np.sort(np.repeat(positions, copies))))
 
 
 def _counted(
     files: Sequence[FileChanges], table: TableName, parts: Sequence[int], commit_ts: str, writers: Sequence[int]
 ) -> tuple[pa.Table, Ints, Ints, Ints]:
-    """All changes, each with a number that equal images have; then a row of each (commit-ts, put or delete, image), and
-    how often it was written but for what was written again."""
+    """Returns four things: all changes; a number for each that equal images share; the position of one row for each
+    (commit-ts, put or delete, image); and how often that row was written, without the times that it was written
+    again."""
     ordered = sorted(files, key=itemgetter(0, 1))
     changes = pa.concat_tables([table for _, _, table in ordered])
     _refuse_coarse(changes, commit_ts)
@@ -117,7 +122,7 @@ def _counted(
     counted, copies = _most_in_a_run(writer, run, ts, image)
     if parts:
         owner = np.asarray(parts)[series[counted]]
-        refuse_side_by_side(owner, writer[counted], ts[counted], image[counted], copies)
+        refuse_overlapping_series(owner, writer[counted], ts[counted], image[counted], copies)
         most = _greatest(owner, ts[counted], image[counted], copies)
         counted, copies = counted[most], copies[most]
     _refuse_shared(ts[counted], image[counted], table)
@@ -135,7 +140,7 @@ def _refuse_coarse(changes: pa.Table, commit_ts: str) -> None:
 
 
 def _runs(series: Ints, ordinal: Ints, ts: Ints, image: Ints) -> Ints:
-    """The number of each row's run; a run lies in one series."""
+    """Returns the number of each row's run. A run lies in one series."""
     same_series = series[1:] == series[:-1]
     new_run = np.concatenate([[True], ~same_series | (ts[1:] < ts[:-1])])
     new_ts = np.concatenate([[True], ts[1:] != ts[:-1]]) | new_run
@@ -153,7 +158,8 @@ def _runs(series: Ints, ordinal: Ints, ts: Ints, image: Ints) -> Ints:
 
 
 def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
-    """Whether the rows behind a file boundary are those before it, once more. False: they go on with them."""
+    """Returns whether the rows after a file boundary repeat those before it. False means that they continue them.
+    Raises CannotBeExact where they share only some."""
     if np.array_equal(np.sort(earlier), np.sort(later)):
         return True
     if np.intersect1d(earlier, later).size:
@@ -167,7 +173,8 @@ def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
 
 
 def _refuse_cut(writer: Ints, series: Ints, ordinal: Ints, run: Ints, ts: Ints, image: Ints) -> None:
-    """Raises CannotBeExact where a transaction may go on in another series of its writer, with rows that it had."""
+    """Raises CannotBeExact where a transaction may continue in another series of its writer, with rows that it had
+    already."""
     if np.array_equal(writer, series):
         return
     first = first_of_equal(run, ts)
@@ -178,14 +185,14 @@ def _refuse_cut(writer: Ints, series: Ints, ordinal: Ints, run: Ints, ts: Ints, 
     for number in np.flatnonzero(ends):
         ended[int(writer[first[number]]), int(ts[first[number]])].append(groups[number])
     for number in np.flatnonzero(begins):
-        at = first[number]
-        for earlier in ended[int(writer[at]), int(ts[at])]:
-            if series[earlier.start] != series[at]:
-                _written_again(image[earlier], image[groups[number]], ts[at])
+        row = first[number]
+        for earlier in ended[int(writer[row]), int(ts[row])]:
+            if series[earlier.start] != series[row]:
+                _written_again(image[earlier], image[groups[number]], ts[row])
 
 
 def _most_in_a_run(series: Ints, run: Ints, ts: Ints, image: Ints) -> tuple[Ints, Ints]:
-    """One row of each (series, ts, image), and the greatest count that it has in one run."""
+    """Returns one row of each (series, ts, image), and its greatest count in one run."""
     order = np.lexsort((image, ts, run))
     first = first_of_equal(run[order], ts[order], image[order])
     rows = order[first]
@@ -195,7 +202,7 @@ def _most_in_a_run(series: Ints, run: Ints, ts: Ints, image: Ints) -> tuple[Ints
 
 
 def _greatest(group: Ints, ts: Ints, image: Ints, copies: Ints) -> Ints:
-    """Of each (group, ts, image) the place with the most copies, in that order."""
+    """Returns the position with the most copies for each (group, ts, image), ordered by these."""
     order = np.lexsort((-copies, image, ts, group))
     return order[first_of_equal(group[order], ts[order], image[order])]
 
@@ -215,7 +222,7 @@ def _refuse_shared(ts: Ints, image: Ints, table: TableName) -> None:
 
 
 class _Series(NamedTuple):
-    """The part that it writes, its first and last commit-ts, and where its entries are."""
+    """The part that a series writes, its first and last commit-ts, and where its entries start and end."""
 
     part: int
     first: int
@@ -224,44 +231,49 @@ class _Series(NamedTuple):
     end: int
 
     def stretch(self, ts: Ints, first: int, last: int) -> slice:
-        """Where its entries with first <= commit-ts <= last are."""
-        own = ts[self.start : self.end]
-        begin, end = np.searchsorted(own, first), np.searchsorted(own, last, side="right")
+        """Returns where the entries with first <= commit-ts <= last are."""
+        series_ts = ts[self.start : self.end]
+        begin, end = np.searchsorted(series_ts, first), np.searchsorted(series_ts, last, side="right")
         return slice(self.start + int(begin), self.start + int(end))
 
 
-def refuse_side_by_side(part: Ints, series: Ints, ts: Ints, image: Ints, copies: Ints) -> None:
+def refuse_overlapping_series(part: Ints, series: Ints, ts: Ints, image: Ints, copies: Ints) -> None:
     """Raises CannotBeExact where two series of one part did not follow one another.
 
-    There is one entry, in that order, for each (series, ts, image), with the copies that the series has of it.
+    There is one entry for each (series, ts, image), in that order, with the number of copies that the series has of it.
     """
     starts = first_of_equal(series)
     ends = np.append(starts[1:], len(series))
     spans = zip(part[starts], ts[starts], ts[ends - 1], starts, ends, strict=True)
     earlier: list[_Series] = []
-    for one in sorted(_Series(*map(int, span)) for span in spans):
-        earlier = [other for other in earlier if other.part == one.part and other.last >= one.first]
+    for current in sorted(_Series(*map(int, span)) for span in spans):
+        earlier = [other for other in earlier if other.part == current.part and other.last >= current.first]
         for other in earlier:
-            _compare(other, one, ts, image, copies)
-        earlier.append(one)
+            _compare(other, current, ts, image, copies)
+        earlier.append(current)
 
 
-def _compare(one: _Series, other: _Series, ts: Ints, image: Ints, copies: Ints) -> None:
-    first, last = max(one.first, other.first), min(one.last, other.last)
-    mine, theirs = one.stretch(ts, first, last), other.stretch(ts, first, last)
-    shared_ts, shared_image = np.append(ts[mine], ts[theirs]), np.append(image[mine], image[theirs])
+def _compare(first_series: _Series, second_series: _Series, ts: Ints, image: Ints, copies: Ints) -> None:
+    first, last = max(first_series.first, second_series.first), min(first_series.last, second_series.last)
+    first_stretch, second_stretch = first_series.stretch(ts, first, last), second_series.stretch(ts, first, last)
+    shared_ts, shared_image = (
+        np.append(ts[first_stretch], ts[second_stretch]),
+        np.append(image[first_stretch], image[second_stretch]),
+    )
     order = np.lexsort((shared_image, shared_ts))
     rows = first_of_equal(shared_ts[order], shared_image[order])
-    more = np.add.reduceat(np.append(copies[mine], -copies[theirs])[order], rows)
-    at = shared_ts[order][rows]
-    one_lacks, other_lacks = more < 0, more > 0
-    broken_off = at == last
-    wrong = one_lacks & ~(broken_off & (one.last == last)) | other_lacks & ~(broken_off & (other.last == last))
-    if np.any(one_lacks & broken_off) and np.any(other_lacks & broken_off):
+    surplus = np.add.reduceat(np.append(copies[first_stretch], -copies[second_stretch])[order], rows)
+    image_ts = shared_ts[order][rows]
+    first_lacks, second_lacks = surplus < 0, surplus > 0
+    broken_off = image_ts == last
+    wrong = first_lacks & ~(broken_off & (first_series.last == last)) | second_lacks & ~(
+        broken_off & (second_series.last == last)
+    )
+    if np.any(first_lacks & broken_off) and np.any(second_lacks & broken_off):
         wrong |= broken_off
     if np.any(wrong):
         raise CannotBeExact(
-            f"two series of files wrote side by side: at commit-ts {at[wrong][0]} one has rows "
+            f"two series of files wrote side by side: at commit-ts {image_ts[wrong][0]} one has rows "
             "that the other lacks, so never-split is not true of this table",
             hint=f"take it out of never-split and give it a primary key; {WITH_A_COPY}",
             code=Code.NO_KEY,

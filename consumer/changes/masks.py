@@ -1,4 +1,4 @@
-"""Masks: what stands in the replica in place of a column's values."""
+"""Masks: the replica has other values in place of a column's own."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TIMES = {Family.DATE: "%Y-%m-%d", Family.DATETIME: "%Y-%m-%d %H:%M:%S"}
 
 
 def masked(changes: pa.Table, shaping: Shaping, columns: Sequence[Column]) -> pa.Table:
-    """A change table with the masks of its table. NULL stays NULL, but under `fixed`. A key that is hashed tells rows
-    apart as before."""
+    """Returns a change table with the masks of its table applied. NULL stays NULL, except under `fixed`. A hashed key
+    still distinguishes rows."""
     for position, column in enumerate(columns):
         mask = shaping.mask_of(column.name)
         if mask is not None:
@@ -35,9 +35,9 @@ def masked(changes: pa.Table, shaping: Shaping, columns: Sequence[Column]) -> pa
     return changes
 
 
-def fault_of(shaping: Shaping, columns: Collection[Column], keys: Collection[str], parts: Collection[str]) -> str:
-    """Why masks cannot stand for the values of these columns, "" for no reason. `keys` are the columns, in lower case,
-    of the primary key and of unique ones, `parts` those of which a unique key has the beginning alone."""
+def mask_fault(shaping: Shaping, columns: Collection[Column], keys: Collection[str], parts: Collection[str]) -> str:
+    """Returns why masks cannot replace the values of these columns, or "". `keys` are the columns, in lower case, of
+    the primary key and of unique keys; `parts` are those of which a unique key has only the beginning."""
     for column in columns:
         mask = shaping.mask_of(column.name)
         if mask is None:
@@ -67,16 +67,17 @@ def _applied(values: pa.Array, column: Column, mask: Mask) -> pa.Array:
 
 
 def _hashed(values: pa.Array, column: Column, key: bytes) -> pa.Array:
-    """HMAC-SHA256: bytes, or as a text its hexadecimal digits. Each distinct value once; Arrow has no such kernel."""
+    """Returns HMAC-SHA256: its bytes, or for a text its hexadecimal digits. Each distinct value is hashed once; Arrow
+    has no such kernel."""
     encoded = values.dictionary_encode()
     texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
     digests = [hmac.digest(key, text, "sha256") for text in texts]
-    found = digests if column.family is Family.BINARY else [digest.hex() for digest in digests]
-    return pa.array(found, arrow_type(column)).take(encoded.indices)
+    hashes = digests if column.family is Family.BINARY else [digest.hex() for digest in digests]
+    return pa.array(hashes, arrow_type(column)).take(encoded.indices)
 
 
 def _partial(values: pa.Array, shown: int) -> pa.Array:
-    """The last characters behind stars; a text that is not longer is all stars."""
+    """Returns stars followed by the last `shown` characters. A text that is not longer becomes stars alone."""
     lengths = pc.utf8_length(values)
     longer = pc.greater(lengths, shown)
     stars = pc.binary_repeat(pa.scalar("*", values.type), pc.if_else(longer, pc.subtract(lengths, shown), lengths))
@@ -86,7 +87,7 @@ def _partial(values: pa.Array, shown: int) -> pa.Array:
 
 
 def _misfit(column: Column, mask: Mask) -> str:
-    """Why the masked value is none of the column's, "" for no reason."""
+    """Returns why the masked value is not valid in the column, or ""."""
     text, binary = column.family is Family.TEXT, column.family is Family.BINARY
     match mask.kind:
         case MaskKind.NULL:
@@ -106,7 +107,7 @@ def _misfit(column: Column, mask: Mask) -> str:
 
 
 def _room(column: Column) -> int:
-    """How many characters or bytes fit, 0 where that is not known."""
+    """Returns how many characters or bytes fit, 0 where that is not known."""
     if column.type in _UNBOUNDED:
         return 1 << 24
     return _LENGTHS.get(column.type, column.length or 0)
@@ -135,12 +136,12 @@ def _fits(column: Column, value: str) -> bool:
 
 
 def _is_decimal(value: str, column: Column) -> bool:
-    """Written as the files have it: with all digits behind the point."""
+    """Returns whether the value is written as in the files: with all digits after the point."""
     digits, scale = column.digits
     try:
-        found = Decimal(value)
+        number = Decimal(value)
     except InvalidOperation:
         return False
-    below = column.unsigned and found < 0
-    fits = len(found.as_tuple().digits) <= digits and found.is_finite()
-    return fits and not below and f"{found:.{scale}f}" == value
+    is_negative = column.unsigned and number < 0
+    fits = len(number.as_tuple().digits) <= digits and number.is_finite()
+    return fits and not is_negative and f"{number:.{scale}f}" == value

@@ -1,7 +1,7 @@
-"""Typed operands of expressions: columns of a change table, whose values are texts, and literals, as Arrow values.
+"""The typed operands of expressions, as Arrow values: literals, and columns of a change table, whose values are texts.
 
-Exact numbers are int64 and decimals, others double, and NULL is where MySQL has it. Texts are compared by collations
-that can be followed exactly.
+Exact numbers are int64 and decimals, others are doubles. A value is NULL where it is NULL in MySQL. Texts are compared
+by collations that can be followed exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Any
 TEXT_TYPE = pa.large_string()
 
 
-class Cells:
+class ConvertedColumns:
     """The columns of a change table, each converted once."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -42,11 +42,11 @@ class Cells:
         return self._converted[name]
 
 
-Read = Callable[[Cells], Values]
+Read = Callable[[ConvertedColumns], Values]
 
 
-class Kind(enum.StrEnum):
-    """What is computed with."""
+class OperandKind(enum.StrEnum):
+    """The type of an operand's values."""
 
     TRUTH = "a condition"
     NUMBER = "an exact number"
@@ -61,11 +61,15 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """`read` gives its values for a change table: bool, int64 or decimal, double, text, binary; moments are texts
-    ``YYYY-MM-DD HH:MM:SS.ffffff``, of TIMESTAMPs in UTC. `literal` is a literal's value; `collation` what was said by
-    COLLATE. `utc`: it is a TIMESTAMP; `unsigned`: a whole number that MySQL never lets below 0; `name`: a column's."""
+    """An operand: `read` returns its values for a change table.
 
-    kind: Kind
+    The values are bool, int64 or decimal, double, text or binary. Moments are texts ``YYYY-MM-DD HH:MM:SS.ffffff``,
+    those of TIMESTAMPs in UTC. `literal` is the value of a literal, `collation` the one that COLLATE names. `utc`: it
+    is a TIMESTAMP. `unsigned`: it is a whole number that MySQL never lets fall below 0. `name` is the name of its
+    column.
+    """
+
+    kind: OperandKind
     read: Read
     literal: object = None
     collation: str = ""
@@ -75,7 +79,7 @@ class Operand:
 
 
 def column_operand(column: Column, position: int) -> Operand:
-    """The operand of a column whose texts are ``c{position}``."""
+    """Returns the operand of a column whose texts are in ``c{position}``."""
     kind, convert = _of_family(column)
     name = f"c{position}"
     return Operand(
@@ -87,60 +91,61 @@ def column_operand(column: Column, position: int) -> Operand:
     )
 
 
-def _of_family(column: Column) -> tuple[Kind, Callable[[pa.Array], pa.Array]]:
+def _of_family(column: Column) -> tuple[OperandKind, Callable[[pa.Array], pa.Array]]:
     match column.family:
         case Family.INTEGER if not (column.unsigned and column.type == "BIGINT"):
-            return Kind.NUMBER, lambda text: text.cast(pa.int64())
+            return OperandKind.NUMBER, lambda text: text.cast(pa.int64())
         case Family.INTEGER | Family.BIT:
-            return Kind.NUMBER, lambda text: text.cast(pa.decimal128(20, 0))
+            return OperandKind.NUMBER, lambda text: text.cast(pa.decimal128(20, 0))
         case Family.DECIMAL:
             digits, scale = column.digits
             exact = pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
-            return Kind.NUMBER, lambda text: text.cast(exact)
+            return OperandKind.NUMBER, lambda text: text.cast(exact)
         case Family.FLOAT:
-            return Kind.DOUBLE, lambda text: text.cast(pa.float32()).cast(pa.float64())
+            return OperandKind.DOUBLE, lambda text: text.cast(pa.float32()).cast(pa.float64())
         case Family.DOUBLE:
-            return Kind.DOUBLE, lambda text: text.cast(pa.float64())
+            return OperandKind.DOUBLE, lambda text: text.cast(pa.float64())
         case Family.TEXT:
-            return Kind.TEXT, lambda text: text
+            return OperandKind.TEXT, lambda text: text
         case Family.BINARY:
-            return Kind.BYTES, lambda value: value
+            return OperandKind.BYTES, lambda value: value
         case Family.ENUM if column.elements:
             labels = pa.array(["", *column.elements], TEXT_TYPE)
-            return Kind.LABEL, lambda text: labels.take(text.cast(pa.int32()))
+            return OperandKind.LABEL, lambda text: labels.take(text.cast(pa.int32()))
         case Family.DATE | Family.DATETIME | Family.TIMESTAMP:
-            return Kind.MOMENT, to_moment
+            return OperandKind.MOMENT, to_moment
         case _:
-            return Kind.OPAQUE, lambda value: value
+            return OperandKind.OPAQUE, lambda value: value
 
 
 _DATE, _SECONDS, _MICROSECONDS = 10, 19, 26
 
 
 def to_moment(text: pa.Array) -> pa.Array:
-    """Dates, and times with any number of digits of a second, in the one form that compares as text."""
+    """Returns dates, and times with any number of digits of a second, in the one form that compares as text."""
     lengths = pc.binary_length(text)
     day = pc.binary_join_element_wise(text, pa.scalar(" 00:00:00.000000", TEXT_TYPE), pa.scalar("", TEXT_TYPE))
-    whole = pc.binary_join_element_wise(text, pa.scalar(".000000", TEXT_TYPE), pa.scalar("", TEXT_TYPE))
-    part = pc.utf8_rpad(text, _MICROSECONDS, "0")
-    return pc.if_else(pc.equal(lengths, _DATE), day, pc.if_else(pc.equal(lengths, _SECONDS), whole, part))
+    whole_second = pc.binary_join_element_wise(text, pa.scalar(".000000", TEXT_TYPE), pa.scalar("", TEXT_TYPE))
+    padded = pc.utf8_rpad(text, _MICROSECONDS, "0")
+    return pc.if_else(pc.equal(lengths, _DATE), day, pc.if_else(pc.equal(lengths, _SECONDS), whole_second, padded))
 
 
 _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?")
 
 
-def moment_of(text: str, utc: bool, clock: Clock) -> pa.Scalar:
-    """A literal as a moment; `utc`: to compare with TIMESTAMPs, by the changefeed's clock. Raises ValueError."""
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+def moment_literal(text: str, utc: bool, clock: Clock) -> pa.Scalar:
+    """Returns a literal as a moment. With `utc` it is to be compared with TIMESTAMPs, so it is read by the changefeed's
+    clock. Raises ValueError."""
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         raise ValueError(f"'{text}' is not a date or time in the form 2024-12-31 or 2024-12-31 23:59:59")
-    whole = f"{text[:10]} {text[11:19] or '00:00:00'}"
-    if not whole.startswith("0000-00-00"):
+    seconds = f"{text[:10]} {text[11:19] or '00:00:00'}"
+    if not seconds.startswith("0000-00-00"):
         try:
-            datetime.fromisoformat(whole)
+            datetime.fromisoformat(seconds)
         except ValueError:
             raise ValueError(f"there is no time '{text}'") from None
-    fixed = f"{whole}.{(found[7] or '').ljust(6, '0')}"
+    fixed = f"{seconds}.{(match[7] or '').ljust(6, '0')}"
     return to_utc(pa.array([fixed], TEXT_TYPE), clock)[0] if utc else pa.scalar(fixed, TEXT_TYPE)
 
 
@@ -149,72 +154,73 @@ _MOST_INT = (1 << 63) - 1
 
 
 def number_literal(text: str) -> Operand:
-    """A number as it is written: with an exponent it is a double."""
+    """Returns the operand of a number as it is written. With an exponent it is a double."""
     if "e" in text.lower():
         value = pa.scalar(float(text), pa.float64())
-        return Operand(Kind.DOUBLE, lambda _: value, literal=float(text))
+        return Operand(OperandKind.DOUBLE, lambda _: value, literal=float(text))
     if text.isdigit() and int(text) <= _MOST_INT:
-        return exact(pa.scalar(int(text), pa.int64()), text)
-    whole, _, fraction = text.partition(".")
-    digits = max(len(whole.lstrip("0")) + len(fraction), 1)
+        return exact_operand(pa.scalar(int(text), pa.int64()), text)
+    integer_digits, _, fraction = text.partition(".")
+    digits = max(len(integer_digits.lstrip("0")) + len(fraction), 1)
     if digits > _MOST_DIGITS:
         raise ValueError(f"{text} has too many digits")
     kind = pa.decimal256(digits, len(fraction))
-    return exact(pa.array([text if whole else f"0{text}"]).cast(kind)[0], text)
+    return exact_operand(pa.array([text if integer_digits else f"0{text}"]).cast(kind)[0], text)
 
 
-def exact(value: pa.Scalar, text: str) -> Operand:
-    return Operand(Kind.NUMBER, lambda _: value, literal=text)
+def exact_operand(value: pa.Scalar, text: str) -> Operand:
+    return Operand(OperandKind.NUMBER, lambda _: value, literal=text)
 
 
 def numeric(operand: Operand) -> Operand | None:
-    """It as a number, None for what MySQL would have to convert from text."""
-    if operand.kind is Kind.TRUTH:
-        return Operand(Kind.NUMBER, lambda cells: operand.read(cells).cast(pa.int64()))
-    return operand if operand.kind in (Kind.NUMBER, Kind.DOUBLE) else None
+    """Returns the operand as a number, or None for what MySQL would have to convert from text."""
+    if operand.kind is OperandKind.TRUTH:
+        return Operand(OperandKind.NUMBER, lambda cells: operand.read(cells).cast(pa.int64()))
+    return operand if operand.kind in (OperandKind.NUMBER, OperandKind.DOUBLE) else None
 
 
-def as_double(operand: Operand) -> Read:
-    """A decimal becomes the double that is nearest to it, as its text would be read."""
+def double_reader(operand: Operand) -> Read:
+    """Returns the reader of the operand's doubles. A decimal becomes the double that is nearest to it, as its text
+    would be read."""
 
-    def read(cells: Cells) -> Values:
+    def read(cells: ConvertedColumns) -> Values:
         values = operand.read(cells)
-        written = values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
-        return written.cast(pa.float64())
+        texts = values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
+        return texts.cast(pa.float64())
 
     return read
 
 
-def alike(left: Values, right: Values) -> tuple[Values, Values]:
-    """Exact numbers in one type that holds both."""
-    first, second = alike_all((left, right))
+def in_common_type(left: Values, right: Values) -> tuple[Values, Values]:
+    """Returns exact numbers in one type that holds both."""
+    first, second = all_in_common_type((left, right))
     return first, second
 
 
-def computed(node: exp.Expr, left: Operand, right: Operand) -> Operand:
-    """Raises ValueError for what has no exact kernel."""
+def arithmetic_operand(node: exp.Expr, left: Operand, right: Operand) -> Operand:
+    """Returns the operand of an arithmetic operation. Raises ValueError for an operation that has no exact kernel."""
     operation = _OPERATIONS[type(node)]
-    if Kind.DOUBLE in (left.kind, right.kind):
+    if OperandKind.DOUBLE in (left.kind, right.kind):
         of_double = _OF_DOUBLES.get(type(node))
         if of_double is None:
             raise ValueError("DIV and % are for whole numbers here")
-        first, second = as_double(left), as_double(right)
-        return Operand(Kind.DOUBLE, lambda cells: of_double(first(cells), second(cells)))
+        first, second = double_reader(left), double_reader(right)
+        return Operand(OperandKind.DOUBLE, lambda cells: of_double(first(cells), second(cells)))
     if isinstance(node, exp.Div):
         raise ValueError("/ of exact numbers rounds; multiply the other side instead, or use a number such as 2e0")
 
     unsigned = left.unsigned or right.unsigned
 
-    def read(cells: Cells) -> Values:
+    def read(cells: ConvertedColumns) -> Values:
         first, second = left.read(cells), right.read(cells)
         if isinstance(node, exp.IntDiv | exp.Mod) and not first.type == second.type == pa.int64():
             raise ValueError("DIV and % are for whole numbers here, without BIGINT UNSIGNED")
         if first.type != second.type or first.type != pa.int64():
             first, second = _minimal(first), _minimal(second)
-        found = operation(first, second)
-        return _above_zero(found) if unsigned and not _scale(found.type) else found
+        result = operation(first, second)
+        return _above_zero(result) if unsigned and not _scale(result.type) else result
 
-    return Operand(Kind.NUMBER, read, unsigned=unsigned)
+    return Operand(OperandKind.NUMBER, read, unsigned=unsigned)
 
 
 def negated(operand: Operand) -> Operand:
@@ -225,16 +231,17 @@ def absolute(operand: Operand) -> Operand:
     return Operand(operand.kind, lambda cells: pc.abs_checked(operand.read(cells)))
 
 
-def alike_all(values: Sequence[Values]) -> list[Values]:
-    """Exact numbers in one type that holds all."""
-    if len({str(one.type) for one in values}) == 1:
+def all_in_common_type(values: Sequence[Values]) -> list[Values]:
+    """Returns exact numbers in one type that holds all of them."""
+    if len({str(value.type) for value in values}) == 1:
         return list(values)
-    wide = pa.decimal256(_MOST_DIGITS, max(_scale(one.type) for one in values))
-    return [one.cast(wide) for one in values]
+    wide = pa.decimal256(_MOST_DIGITS, max(_scale(value.type) for value in values))
+    return [value.cast(wide) for value in values]
 
 
 def _above_zero(values: Values) -> Values:
-    """Whole numbers of which one is unsigned: below 0 they are out of range, as in MySQL."""
+    """Returns `values`, whole numbers of which one operand is unsigned. Raises ValueError where one is below 0, which
+    is out of range in MySQL, too."""
     below = pc.less(values, zero_of(values))
     if pc.any(pa.array([below.as_py()]) if isinstance(below, pa.Scalar) else below).as_py():
         raise ValueError("an unsigned number falls below 0")
@@ -242,13 +249,13 @@ def _above_zero(values: Values) -> Values:
 
 
 def _minimal(values: Values) -> Values:
-    """As decimals of 256 bits that have no more digits than they need, so that results have room."""
+    """Returns the values as decimals of 256 bits that have no more digits than they need, so that results have room."""
     digits = 19 if values.type == pa.int64() else values.type.precision
     return values.cast(pa.decimal256(digits, _scale(values.type)))
 
 
 def zero_of(values: Values) -> Values:
-    """0 in their type."""
+    """Returns 0 in the type of `values`."""
     return pa.array(["0"], pa.string()).cast(values.type)[0]
 
 
@@ -290,12 +297,12 @@ _PADDED = ("utf8mb4_bin", "utf8mb3_bin", "utf8_bin", "ascii_bin")
 _BYTES = ("binary", "utf8mb4_0900_bin")
 _GENERAL = ("utf8mb4_general_ci", "utf8mb3_general_ci", "utf8_general_ci")
 COLLATIONS = (*_PADDED, *_BYTES, *_GENERAL)
-"""Those of which each comparison is exact; of general_ci for texts of ASCII."""
+"""The collations by which each comparison is exact; by a general_ci only if the texts are ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """`padded`: blanks at the end do not count; `folded`: nor does case."""
+    """A rule of comparison. `padded`: blanks at the end do not count. `folded`: upper and lower case are equal."""
 
     name: str
     padded: bool
@@ -303,19 +310,20 @@ class Collation:
 
     @staticmethod
     def of(name: str) -> Collation:
-        """Raises ValueError."""
+        """Returns the collation of that name. Raises ValueError for one that cannot be followed exactly."""
         lowered = same_name(name)
         if lowered not in COLLATIONS:
             raise ValueError(f"the collation {name} cannot be followed exactly; known are {', '.join(COLLATIONS)}")
         return Collation(lowered, lowered not in _BYTES, lowered in _GENERAL)
 
     def key(self, values: Values, what: str) -> Values:
-        """What compares by bytes as the texts compare by this collation. Raises CannotBeExact, without a value."""
-        found = pc.utf8_rtrim(values, " ") if self.padded else values
-        return pc.ascii_upper(self.checked(found, what)) if self.folded else found
+        """Returns values that compare by bytes as the texts compare by this collation. Raises CannotBeExact, which
+        shows no value."""
+        trimmed = pc.utf8_rtrim(values, " ") if self.padded else values
+        return pc.ascii_upper(self.checked(trimmed, what)) if self.folded else trimmed
 
     def checked(self, values: Values, what: str) -> Values:
-        """`values`, of ASCII where case does not count."""
+        """Returns `values`. Raises CannotBeExact where case does not count and one of them is not ASCII."""
         if (
             self.folded and pc.any(pc.invert(pc.string_is_ascii(values))).as_py()
             if _many(values)
@@ -335,17 +343,18 @@ def _many(values: Values) -> bool:
 
 
 def like(values: Values, pattern: str, escape: str, collation: Collation, what: str) -> Values:
-    """LIKE, in which blanks at the end count. Raises ValueError for a pattern that ends in its escape character."""
-    rest, written = iter(pattern), ""
-    for character in rest:
+    """Returns the result of LIKE, in which blanks at the end count. Raises ValueError for a pattern that ends in its
+    escape character."""
+    characters, arrow_pattern = iter(pattern), ""
+    for character in characters:
         if escape and character == escape:
-            following = next(rest, None)
+            following = next(characters, None)
             if following is None:
                 raise ValueError(f"the pattern '{pattern}' ends with its escape character")
-            written += f"\\{following}" if following in "%_\\" else following
+            arrow_pattern += f"\\{following}" if following in "%_\\" else following
         else:
-            written += "\\\\" if character == "\\" else character
+            arrow_pattern += "\\\\" if character == "\\" else character
     if collation.folded and not pattern.isascii():
         raise ValueError(f"the pattern '{pattern}' needs a collation that ends in _bin")
     checked = collation.checked(values, what)
-    return pc.match_like(checked.cast(TEXT_TYPE), written, ignore_case=collation.folded)
+    return pc.match_like(checked.cast(TEXT_TYPE), arrow_pattern, ignore_case=collation.folded)

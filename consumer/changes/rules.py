@@ -1,4 +1,4 @@
-"""The rules of a table, compiled for the columns of a load, and what they leave of decoded blocks."""
+"""Compiles the rules of a table for the columns of a load, and applies them to decoded blocks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from consumer.changes.conditions import Condition, compiled
+from consumer.changes.conditions import Condition, compile_condition
 from consumer.changes.keyed import without_late_deletes
-from consumer.changes.masks import fault_of, masked
+from consumer.changes.masks import mask_fault, masked
 from consumer.codec import protocol_of
 from consumer.codec.change_table import PUT, Flags, Origin
 from consumer.codec.rows import BlockRows
@@ -32,7 +32,8 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Drop:
-    """An event filter: `kinds` are dropped, and each condition is of one kind of change."""
+    """An event filter. The changes of `kinds` are dropped, and so are those of which the condition for their kind is
+    TRUE."""
 
     kinds: tuple[str, ...]
     insert: Condition | None
@@ -49,21 +50,24 @@ class Rules:
 
 @lru_cache(maxsize=64)
 def rules_of(shaping: Shaping, columns: tuple[Column, ...], clock: Clock) -> Rules:
-    """Raises ValueError that names the expression."""
+    """Returns the compiled rules. Raises ValueError that names the expression."""
 
     def condition(text: str, collation: str) -> Condition | None:
-        return compiled(text, columns, collation, clock) if text else None
+        return compile_condition(text, columns, collation, clock) if text else None
 
-    def drop(one: EventFilter) -> Drop:
-        texts = (one.insert, one.update_old, one.update_new, one.delete)
-        return Drop(one.kinds, *(condition(text, one.collation) for text in texts))
+    def drop(event_filter: EventFilter) -> Drop:
+        texts = (event_filter.insert, event_filter.update_old, event_filter.update_new, event_filter.delete)
+        return Drop(event_filter.kinds, *(condition(text, event_filter.collation) for text in texts))
 
     return Rules(tuple(map(drop, shaping.events)), condition(shaping.where, shaping.collation))
 
 
 def shaped(rows: BlockRows, inside: Flags, origin: Origin, target: LoadTarget, clock: Clock) -> pa.Table:
-    """`rows.changes` without the changes that an event filter drops. A put of a row that the replica is not to have is
-    a delete of its key: late deletes are known before. Masks come last. Raises as `rows.changes`."""
+    """Returns `rows.changes` without the changes that an event filter drops, with the row filter and the masks applied.
+
+    A put of a row that the replica is not to have becomes a delete of its key; late deletes are found before that.
+    Masks come last. Raises the errors of `rows.changes`.
+    """
     shaping = target.load.shaping
     assert shaping is not None
     rules = rules_of(shaping, target.columns, clock)
@@ -90,9 +94,9 @@ def shaped(rows: BlockRows, inside: Flags, origin: Origin, target: LoadTarget, c
     return masked(changes, shaping, target.columns) if shaping.masks else changes
 
 
-def fitting(net: pa.Table, target: LoadTarget, clock: Clock) -> pa.Table:
-    """Of the net rows of a table with no key those that the replica has. They are counted before, because what was sent
-    again shows by all rows. Raises CannotBeExact."""
+def filter_net_rows(net: pa.Table, target: LoadTarget, clock: Clock) -> pa.Table:
+    """Returns the net rows of a table with no key that pass the row filter. They were counted before, because only
+    complete rows show what was sent again. Raises CannotBeExact."""
     if not net.num_rows:
         return net
     assert target.load.shaping is not None
@@ -101,17 +105,20 @@ def fitting(net: pa.Table, target: LoadTarget, clock: Clock) -> pa.Table:
 
 
 def _without(inside: Flags, which: Flags, dropped: Flags) -> Flags:
-    """`inside` without those of the rows `which` that are dropped."""
-    left = inside.copy()
-    left[np.flatnonzero(which)[dropped]] = False
-    return left
+    """Returns `inside` without the rows of `which` that are dropped."""
+    remaining = inside.copy()
+    remaining[np.flatnonzero(which)[dropped]] = False
+    return remaining
 
 
 def check_rules(
-    target: LoadTarget, dialect: Dialect, keys: KeyColumns | None, had: Callable[[], Collection[str]]
+    target: LoadTarget,
+    dialect: Dialect,
+    keys: KeyColumns | None,
+    columns_of_all_versions: Callable[[], Collection[str]],
 ) -> None:
-    """Raises CannotBeExact where the rules of a table cannot be followed for a load of it. `keys` is what is known of
-    its unique keys, `had` tells the columns, in lower case, of any of its versions."""
+    """Raises CannotBeExact if the rules of a table cannot be followed for a load of it. `keys` is the definition of its
+    unique keys, if that is known. `had` returns the columns, in lower case, of all its versions."""
     shaping = target.load.shaping
     if shaping is None:
         return
@@ -135,11 +142,11 @@ def check_rules(
     _check_protocol(target, shaping, dialect)
     if shaping.masks:
         _check_masks(target, shaping, keys)
-        _check_named(target, shaping, had() if shaping.named else ())
+        _check_named(target, shaping, columns_of_all_versions() if shaping.named else ())
 
 
-def _check_named(target: LoadTarget, shaping: Shaping, had: Collection[str]) -> None:
-    lost = [column for column in shaping.named if same_name(column) not in had]
+def _check_named(target: LoadTarget, shaping: Shaping, former_columns: Collection[str]) -> None:
+    lost = [column for column in shaping.named if same_name(column) not in former_columns]
     if lost:
         raise _refused(
             target,
@@ -155,8 +162,8 @@ def _check_masks(target: LoadTarget, shaping: Shaping, keys: KeyColumns | None) 
     elif keys is None:
         why = "its CREATE TABLE is not in the storage, or has a unique key on an expression, so its keys are not known"
     else:
-        own = same_names(target.columns[position].name for position in target.key)
-        why = fault_of(shaping, target.columns, {*keys.columns, *own}, keys.parts)
+        key_columns = same_names(target.columns[position].name for position in target.key)
+        why = mask_fault(shaping, target.columns, {*keys.columns, *key_columns}, keys.parts)
     if why:
         raise _refused(
             target,

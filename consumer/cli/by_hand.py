@@ -12,7 +12,7 @@ from consumer.cli.session import Invocation
 from consumer.cli.text import out
 from consumer.config.settings import TargetSettings
 from consumer.errors import BadConfig, TableError
-from consumer.model.hints import completed
+from consumer.model.hints import hint_with_options
 from consumer.model.texts import count_text
 from consumer.results import MaintainResult, RetryResult
 
@@ -55,7 +55,7 @@ def _print_retry(result: RetryResult, options: str) -> None:
         if row.error:
             out(f"  {row.error}")
         if row.hint:
-            out(*(f"  {line}" for line in completed(row.hint, options).split("\n")))
+            out(*(f"  {line}" for line in hint_with_options(row.hint, options).split("\n")))
 
 
 @command(

@@ -45,7 +45,7 @@ def changes(
 ) -> int:
     """Print each change of a table's rows, or of one row, with what it found and what it left. Reads the storage alone,
     in this process."""
-    from consumer.codec.typed import with_few_digits
+    from consumer.codec.typed import floats_as_doubles
     from consumer.source.story import told
 
     if format not in _FORMS:
@@ -58,7 +58,7 @@ def changes(
     call.observer.close_bar()
     with readers_may_leave():
         for rows in found:
-            for row in with_few_digits(rows).to_pylist():
+            for row in floats_as_doubles(rows).to_pylist():
                 write(row, count == 0)
                 count += 1
     result = ChangesResult(table=name, changes=count, to_ts=plan.end)

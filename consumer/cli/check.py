@@ -7,7 +7,7 @@ from collections import Counter
 from consumer.cli.command import APPLIES, command
 from consumer.cli.session import Invocation
 from consumer.cli.text import masked_note, out
-from consumer.model.hints import completed
+from consumer.model.hints import hint_with_options
 from consumer.results import CheckResult
 
 
@@ -24,7 +24,7 @@ def check(call: Invocation) -> int:
     found = app.check(call.settings, call.observer)
     scrub = call.settings.scrub
     told = [
-        line.model_copy(update={"text": scrub(line.text), "fix": scrub(completed(line.fix, call.options))})
+        line.model_copy(update={"text": scrub(line.text), "fix": scrub(hint_with_options(line.fix, call.options))})
         for line in found.lines
     ]
     result = found.model_copy(update={"lines": tuple(told)})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from consumer.cli.command import READS, command
 from consumer.cli.session import Invocation
 from consumer.cli.text import MOST_ROWS, masked_note, out, print_notes, table_text, way_back
-from consumer.model.names import behind_name
+from consumer.model.names import without_table_name
 from consumer.model.texts import count_text, one_line, size_text
 from consumer.model.times import time_text
 from consumer.results import PlannedStep, PlanResult
@@ -38,7 +38,10 @@ def print_plan(result: PlanResult, options: str) -> None:
         out(f"... and {count_text(len(result.steps) - MOST_ROWS, 'more step')} (all of them with --json)")
     lines: list[str] = []
     for row in result.stopped:
-        lines += f"{row.table} is stopped: {behind_name(row.table, row.error)}", *way_back(row.table, row, options)
+        lines += (
+            f"{row.table} is stopped: {without_table_name(row.table, row.error)}",
+            *way_back(row.table, row, options),
+        )
     for line in (*lines, *masked_note(lines)):
         out(line)
     out(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")

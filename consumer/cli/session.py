@@ -22,8 +22,8 @@ from consumer.config.secrets import redact, scrubber
 from consumer.config.settings import Settings
 from consumer.config.spelling import file_key_of, flag_of, given_by, toml_text
 from consumer.errors import BadConfig, Code, ConsumerError, Interrupted, Starved
-from consumer.model.events import Ended
-from consumer.model.hints import LETTERS_UNKNOWN, completed
+from consumer.model.events import RunEnded
+from consumer.model.hints import LETTERS_UNKNOWN, hint_with_options
 from consumer.model.process import lacking, words_of
 from consumer.observe.live import Identity, Live
 from consumer.observe.logs import Log, LogSettings
@@ -76,7 +76,7 @@ class Invocation:
             say(line)
         if result.error is not None and result.error not in {table.error for table in result.tables.values()}:
             about = f"{self.settings.name}: " if self.heading else ""
-            tell(f"{about}{result.error}", completed(result.hint or "", self.options), self.settings.scrub)
+            tell(f"{about}{result.error}", hint_with_options(result.hint or "", self.options), self.settings.scrub)
         return result.exit_code
 
     def show(self, result: Result, as_text: Callable[[], None], exit_code: int = 0) -> int:
@@ -152,7 +152,7 @@ def execute(
             finally:
                 for call in calls:
                     if endless and stop.by:
-                        call.observer.tell(Ended(stop.by))
+                        call.observer.tell(RunEnded(stop.by))
                     call.observer.close()
     except KeyboardInterrupt as came:
         return _interrupted(failure, came, endless, time.monotonic() - began)
@@ -312,7 +312,7 @@ class _Failure:
     measured: Measured = _unmeasured
 
     def report(self, error: ConsumerError, seconds: float) -> int:
-        hint = completed(error.hint, self.options)
+        hint = hint_with_options(error.hint, self.options)
         self._say(error, error.sentence(), hint)
         sentence = self.scrub(error.sentence())
         failed = Failure(code=error.code, error=sentence, hint=self.scrub(hint) or None, seconds=seconds)

@@ -11,7 +11,7 @@ from functools import partial
 from consumer.cli.session import Invocation, print_json
 from consumer.cli.text import readers_may_leave
 from consumer.errors import BadConfig, Interrupted, NeedsPerson, Retryable, TableError, TargetDiffers
-from consumer.model.events import Failed
+from consumer.model.events import ConsumerFailed
 from consumer.results import BUG, Result, RunResult, SeveralResult
 
 _WORST_FIRST = (BUG, *(kind.exit_code for kind in (BadConfig, NeedsPerson, TargetDiffers, TableError, Retryable)), 0)
@@ -52,7 +52,7 @@ def beside(calls: Sequence[Invocation], _body: object) -> int:
     results = app.run_all(
         {call.settings.name: (call.settings, call.observer) for call in calls},
         calls[0].stop,
-        lambda name, error: observers[name].tell(Failed(error, app.AGAIN_AFTER)),
+        lambda name, error: observers[name].tell(ConsumerFailed(error, app.AGAIN_AFTER)),
     )
 
     def done(call: Invocation) -> int:

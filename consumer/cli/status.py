@@ -24,8 +24,8 @@ from consumer.cli.text import (
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
-from consumer.model.hints import completed, forget_command, load_export_command, resync_command
-from consumer.model.names import behind_name
+from consumer.model.hints import forget_command, hint_with_options, load_export_command, resync_command
+from consumer.model.names import without_table_name
 from consumer.model.texts import count_text, duration_text, size_text, some_of
 from consumer.model.times import time_text
 from consumer.results import StatusResult, TableStatus, Unread
@@ -68,7 +68,7 @@ def status(
 
     call.show(result.model_copy(update={"check": why or None}), print_it, code)
     if result.error is not None:
-        tell(result.error, completed(result.hint or "", call.options), call.settings.scrub)
+        tell(result.error, hint_with_options(result.hint or "", call.options), call.settings.scrub)
     return code
 
 
@@ -166,22 +166,22 @@ def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
         again = "with its --table" if len(one.tables) > 1 else "to go on"
         yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
         only = one.tables[0] if len(one.tables) == 1 else None
-        yield f"  {completed(load_export_command(one.export, only), options)}"
-        yield from (f"  {table}: {behind_name(table, reason)}" for table, reason in one.reasons.items())
+        yield f"  {hint_with_options(load_export_command(one.export, only), options)}"
+        yield from (f"  {table}: {without_table_name(table, reason)}" for table, reason in one.reasons.items())
     for loading in result.resyncs:
         yield f"the resync of {loading.table} is not at its end, and the target has the table as it was; if that is not"
         yield "at work, run it again, which goes on, or give it up:"
-        yield f"  {completed(resync_command(loading.table), options)}"
-        yield f"  {completed(forget_command(loading.consumer), options)}"
+        yield f"  {hint_with_options(resync_command(loading.table), options)}"
+        yield f"  {hint_with_options(forget_command(loading.consumer), options)}"
 
 
 def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
     for row in result.unwell:
         if row.state == "stopped":
-            yield f"{row.table} is stopped: {behind_name(row.table, row.error)}"
+            yield f"{row.table} is stopped: {without_table_name(row.table, row.error)}"
             yield from way_back(row.table, row, options)
         elif row.state == "missing":
-            yield behind_name(row.table, row.error)
+            yield without_table_name(row.table, row.error)
             yield from way_back(row.table, row, options)
         elif row.state == "waits":
             yield waiting_line(row.table, row)

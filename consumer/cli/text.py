@@ -15,10 +15,10 @@ from typing import Literal, TextIO
 
 from consumer.config.secrets import MASK
 from consumer.errors import BadConfig, Code
-from consumer.model.hints import completed, resync_command, retry_command
-from consumer.model.names import TableName, behind_name
+from consumer.model.hints import hint_with_options, resync_command, retry_command
+from consumer.model.names import TableName, without_table_name
 from consumer.model.progress import is_replay
-from consumer.model.texts import count_text, duration_text, some_of, visible
+from consumer.model.texts import count_text, duration_text, printable, some_of
 from consumer.model.times import time_text
 from consumer.results import LoadedExport, Result, RunResult, TableResult, TableStatus
 
@@ -63,14 +63,14 @@ def out(*lines: str) -> None:
 
 def exact(line: str) -> None:
     """A line on stdout for another program, as it is. On a terminal no character of it is obeyed."""
-    print(visible(line) if sys.stdout.isatty() else line)
+    print(printable(line) if sys.stdout.isatty() else line)
 
 
 def _fitted(lines: Iterable[str], stream: TextIO) -> Iterator[str]:
     """On a terminal, lines that are longer than it is wide are broken between words: it would break them anywhere. A
     command stays whole, in a line of its own: it is to be pasted."""
     width = shutil.get_terminal_size().columns if stream is not None and stream.isatty() else sys.maxsize
-    for line in map(visible, lines):
+    for line in map(printable, lines):
         fore, command, more = line.partition(_COMMAND)
         if len(line) <= width or not fore.strip():
             yield line
@@ -88,7 +88,7 @@ def table_text(table: TableName, target_table: str) -> str:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
     """Draw a table on stdout; columns in `numbers` stand to the right. At most MOST_ROWS, the rest is counted."""
-    shown = [[visible(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    shown = [[printable(cell) for cell in row] for row in rows[:MOST_ROWS]]
     if sys.stdout.isatty():
         _draw(headings, shown, numbers)
     else:
@@ -202,7 +202,7 @@ def stopped_lines(result: RunResult, options: str, told: Collection[TableName]) 
         elif table.state == "stopped":
             lines = list(way_back(name, table, options))
             if name not in told:
-                yield f"{name} is stopped: {behind_name(name, table.error)}"
+                yield f"{name} is stopped: {without_table_name(name, table.error)}"
             elif lines:
                 yield f"{name} is stopped, for the reason above:"
             yield from lines
@@ -212,18 +212,18 @@ def stopped_lines(result: RunResult, options: str, told: Collection[TableName]) 
 def waiting_line(name: TableName, table: TableResult | TableStatus) -> str:
     """What a table waits for."""
     for_statement = table.code is Code.WAITS_FOR_STATEMENT
-    return f"{name} {table.error}" if for_statement else f"{name} waits: {behind_name(name, table.error)}"
+    return f"{name} {table.error}" if for_statement else f"{name} waits: {without_table_name(name, table.error)}"
 
 
 def lacking_lines(name: TableName, table: TableResult | TableStatus, options: str, of: Result) -> Iterable[str]:
     """How many rows the table lacks, the first of them, and what takes them in; what it lacks as was accepted."""
     if table.quarantined:
         yield f"{name} lacks {count_text(table.quarantined, 'quarantined row')}; the first: {table.bad_row}"
-        yield f"  once that is mended: {completed(retry_command(name), options)}"
+        yield f"  once that is mended: {hint_with_options(retry_command(name), options)}"
     for loss in table.accepted:
         yield f"{name}: accepted as lost: {loss.sentence()}"
     if table.accepted and table.resync:
-        yield f"  once nothing is missing: {completed(resync_command(name), options)}"
+        yield f"  once nothing is missing: {hint_with_options(resync_command(name), options)}"
     elif table.accepted and not is_replay(of.name or ""):
         yield "  the storage cannot load it again: load an export of it with `load-export` and its --table"
 
@@ -241,6 +241,6 @@ def way_back(name: TableName, table: TableResult | TableStatus, options: str) ->
     """What to do about a stopped table. To make it again from the storage does not help past a refused statement or a
     file that is damaged or missing, which it would meet again, nor where a setting or a right is wrong."""
     if table.hint:
-        yield from (f"  {line}" for line in completed(table.hint, options).split("\n"))
+        yield from (f"  {line}" for line in hint_with_options(table.hint, options).split("\n"))
     if table.resync and table.hint.reloads and not table.version:
-        yield f"  to empty and reload it: {completed(resync_command(name), options)}"
+        yield f"  to empty and reload it: {hint_with_options(resync_command(name), options)}"

@@ -15,7 +15,7 @@ from consumer.cli.command import READS, Table, command, parse_table
 from consumer.cli.session import Invocation, tell
 from consumer.cli.text import readers_may_leave, say
 from consumer.errors import CannotBeExact
-from consumer.model.hints import completed
+from consumer.model.hints import hint_with_options
 from consumer.model.texts import count_text
 from consumer.model.times import time_text
 from consumer.results import UndoResult
@@ -52,7 +52,7 @@ def undo(
     say(f"{count_text(result.rows, 'row')} of {name} taken back to {time_text(first)}")
     call.show(result if error is None else result.ended_by(error), lambda: None, code)
     if error is not None:
-        tell(error.sentence(), completed(error.hint, call.options), settings.scrub)
+        tell(error.sentence(), hint_with_options(error.hint, call.options), settings.scrub)
     return code
 
 

@@ -12,9 +12,9 @@ from consumer.cli.session import Invocation, tell
 from consumer.cli.text import out, print_table, table_text
 from consumer.errors import BadConfig
 from consumer.model.check import Counted, Difference, Repairing, TableCheck, VerifyResult
-from consumer.model.hints import completed
-from consumer.model.names import behind_name
-from consumer.model.texts import count_text, cut, duration_text
+from consumer.model.hints import hint_with_options
+from consumer.model.names import without_table_name
+from consumer.model.texts import count_text, duration_text, shortened
 from consumer.model.times import time_text
 from consumer.results import VerifyReport
 
@@ -70,7 +70,7 @@ def verify(
     report = VerifyReport.of(result)
     call.show(report if error is None else report.ended_by(error), lambda: print_verify(result), code)
     if error is not None:
-        tell(error.sentence(), completed(error.hint, call.options), call.settings.scrub)
+        tell(error.sentence(), hint_with_options(error.hint, call.options), call.settings.scrub)
     return code
 
 
@@ -109,7 +109,7 @@ def _lines(check: TableCheck) -> Iterator[str]:
     for note in check.notes:
         yield f"note: {check.table}: {note}"
     if check.error is not None:
-        yield f"{check.table} was not compared: {behind_name(check.table, check.error.sentence())}"
+        yield f"{check.table} was not compared: {without_table_name(check.table, check.error.sentence())}"
 
 
 def _differences(head: str, counted: Counted) -> Iterator[str]:
@@ -132,4 +132,4 @@ def _difference(row: Difference) -> str:
 def _value(value: str | None) -> str:
     if value is None:
         return "NULL"
-    return repr(cut(value, _SHOWN))
+    return repr(shortened(value, _SHOWN))

@@ -1,4 +1,4 @@
-"""What TiCDC and Dumpling write -> change tables (see `change_table`), by the protocol of its files. These are they."""
+"""Decodes what TiCDC and Dumpling write to change tables (see `change_table`). These are the protocols of the files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from consumer.codec.protocol import RowProtocol
 from consumer.model.load import Dialect
 
 PROTOCOLS = {protocol.name: protocol for protocol in (CANAL_JSON, CSV)}
-"""Those of changefeeds, by name."""
+"""The protocols of changefeeds, by name."""
 
 
 def protocol_of(dialect: Dialect) -> RowProtocol:
@@ -17,5 +17,5 @@ def protocol_of(dialect: Dialect) -> RowProtocol:
 
 
 def protocols_of_file(path: str) -> list[RowProtocol]:
-    """Those whose files have such a name: several can have one extension."""
-    return [found for found in PROTOCOLS.values() if path.endswith(f".{found.extension}")]
+    """Returns the protocols whose files have such a name: several can share an extension."""
+    return [protocol for protocol in PROTOCOLS.values() if path.endswith(f".{protocol.extension}")]

@@ -1,5 +1,5 @@
-"""The decoder of slices, whatever their protocol: one after the other, or many small files at once, as a parser costs
-nearly as much for ten rows as for a thousand."""
+"""Decodes slices of any protocol: one after the other, or many small files at once, as a parser costs nearly as much
+for ten rows as for a thousand."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 from consumer.codec import protocol_of
 from consumer.codec.change_table import Ints, Origin
 from consumer.codec.lines import Block, SliceLines
-from consumer.codec.quarantine import Quarantining, first_line
-from consumer.codec.rows import BlockRows, ChangesOf, RowFile, all_changes, windowed
+from consumer.codec.quarantine import BlockQuarantine, first_line
+from consumer.codec.rows import BlockRows, ChangesOf, RowFile, all_changes, rows_in_window
 from consumer.errors import TableError
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget, LoadTask
 from consumer.ports import RangeReader
@@ -26,10 +26,10 @@ BLOCK_BYTES = 8 << 20
 
 
 class SliceDecoder:
-    """Decodes the rows of one slice that lie inside its window, holding about `block_bytes` of the file at a time.
+    """Decodes the rows of one slice that lie inside its window, and holds about `block_bytes` of the file at a time.
 
-    Rows without a time are all inside: what is read is decided by file. A file of which the protocol does not say that
-    it is `splittable` must be one slice.
+    Rows without a time are all inside: whether they are read is decided by file. A file that the protocol does not call
+    `splittable` must be one slice.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class SliceDecoder:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._changes_of = changes
         self._target, self._dialect, self._layout = target, dialect, layout
-        self._sums = dialect.timeless and piece.length == piece.size  # whose blocks are its bytes as they are
+        self._sums = dialect.timeless and piece.length == piece.size  # then the blocks are the bytes of the file
         self._most = target.load.quarantine
-        """Of bad lines; None: none."""
+        """The quarantine of bad lines, None for none."""
         self.stat = FileStat(piece.path, 0, 0, 0)
-        """What has been read so far: complete once `batches` is exhausted."""
+        """What has been read so far. It is complete once `batches` is exhausted."""
 
     def batches(self) -> Iterator[pa.Table]:
-        """Change tables (see `codec.change_table`) in file order, none of them empty.
+        """Yields change tables (see `codec.change_table`) in file order, none of them empty.
 
         Raises CorruptFile, SchemaDrift, CannotBeExact, StorageUnavailable.
         """
-        if not self._piece.size:  # the one that TiCDC has only created so far is not listed
+        if not self._piece.size:  # a file that TiCDC has only created so far is not listed
             raise self._file.place.corrupt("the file is empty")
         checksum = zlib.crc32(self._file.header)
         for block in self._lines.blocks():
@@ -68,7 +68,7 @@ class SliceDecoder:
                 if changes is not None and changes.num_rows:
                     yield changes
         if not self.stat.rows and self._piece.length == self._piece.size:
-            raise self._file.place.corrupt("the file has no row")  # TiCDC writes none without
+            raise self._file.place.corrupt("the file has no row")  # TiCDC writes no file without rows
         if self._sums:
             self.stat = replace(self.stat, checksum=checksum)
 
@@ -78,7 +78,7 @@ class SliceDecoder:
             rows = self._file.rows(
                 block, self.line_at if quarantined is None else first_line, blame=quarantined is None
             )
-            found = None if rows is None else self._changes(rows)
+            changes_and_stat = None if rows is None else self._changes(rows)
         except TableError as error:
             if quarantined is None:
                 raise
@@ -88,26 +88,27 @@ class SliceDecoder:
             return
         if quarantined is not None:
             quarantined.passed(block, rows)
-        if found is not None:
-            yield found
+        if changes_and_stat is not None:
+            yield changes_and_stat
 
     def _changes(self, rows: BlockRows) -> tuple[pa.Table, FileStat]:
         count = len(rows.ts)
-        inside, (stat,) = windowed([self._piece], rows, np.array([count]))
+        inside, (stat,) = rows_in_window([self._piece], rows, np.array([count]))
         origin = Origin.of(self._piece, self.stat.rows, count)
         return self._changes_of(rows, inside, origin), stat
 
     def line_at(self, offset: int) -> int:
-        """The number, from 1, of the line that begins at `offset`. Reads the file up to there."""
+        """Returns the number, from 1, of the line that begins at `offset`. Reads the file up to there."""
         return self._lines.line_at(offset)
 
     def first_line(self) -> bytes:
-        """The slice's first line, as `LineEnds.as_read` has it; b"" where none begins in it."""
+        """Returns the slice's first line, as `LineEnds.as_read` has it; b"" if none begins in it."""
         block = next(iter(self._lines.blocks()), None)
         return b"" if block is None else self._file.ends.split(block.text)[0][0]
 
     def has_commit_ts(self) -> bool:
-        """Whether the slice's first row has one; also where it cannot be read, which `batches` tells."""
+        """Returns whether the slice's first row has a commit-ts. It is also true if the row cannot be read, which
+        `batches` reports."""
         with suppress(TableError):
             block = next(iter(self._lines.blocks()), None)
             rows = None if block is None else self._file.rows(block, first_line, blame=False)
@@ -115,10 +116,10 @@ class SliceDecoder:
         return True
 
     @cached_property
-    def _quarantined(self) -> Quarantining | None:
+    def _quarantined(self) -> BlockQuarantine | None:
         if self._most is None:
             return None
-        return Quarantining(self._most, self._piece, self._file, self.line_at, self._changes_of)
+        return BlockQuarantine(self._most, self._piece, self._file, self.line_at, self._changes_of)
 
     @cached_property
     def _unpacked(self) -> tuple[RangeReader, FileSlice]:
@@ -139,11 +140,11 @@ SMALL_BYTES = 256 << 10
 """Files up to this size are worth packing."""
 PACK_BYTES = 8 << 20
 _READERS = 16
-"""Files of a pack that are read at a time: object stores answer slowly, but many at once."""
+"""The most files of a pack that are read at a time: object stores answer slowly, but many at once."""
 
 
 def packs(pieces: Sequence[FileSlice], task: LoadTask) -> Iterator[list[FileSlice]]:
-    """Consecutive whole small files with the same columns together, everything else alone, in order."""
+    """Yields consecutive whole small files with the same columns together, and all others alone, in order."""
     packable = protocol_of(task.dialect).joinable(task.dialect)
     pack: list[FileSlice] = []
     size = 0
@@ -164,10 +165,10 @@ def packs(pieces: Sequence[FileSlice], task: LoadTask) -> Iterator[list[FileSlic
 def decode_pack(
     reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, changes_of: ChangesOf = all_changes
 ) -> tuple[pa.Table, list[FileStat]] | None:
-    """The changes of a pack, in file order, and each file's statistics.
+    """Returns the changes of a pack, in file order, and each file's statistics.
 
-    None when anything about it is unusual or wrong: then the files must be decoded one by one, which also tells what is
-    wrong and where. Raises StorageUnavailable.
+    Returns None if anything about it is unusual or wrong: then the files must be decoded one by one, which also shows
+    what is wrong and where. Raises StorageUnavailable.
     """
     with ThreadPoolExecutor(min(_READERS, len(pieces)), "read") as pool:
         texts = list(pool.map(lambda piece: reader.read(piece, 0, piece.size), pieces))
@@ -182,7 +183,7 @@ def decode_pack(
         counts = rows.counts(np.array([len(text) for text in texts]))
         if not counts.all():
             return None
-        inside, stats = windowed(pieces, rows, counts)
+        inside, stats = rows_in_window(pieces, rows, counts)
         changes = changes_of(rows, inside, _origin(pieces, counts))
     except (ValueError, TableError):
         return None

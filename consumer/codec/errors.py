@@ -44,14 +44,14 @@ _COMPUTED = (
 
 
 def bad_end(file: DataFile, expected: str, reason: str, hint: str) -> CorruptFile:
-    """What is wrong with the first or last row of a file, of which nothing else was read."""
+    """Returns the error about the first or last row of a file of which nothing else was read."""
     folder = file.folder
     message = f"this is not a {expected}: {reason}"
     return CorruptFile(message, table=folder.root, path=file.path, version=folder.version, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileCoordinates:
     """Where a slice's rows come from. Lines count from 1."""
 
     path: str
@@ -63,29 +63,31 @@ class Place:
 
     @classmethod
     def of(cls, piece: FileSlice, target: LoadTarget) -> Self:
-        return cls(piece.path, str(target.table), target.computed, target.load.left_out if target.key else ())
+        return cls(piece.path, str(target.table), target.computed, target.load.unselected if target.key else ())
 
     def at(self, line: int | None) -> dict[str, Any]:
-        """The coordinates of an error that shows no value of the row."""
+        """Returns the coordinates of an error that shows no value of the row."""
         return {"table": self.table, "path": self.path, "line": line, "holds_rows": False}
 
     def corrupt(self, message: str, line: int | None = None, hint: str = "") -> CorruptFile:
         return CorruptFile(message, hint=hint or DAMAGED, **{**self.at(line), "holds_rows": True})
 
     def lacking(self, columns: list[str], line: int) -> RowsVary:
-        """A row without `columns`, none of them a key's: the load can be planned again without them."""
+        """Returns the error for a row without `columns`, none of them a key's: the load can be planned again without
+        them."""
         message = f"the row has no column {', '.join(columns)}, which its schema file lists"
         return RowsVary(message, absent=columns, hint=_SELECTORS, **self.at(line))
 
     def key_lacking(self, columns: list[str], line: int) -> SchemaDrift:
-        """A row without `columns` that nothing can stand in for, if they are not such that selectors leave out."""
+        """Returns the error for a row without `columns`. If selectors do not leave them out, nothing can replace
+        them."""
         if set(columns) <= set(self.left_out):
             return self.lacking(columns, line)
         message = f"the row has no column {', '.join(columns)}, without which the row cannot be identified"
         return SchemaDrift(message, hint=_SELECTORS, **self.at(line))
 
     def carrying(self, column: str, line: int) -> RowsVary:
-        """A row with a column that the load was planned without: no line is bad."""
+        """Returns the error for a row with a column that the load was planned without. No line is bad."""
         if column in self.computed:
             message = f"the row has a value of the column {column}, which the target computes when it is read"
             return RowsVary(message, carried=[column], hint=_COMPUTED, **self.at(line))
@@ -93,7 +95,7 @@ class Place:
         return RowsVary(message, carried=[column], hint=_MIXED, **self.at(line))
 
     def mislabelled(self, column: str, wrong: str, type_: str, line: int) -> SchemaDrift:
-        """A row whose numbers of labels mean others in the target."""
+        """Returns the error for a row whose numbers of labels mean other labels in the target."""
         return SchemaDrift(
             f"column {column}: {wrong}, and the rows carry the labels' numbers",
             hint=f"give the target's column the type that the row shows, {type_}, and run again; where rows are in the"
@@ -102,7 +104,7 @@ class Place:
         )
 
     def delete_lacking(self, columns: list[str], line: int) -> CannotBeExact:
-        """A DELETE without `columns`, of a table whose form keeps what was deleted."""
+        """Returns the error for a DELETE without `columns`, of a table whose mode keeps deleted rows."""
         return CannotBeExact(
             f"a DELETE does not have column {', '.join(columns)}, and the table's mode keeps the rows that are deleted",
             hint=f"unset delete-only-output-handle-key-columns in the changefeed; {WITH_A_COPY}",
@@ -131,12 +133,12 @@ class Place:
         )
 
     def null(self, column: str, line: int) -> CorruptFile:
-        """A row that TiDB cannot have had."""
+        """Returns the error for a row that TiDB cannot have had."""
         message = f"the row is NULL in column {column}, which its schema file calls NOT NULL"
         return CorruptFile(message, hint=_NOT_NULL, **self.at(line))
 
     def not_told(self, column: str, line: int) -> CannotBeExact:
-        """A DELETE without a column that an event filter asks for."""
+        """Returns the error for a DELETE without a column that an event filter needs."""
         return CannotBeExact(
             f"an event filter asks for column {column} of DELETEs, and this one does not have it",
             hint="unset delete-only-output-handle-key-columns (CSV: have a value for each column) in the changefeed,"

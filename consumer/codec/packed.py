@@ -1,4 +1,4 @@
-"""Compressed files: unpacked to a temporary file of the executor, and read from there in blocks as any other."""
+"""Unpacks compressed files to a temporary file of the executor, from which they are read in blocks as any other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _SNAPPY = ".snappy"
 
 
 class _Stored:
-    """A file of the storage, read from its beginning to its end in few requests, as Arrow wants it."""
+    """A file of the storage, read from its beginning to its end in few requests, with the interface that Arrow
+    needs."""
 
     closed = False
 
@@ -36,17 +37,17 @@ class _Stored:
     def close(self) -> None: ...
 
     def read(self, size: int = -1) -> bytes:
-        found = self._ahead.read(size)
-        missing = self._file.size - self._at if size < 0 else size - len(found)
+        content = self._ahead.read(size)
+        missing = self._file.size - self._at if size < 0 else size - len(content)
         if length := min(max(missing, _CHUNK), self._file.size - self._at) if missing else 0:
             self._ahead = io.BytesIO(self._reader.read(self._file, self._at, length))
             self._at += length
-            found += self._ahead.read(missing)
-        return found
+            content += self._ahead.read(missing)
+        return content
 
 
 class _Temporary:
-    """A `ports.RangeReader` of one file, which is there as long as this is."""
+    """A `ports.RangeReader` of one file, which exists as long as this object."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -55,20 +56,20 @@ class _Temporary:
         return os.pread(self._file.fileno(), length, offset)
 
 
-def unpacked(reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
-    """Where the slice's bytes are, and the slice there. Raises CorruptFile."""
+def unpacked_slice(reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
+    """Returns where the slice's bytes are, and the slice there. Raises CorruptFile."""
     if not piece.path.endswith(PACKINGS):
         return reader, piece
-    # It has no name: nothing is left of it, however the task ends.
+    # The file has no name, so nothing remains of it, however the task ends.
     file = tempfile.TemporaryFile(buffering=0, prefix="storage-consumer-")  # noqa: SIM115 - open while it is read
-    for part in parts(reader, piece):
+    for part in unpacked_parts(reader, piece):
         file.write(part)
     size = os.fstat(file.fileno()).st_size
     return _Temporary(file), replace(piece, size=size, length=size if piece.length == piece.size else piece.length)
 
 
-def parts(reader: RangeReader, file: Stored) -> Iterator[bytes]:
-    """The unpacked content of a file, compressed or not. Raises CorruptFile."""
+def unpacked_parts(reader: RangeReader, file: Stored) -> Iterator[bytes]:
+    """Yields the unpacked content of a file, compressed or not. Raises CorruptFile."""
     stored = _Stored(reader, file)
     codec = next((codec for ending, codec in _ARROWS.items() if file.path.endswith(ending)), None)
     try:
@@ -92,7 +93,7 @@ _CHECKSUM = 4
 
 
 def _snappy(stored: _Stored) -> Iterator[bytes]:
-    """Snappy's framing format: chunks of a kind, a length and a content."""
+    """Decodes Snappy's framing format: chunks of a kind, a length and a content."""
     while head := stored.read(4):
         kind, length = head[0], int.from_bytes(head[1:], "little")
         content = stored.read(length)
@@ -108,10 +109,10 @@ def _snappy(stored: _Stored) -> Iterator[bytes]:
 
 
 def _varint(block: bytes) -> int:
-    """The size of a snappy block's content, with which it begins."""
+    """Returns the size of a snappy block's content, which stands at its beginning."""
     size = 0
-    for place, byte in enumerate(block[:5]):
-        size |= (byte & 0x7F) << (7 * place)
+    for number, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * number)
         if byte < 0x80:
             return size
     raise pa.ArrowInvalid("a chunk does not tell its size")

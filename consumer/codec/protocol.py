@@ -1,4 +1,4 @@
-"""What a protocol says to all who do not know it."""
+"""The interface of a protocol for code that does not know which one it is."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from consumer.ddl.declared import Definition
 
 Declared = Callable[[SchemaFile], "Mapping[str, Definition]"]
-"""What the statements in storage tell of a schema file's columns, by their names in lower case."""
+"""Returns what the statements in storage declare of a schema file's columns, by their names in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """A key of the protocol's table in the changefeed's file. `read` makes its value of what a person wrote, and raises
-    ValueError; None: any value of the default's type. `may_be_open`: files do not always prove it."""
+    ValueError; None accepts any value of the default's type. `may_be_open`: files do not always prove it."""
 
     key: str
     default: Any
@@ -35,7 +35,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """An option that nobody gave: a column that `needs` it, for which ``{column}`` stands, cannot be read."""
+    """An option that nobody set. A column that `needs` it cannot be read; ``{column}`` in the texts stands for its
+    name."""
 
     needs: Callable[[Column], bool]
     message: str
@@ -44,8 +45,8 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Sniffed:
-    """What a file showed. `dialect` has what all `readings`, the likeliest first, share, with TiCDC's defaults else;
-    a protocol of which a file leaves nothing open has none. `commit_ts`: whether each row has one."""
+    """What a file shows. `dialect` has what all `readings`, the likeliest first, have in common, and TiCDC's defaults
+    for the rest; a protocol whose files leave nothing open has no readings. `commit_ts`: whether each row has one."""
 
     dialect: Dialect
     commit_ts: bool = False
@@ -58,9 +59,9 @@ class Sniffed:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
-    """What files of the same marks say together: the likeliest dialect, and the changefeed's keys that they leave open.
-    `consistent`: one dialect explains them all."""
+class AgreedDialect:
+    """What files of the same marks show together: the likeliest dialect, and the changefeed's keys that they leave
+    open. `consistent`: one dialect explains them all."""
 
     dialect: Dialect
     commit_ts: bool
@@ -69,101 +70,102 @@ class Agreed:
 
 
 class RowProtocol(ABC):
-    """How a changefeed encodes rows. Only where a file is `opened` or sniffed, Arrow is needed."""
+    """How a changefeed encodes rows. Arrow is only needed to open or sniff a file."""
 
     name: ClassVar[str]
-    """As TiCDC's `protocol` has it."""
+    """The value of TiCDC's `protocol`."""
     extension: ClassVar[str]
-    """Of its data files' names."""
+    """The extension of its data files' names."""
     density: ClassVar[int]
-    """How many bytes of canal-JSON say about the same as one byte of its files: memory is measured in those."""
+    """How many bytes of canal-JSON hold about as much as one byte of its files: memory is measured in those."""
     commit_ts: ClassVar[str]
-    """What gives rows their commit-ts: ``KEY=true in the changefeed's ..``."""
+    """The setting that gives rows their commit-ts: ``KEY=true in the changefeed's ..``."""
     writes_labels: ClassVar[bool] = False
     """Whether values of ENUM and SET are written as their labels, not as numbers."""
     own_options: ClassVar[Sequence[Option]] = ()
-    """Those of its own table in the changefeed's file, ``[sink.NAME]``."""
+    """The options of its own table in the changefeed's file, ``[sink.NAME]``."""
     left_open: ClassVar[Collection[str]] = ()
-    """The keys of those that matter only to some columns."""
+    """The keys of those options that matter only to some columns."""
 
     @abstractmethod
     def splittable(self, dialect: Dialect) -> bool:
-        """Whether a file can be read from its middle."""
+        """Returns whether a file can be read from its middle."""
 
     @abstractmethod
     def joinable(self, dialect: Dialect) -> bool:
-        """Whether files of the same columns can be read one after the other as one."""
+        """Returns whether files of the same columns can be read one after the other as one."""
 
     @abstractmethod
     def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
-        """From small reads at the two ends of a file whose rows have a time. Raises CorruptFile, StorageUnavailable."""
+        """Returns the bounds of a file whose rows have a time, from small reads at its two ends. Raises CorruptFile,
+        StorageUnavailable."""
 
     @abstractmethod
     def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
-        """The time of a file's first row. Raises CorruptFile, StorageUnavailable."""
+        """Returns the time of a file's first row. Raises CorruptFile, StorageUnavailable."""
 
     @abstractmethod
     def opened(
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
     ) -> RowFile:
-        """The file of a slice, to decode its rows. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
+        """Opens the file of a slice, to decode its rows. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
 
     @abstractmethod
     def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
-        """What a file of the schema file's table shows by `content`, its head or all of it."""
+        """Returns what a file of the schema file's table shows by `content`, its head or all of it."""
 
     @abstractmethod
-    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
-        """What files of the same marks show together."""
+    def agreed(self, alike: Sequence[Sniffed]) -> AgreedDialect:
+        """Returns what files of the same marks show together."""
 
     @abstractmethod
     def layouts(
         self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
     ) -> tuple[Layout, ...]:
-        """The columns of the rows in the folders of each schema file. Raises CannotBeExact."""
+        """Returns the columns of the rows in the folders of each schema file. Raises CannotBeExact."""
 
     def by_position(self, dialect: Dialect) -> bool:
-        """Whether only a value's place says which column it is."""
+        """Returns whether only the position of a value shows its column."""
         return False
 
     def tells_updates(self, dialect: Dialect) -> tuple[bool, bool]:
-        """Whether the line of an UPDATE tells what the row was, and whether the line that tells what it is tells all of
-        the change."""
+        """Returns whether the line of an UPDATE has the old row, and whether the line with the new row has the whole
+        change."""
         return True, True
 
     def options(self, table: Mapping[str, Any]) -> Options | None:
-        """Of the checked values under the keys of `own_options`."""
+        """Returns the options from the checked values under the keys of `own_options`."""
         return None
 
     def table(self, dialect: Dialect) -> Mapping[str, str | bool]:
-        """The other way round."""
+        """Returns the values under their keys; the inverse of `options`."""
         return {}
 
     def check(self, dialect: Dialect, unproven: Collection[str]) -> None:
-        """Raises BadConfig for options that are no good, or are among the keys that the files do not prove."""
+        """Raises BadConfig for options that are not usable, or are among the keys that the files do not prove."""
         return
 
     def undecided(self, dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
-        """Options in `left_open` that are among such keys."""
+        """Returns the options in `left_open` that are among these keys."""
         return ()
 
     def key_loss(self, dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
-        """What is lost of updates of keys if TiCDC does not split them, as `unsplit` shows; `way_out` says what else
-        splits them."""
+        """Returns what is lost of updates of keys if TiCDC does not split them, as `unsplit` shows; `way_out` is what
+        else splits them."""
         return None
 
     def file_ts(self, file: DataFile, dialect: Dialect) -> int:
-        """The commit-ts of all rows of a file, 0 where each row says its own."""
+        """Returns the commit-ts of all rows of a file, 0 if each row has its own."""
         return 0
 
     def unpacked(self, reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
-        """Where the slice's bytes are read, and the slice as it lies there: a compressed file is unpacked first. Raises
-        CorruptFile, StorageUnavailable."""
+        """Returns where the slice's bytes are read, and the slice as it is there: a compressed file is unpacked first.
+        Raises CorruptFile, StorageUnavailable."""
         return reader, piece
 
     @property
     def without_times(self) -> str:
-        """What is wrong with a changefeed of which the dialect is timeless."""
+        """The message about a changefeed whose dialect is timeless."""
         return f"rows of this {self.name} changefeed do not say when they were committed"
 
     @property

@@ -1,11 +1,11 @@
-"""Values in types of their own: those of Arrow that Spark has, one for each type of upstream."""
+"""Values in types of their own: those Arrow types that Spark has, one for each type of upstream."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.labels import labels
+from consumer.codec.labels import label_texts
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column, Family
 
@@ -16,7 +16,7 @@ _INTEGERS = {
     "INT": (pa.int32(), pa.int64()),
     "BIGINT": (pa.int64(), pa.decimal128(20, 0)),
 }
-"""Signed and unsigned: Spark has no unsigned numbers."""
+"""The signed and unsigned form of each type: Spark has no unsigned numbers."""
 _OTHERS = {
     Family.FLOAT: pa.float32(),
     Family.DOUBLE: pa.float64(),
@@ -28,16 +28,16 @@ _OTHERS = {
     Family.VECTOR: pa.list_(pa.float32()),
 }
 _MOST_DIGITS = 38
-"""Of a decimal number in 128 bits."""
+"""The digits of a decimal number in 128 bits."""
 _WIDEST_LONG = 63
-"""Bits of a number that is not below zero, in a long."""
+"""The bits of a number that is not below zero, in a long."""
 DAYS = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP})
 """Families whose values can be days that no calendar has."""
 _DAY, _DAY_LENGTH = "%Y-%m-%d", len("2006-01-02")
 
 
 def typed_type(column: Column) -> pa.DataType:
-    """Of all values of the column. KeyError for a type that TiCDC does not write."""
+    """Returns the type of all values of the column. Raises KeyError for a type that TiCDC does not write."""
     if column.family is Family.INTEGER:
         return _INTEGERS[column.type][column.unsigned]
     if column.family is Family.BIT:
@@ -48,11 +48,11 @@ def typed_type(column: Column) -> pa.DataType:
 
 
 def typed_values(column: Column, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
-    """Values as change tables have them in the `typed_type` of the column, and how many of them became NULL: days that
-    no calendar has, which upstream can have. ENUM and SET are their labels, and their numbers where nothing tells the
-    labels. Raises CannotBeExact for what the type cannot hold, RowRefused for a label that the column does not have."""
+    """Returns values of change tables in the `typed_type` of the column, and how many of them became NULL: days that no
+    calendar has, which upstream can have. ENUM and SET are their labels, and their numbers if the labels are unknown.
+    Raises CannotBeExact for what the type cannot hold, RowRefused for a label that the column does not have."""
     if column.labelled and column.elements:
-        return labels(column, values).cast(pa.string()), 0
+        return label_texts(column, values).cast(pa.string()), 0
     kind = typed_type(column)
     try:
         if column.family in DAYS:
@@ -69,21 +69,22 @@ def typed_values(column: Column, values: pa.ChunkedArray) -> tuple[pa.ChunkedArr
 
 def _days(values: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedArray, int]:
     lost = 0
-    zero = pc.any(pc.starts_with(values, "0000")).as_py()  # Arrow has a year 0, upstream only shows one
+    zero = pc.any(pc.starts_with(values, "0000")).as_py()  # Arrow has a year 0, upstream only displays one
     try:
-        found = None if zero else pc.cast(values, pa.date32() if kind == pa.date32() else pa.timestamp("us"))
+        days = None if zero else pc.cast(values, pa.date32() if kind == pa.date32() else pa.timestamp("us"))
     except pa.ArrowInvalid:
-        found = None
-    if found is None:
-        known = _known_days(values)
-        lost = known.null_count - values.null_count
-        found = pc.cast(known, pa.date32() if kind == pa.date32() else pa.timestamp("us"))
+        days = None
+    if days is None:
+        valid_values = _known_days(values)
+        lost = valid_values.null_count - values.null_count
+        days = pc.cast(valid_values, pa.date32() if kind == pa.date32() else pa.timestamp("us"))
     # the decoder has TIMESTAMPs in UTC
-    return (pc.assume_timezone(found, "UTC") if pa.types.is_timestamp(kind) and kind.tz else found), lost
+    return (pc.assume_timezone(days, "UTC") if pa.types.is_timestamp(kind) and kind.tz else days), lost
 
 
 def _known_days(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`values` with NULL for days that no calendar has. A parser may take the 31st of February for a day of March."""
+    """Returns `values` with NULL for days that no calendar has. A parser may take the 31st of February for a day of
+    March."""
     days = pc.utf8_slice_codeunits(values, 0, _DAY_LENGTH)
     parsed = pc.strptime(days, format=_DAY, unit="s", error_is_null=True)
     same = pc.equal(pc.strftime(parsed, format=_DAY), days)
@@ -92,14 +93,14 @@ def _known_days(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _vectors(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """``[1,2.5]`` as a list of numbers."""
+    """Returns ``[1,2.5]`` as a list of numbers."""
     inner = pc.utf8_slice_codeunits(pc.replace_substring(values, " ", ""), 1, -1)
     lists = pc.if_else(pc.equal(inner, ""), pa.scalar([], pa.list_(values.type)), pc.split_pattern(inner, ","))
     return pc.cast(lists, kind)
 
 
-def with_few_digits(rows: pa.Table) -> pa.Table:
-    """`rows` with each FLOAT as the DOUBLE that has its digits: 0.1, not 0.10000000149011612."""
+def floats_as_doubles(rows: pa.Table) -> pa.Table:
+    """Returns `rows` with each FLOAT as the DOUBLE that has its digits: 0.1, not 0.10000000149011612."""
     fields = [pa.field(field.name, _wide(field.type)) for field in rows.schema]
     return pa.table([_widened(column) for column in rows.columns], schema=pa.schema(fields))
 
@@ -112,7 +113,7 @@ def _wide(kind: pa.DataType) -> pa.DataType:
 
 def _widened(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     if pa.types.is_struct(column.type):
-        whole = column.combine_chunks()
-        parts = [_widened(whole.field(at)) for at in range(column.type.num_fields)]
-        return pa.StructArray.from_arrays(parts, fields=list(_wide(column.type)), mask=whole.is_null())
+        combined = column.combine_chunks()
+        parts = [_widened(combined.field(number)) for number in range(column.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(_wide(column.type)), mask=combined.is_null())
     return column.cast(pa.string()).cast(pa.float64()) if column.type == pa.float32() else column

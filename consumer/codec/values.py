@@ -1,9 +1,9 @@
-"""How the values of MySQL's types are held in Arrow arrays, and turned from one written form into another.
+"""How the values of MySQL's types are held in Arrow arrays, and converted from one written form to another.
 
-Binary values: canal-JSON writes each byte as the code point of its number, CSV base64 or hexadecimal digits, which SQL
-text wants too. FLOAT and DOUBLE travel as their shortest decimal text, in CSV with an exponent where they are large or
-small. Of ENUM and SET CSV writes the labels; everything else wants their numbers. TIMESTAMPs are the changefeed's local
-time in the files, and UTC in targets.
+Binary values: canal-JSON writes each byte as the code point of its number; CSV writes base64 or hexadecimal digits,
+which SQL text needs too. FLOAT and DOUBLE are their shortest decimal text, in CSV with an exponent if they are large or
+small. For ENUM and SET CSV writes the labels; everything else needs their numbers. TIMESTAMPs are the changefeed's
+local time in the files, and UTC in targets.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LAST_TWO_BYTE_LEAD = 0xC3
 _MAX_SMALL = (1 << 31) - 1
 _BACKSLASH = ord("\\")
 _WIDEST = 8
-"""Bytes of the widest BIT."""
+"""The bytes of the widest BIT."""
 
 
 def latin1_to_binary(values: pa.StringArray) -> pa.BinaryArray:
-    """Each code point U+0000 to U+00FF back to its one byte; null stays null. `values` must be valid UTF-8.
+    """Returns the byte of each code point U+0000 to U+00FF; null stays null. `values` must be valid UTF-8.
 
     Raises CorruptFile for a code point above U+00FF.
     """
@@ -56,13 +56,13 @@ def latin1_to_binary(values: pa.StringArray) -> pa.BinaryArray:
 
 
 def base64_to_binary(values: pa.BinaryArray) -> pa.BinaryArray:
-    """Standard base64, each value padded by itself; null stays null. Raises CorruptFile."""
+    """Decodes standard base64, with each value padded by itself; null stays null. Raises CorruptFile."""
     offsets, data = _offsets_and_data(values)
     padding = data == ord("=")
     padded = np.concatenate([[0], np.cumsum(padding)])
     pads = np.diff(padded[offsets])
     ends = offsets[1:]
-    # whatever the pads of a value are, they must be its last one or two characters
+    # the pads of a value must be its last one or two characters
     trailing = padded[ends] - padded[np.maximum(ends - 2, offsets[:-1])]
     if np.any(np.diff(offsets) % 4) or np.any(pads != trailing) or not np.all(padding[ends[pads > 0] - 1]):
         raise _not_encoded("base64")
@@ -80,7 +80,8 @@ def base64_to_binary(values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def hex_to_binary(values: pa.BinaryArray) -> pa.BinaryArray:
-    """Two lower-case digits a byte; null stays null. Raises CorruptFile, also for upper case, which base64 has."""
+    """Decodes two lower-case digits for each byte; null stays null. Raises CorruptFile, also for upper case, which
+    base64 has."""
     offsets, data = _offsets_and_data(values)
     if np.any(np.diff(offsets) % 2) or np.any((data >= ord("A")) & (data <= ord("F"))):
         raise _not_encoded("hex")
@@ -92,7 +93,8 @@ def hex_to_binary(values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def binary_to_hex(values: pa.BinaryArray) -> pa.StringArray:
-    """Two upper-case digits a byte; null stays null. Becomes a large array where 32-bit offsets would not do."""
+    """Returns two upper-case digits for each byte; null stays null. The array is a large one if 32-bit offsets are too
+    small."""
     offsets, data = _offsets_and_data(values)
     if 2 * data.size > _MAX_SMALL:
         offsets = offsets.astype(np.int64)
@@ -107,20 +109,20 @@ _MAX_SHOWN = 60
 
 
 def check_numbers(values: pa.BinaryArray, hint: str, *, fraction: bool) -> None:
-    """A value with a byte that no number has, or with none at all, comes of wrong settings or damage. Raises
-    CorruptFile."""
+    """Raises CorruptFile for an empty value, or one with a byte that no number has: the settings are wrong, or the file
+    is damaged."""
     allowed = _OF_FRACTIONS if fraction else _OF_INTEGERS
     if np.all(allowed[_offsets_and_data(values)[1]]) and pc.min(pc.binary_length(values)).as_py() != 0:
         return
-    right = _FRACTION if fraction else _INTEGER
-    wrong = next((value for value in values.to_pylist() if value is not None and not right.fullmatch(value)), b"")
+    pattern = _FRACTION if fraction else _INTEGER
+    wrong = next((value for value in values.to_pylist() if value is not None and not pattern.fullmatch(value)), b"")
     shown = repr(wrong[:_MAX_SHOWN].decode(errors="replace"))
     raise CorruptFile(f"{shown} is not a number", hint=hint)
 
 
-def from_text(values: pa.BinaryArray, written: Column, elements: Sequence[str], clock: Clock) -> pa.StringArray:
-    """Values of a column that is not binary, which a file holds as texts: numbers in place of labels, UTC in place of
-    the `clock`'s times. `elements` are the target's labels; () where it has none. Raises CorruptFile."""
+def values_from_text(values: pa.BinaryArray, written: Column, elements: Sequence[str], clock: Clock) -> pa.StringArray:
+    """Returns values of a column that is not binary, which a file holds as texts: labels become numbers, and times of
+    the `clock` become UTC. `elements` are the target's labels, () if it has none. Raises CorruptFile."""
     try:
         text = values.cast(pa.large_string() if pa.types.is_large_binary(values.type) else pa.string())
     except pa.ArrowInvalid as error:
@@ -138,9 +140,9 @@ def from_text(values: pa.BinaryArray, written: Column, elements: Sequence[str], 
             return text
 
 
-def unescaped(values: pa.BinaryArray, marks: Mapping[int, int], meanings: Mapping[int, int]) -> pa.BinaryArray:
-    r"""Each byte of `marks` as what it stands for, and of a backslash with the byte behind it what `meanings` has for
-    that one. Null stays null. Raises CorruptFile for a byte that has no meaning there."""
+def unescape(values: pa.BinaryArray, marks: Mapping[int, int], meanings: Mapping[int, int]) -> pa.BinaryArray:
+    r"""Replaces each byte of `marks` by what it stands for, and a backslash with the next byte by what `meanings` has
+    for that byte. Null stays null. Raises CorruptFile for a byte that has no meaning there."""
     offsets, data = _offsets_and_data(values)
     special = np.zeros(256, np.bool_)
     special[[_BACKSLASH, *marks]] = True
@@ -150,19 +152,20 @@ def unescaped(values: pa.BinaryArray, marks: Mapping[int, int], meanings: Mappin
     stands_for = np.arange(256, dtype=np.uint8)
     stands_for[list(marks)] = list(marks.values())
     plain = stands_for[data]
-    known = np.zeros(256, np.bool_)
-    known[list(meanings)] = True
+    has_meaning = np.zeros(256, np.bool_)
+    has_meaning[list(meanings)] = True
     ends = offsets[np.searchsorted(offsets, escaping, side="right")]
-    if np.any(escaping + 1 >= ends) or not np.all(known[behind := data[escaping + 1]]):
+    if np.any(escaping + 1 >= ends) or not np.all(has_meaning[next_bytes := data[escaping + 1]]):
         raise CorruptFile("a backslash stands before a character that is never escaped")
     stands_for[list(meanings)] = list(meanings.values())
-    plain[escaping + 1] = stands_for[behind]
+    plain[escaping + 1] = stands_for[next_bytes]
     shorter = offsets - np.searchsorted(escaping, offsets).astype(offsets.dtype)
     return _with_buffers(values, pa.large_binary, pa.binary, shorter, np.delete(plain, escaping))
 
 
 def big_endian_numbers(values: pa.BinaryArray) -> pa.StringArray:
-    """Up to 8 bytes as the decimal digits of their number; null stays null. Raises CorruptFile for more of them."""
+    """Returns up to 8 bytes as the decimal digits of their number; null stays null. Raises CorruptFile for more
+    bytes."""
     offsets, data = _offsets_and_data(values)
     sizes = np.diff(offsets)
     if np.any(sizes > _WIDEST):
@@ -187,7 +190,8 @@ def _is_large(values: pa.Array) -> bool:
 
 
 def _offsets_and_data(values: pa.Array) -> tuple[_Offsets, _Bytes]:
-    """The offsets, one more than values and counted from 0, and the bytes between the first and the last of them."""
+    """Returns the offsets, one more than values and counted from 0, and the bytes between the first and the last of
+    them."""
     width = np.int64 if _is_large(values) else np.int32
     _, offset_buffer, data_buffer = values.buffers()
     if len(values) == 0 or offset_buffer is None:
@@ -206,7 +210,7 @@ def _with_buffers(
     offsets: _Offsets,
     data: _Bytes,
 ) -> pa.Array:
-    """An array of the nulls of `values` and these bytes."""
+    """Returns an array with the nulls of `values` and these bytes."""
     type_ = large() if offsets.dtype == np.int64 else small()
     nulls = values.is_valid().buffers()[1] if values.null_count else None
     buffers = [nulls, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
@@ -217,9 +221,9 @@ _SCIENTIFIC = r"^(?P<sign>-?)(?P<whole>[0-9])(?:\.(?P<fraction>[0-9]+))?e\+?(?P<
 
 
 def float32_exact(values: pa.Array) -> pa.StringArray:
-    """The shortest text of the double that equals each float32 exactly; null stays null.
+    """Returns the shortest text of the double that equals each float32 exactly; null stays null.
 
-    A server reads a literal as a double first: FLT_MAX's own shortest text, 3.4028235e38, is above FLT_MAX then and is
+    A server reads a literal as a double first. FLT_MAX's own shortest text, 3.4028235e38, is then above FLT_MAX and is
     refused in strict mode. Raises CorruptFile for text that is not a finite float32.
     """
     try:
@@ -232,7 +236,8 @@ def float32_exact(values: pa.Array) -> pa.StringArray:
 
 
 def without_exponent(values: pa.StringArray) -> pa.StringArray:
-    """``1.5e+06`` as ``1500000``, ``-1e-05`` as ``-0.00001``; texts without exponent and nulls stay as they are.
+    """Returns ``1.5e+06`` as ``1500000``, ``-1e-05`` as ``-0.00001``; texts without exponent and nulls stay as they
+    are.
 
     Raises CorruptFile for an exponent that no double has.
     """
@@ -253,7 +258,7 @@ def without_exponent(values: pa.StringArray) -> pa.StringArray:
 
 
 def _shifted(parts: pa.StructArray, exponent: int) -> pa.StringArray:
-    """`whole`, one digit, and `fraction` times ten to the `exponent`."""
+    """Returns `whole`, one digit, and `fraction` times ten to the `exponent`."""
     sign, whole, fraction = (parts.field(name) for name in ("sign", "whole", "fraction"))
     if exponent < 0:
         return pc.binary_join_element_wise(sign, "0." + "0" * (-exponent - 1), whole, fraction, "")
@@ -275,17 +280,18 @@ def _not_a_float(what: str) -> CorruptFile:
 
 
 def enum_numbers(labels: pa.StringArray, elements: Sequence[str]) -> pa.StringArray:
-    """The place of each label among `elements`, from 1; null stays null. Raises CorruptFile for any other label."""
+    """Returns the position of each label among `elements`, from 1; null stays null. Raises CorruptFile for any other
+    label."""
     numbers = {label: str(number) for number, label in enumerate(elements, 1)}
     return _each_distinct(labels, lambda label: numbers[label], "ENUM", elements)
 
 
 def set_numbers(labels: pa.StringArray, elements: Sequence[str]) -> pa.StringArray:
-    """The bits of the labels that are set, the first element's being 1; null stays null.
+    """Returns the sum of the bits of the labels that are set; the first element's bit is 1. Null stays null.
 
     Raises CorruptFile for any other label.
     """
-    bits = {label: 1 << place for place, label in enumerate(elements)}
+    bits = {label: 1 << position for position, label in enumerate(elements)}
     return _each_distinct(
         labels, lambda text: str(sum(bits[label] for label in text.split(",") if text)), "SET", elements
     )
@@ -318,10 +324,10 @@ _NOWHERE = np.iinfo(np.int64).min
 
 
 def to_utc(texts: pa.Array, clock: Clock) -> pa.Array:
-    """Local times, texts of either size, -> UTC, with the fraction digits that they have; null and
-    '0000-00-00 00:00:00' stay.
+    """Converts local times, texts of either size, to UTC, with their fraction digits. Null and '0000-00-00 00:00:00'
+    stay.
 
-    Raises CorruptFile for what is no time, or none that the clock ever showed.
+    Raises CorruptFile for what is no time, or a time that the clock never showed.
     """
     if clock.is_utc or texts.null_count == len(texts):
         return texts
@@ -331,13 +337,13 @@ def to_utc(texts: pa.Array, clock: Clock) -> pa.Array:
         seconds = pc.cast(pc.cast(local, pa.timestamp("s")), pa.int64())
     except pa.ArrowInvalid as error:
         raise CorruptFile("a value is not a time") from error
-    known = seconds.is_valid().to_numpy(zero_copy_only=False)
-    at = pc.fill_null(seconds, 0).to_numpy()
+    is_time = seconds.is_valid().to_numpy(zero_copy_only=False)
+    local_seconds = pc.fill_null(seconds, 0).to_numpy()
     offsets = np.array([_NOWHERE if offset is None else offset for offset in clock.offsets], np.int64)
-    offset = offsets[np.searchsorted(np.array(clock.starts, np.int64), at, side="right")]
-    if np.any(missing := known & (offset == _NOWHERE)):
+    offset = offsets[np.searchsorted(np.array(clock.starts, np.int64), local_seconds, side="right")]
+    if np.any(missing := is_time & (offset == _NOWHERE)):
         wrong = texts[int(np.argmax(missing))].as_py()
         raise CorruptFile(f"the clocks of {clock.name} were turned forward over '{wrong}'", hint=_TZ)
-    moved = pc.cast(pc.cast(pa.array(at - offset, mask=~known), pa.timestamp("s")), texts.type)
-    utc = pc.binary_join_element_wise(moved, pc.utf8_slice_codeunits(texts, _SECONDS), pa.scalar("", texts.type))
+    utc_seconds = pc.cast(pc.cast(pa.array(local_seconds - offset, mask=~is_time), pa.timestamp("s")), texts.type)
+    utc = pc.binary_join_element_wise(utc_seconds, pc.utf8_slice_codeunits(texts, _SECONDS), pa.scalar("", texts.type))
     return pc.if_else(zero, texts, utc)

@@ -73,9 +73,12 @@ KINDS_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def _condition(text: str) -> str:
-    from consumer.changes.expressions import is_condition, parsed  # the parser is loaded only where there are rules
+    from consumer.changes.expressions import (
+        is_condition,
+        parse_expression,
+    )  # the parser is loaded only where there are rules
 
-    if not is_condition(parsed(text.strip())):
+    if not is_condition(parse_expression(text.strip())):
         raise ValueError(f"{text!r} is a value and not a condition; write {text.strip()} <> 0")
     return text.strip()
 

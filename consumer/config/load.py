@@ -21,7 +21,7 @@ from consumer.config.several import OF_THE_COMMAND, SEVERAL, OneOfSeveral, check
 from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.config.values import is_local
 from consumer.errors import BadConfig
-from consumer.model.combinations import Feature, refused
+from consumer.model.combinations import Feature, forbidden_combination
 from consumer.model.events import Note, NoteKind
 from consumer.model.texts import nearest
 
@@ -128,7 +128,7 @@ def _settings(
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
-        if (misfit := refused(_features(settings), PROTOCOLS[settings.protocol].commit_ts)) is not None:
+        if (misfit := forbidden_combination(_features(settings), PROTOCOLS[settings.protocol].commit_ts)) is not None:
             raise misfit.refusal()
         if settings.http is not None and not settings.http_token and not is_local(settings.http[0]):
             raise BadConfig(

@@ -33,7 +33,7 @@ from consumer.config.sentences import OfKey, check_keys, wanted
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.combinations import COMBINATIONS, Feature
-from consumer.model.layout import TRANSFORMS, Layout, Part
+from consumer.model.layout import TRANSFORMS, Layout, PartitionTransform
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 from consumer.model.naming import Naming, Route, naming_of
 from consumer.model.rules import NOW, Mask, MaskKind, NamedTable, Starts
@@ -322,7 +322,7 @@ def _parts(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
-def _part(text: str) -> Part:
+def _part(text: str) -> PartitionTransform:
     found = _PART.fullmatch(text.strip())
     if found is None or (found["transform"] is not None) is not text.strip().endswith(")"):
         raise ValueError(f"{text!r} is neither a column nor a transform of one, as days(created_at)")
@@ -331,7 +331,7 @@ def _part(text: str) -> Part:
         raise ValueError(f"{text!r}: only bucket and truncate have a number, and both need one, as bucket(16, id)")
     if transform not in _KNOWN:
         raise ValueError(f"{text!r}: {transform} is none of {', '.join(sorted(TRANSFORMS.values()))}")
-    return Part(column, _KNOWN[transform], int(found["width"] or 0))
+    return PartitionTransform(column, _KNOWN[transform], int(found["width"] or 0))
 
 
 class LakeTableRule(Rule):

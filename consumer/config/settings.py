@@ -52,7 +52,7 @@ from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts
 from consumer.model.table_rules import Batches, TableRules
 from consumer.model.texts import receiver_text
 from consumer.model.times import zone_of
-from consumer.plan.options import FilesKnown, RoundOptions
+from consumer.plan.options import FileOptions, RoundOptions
 from consumer.plan.retention import Retention
 from consumer.spark.settings import SparkSettings
 from consumer.target import TargetOptions
@@ -555,7 +555,7 @@ class Settings(_OfProtocols):
     def round_options(self) -> RoundOptions:
         """What they say to a round."""
         dialect = self.dialect
-        files = FilesKnown(
+        files = FileOptions(
             dialect,
             Retention(self.file_expiration_days, zone_of(resolved_zone(self.tz))),
             PROTOCOLS[self.protocol].undecided(dialect, self.unproven),

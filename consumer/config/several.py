@@ -14,7 +14,7 @@ from consumer.config.changefeed import file_values
 from consumer.config.rules import from_json
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
-from consumer.model.combinations import Feature, refused
+from consumer.model.combinations import Feature, forbidden_combination
 from consumer.model.names import NAME_LIMIT
 from consumer.model.texts import did_you_mean
 from consumer.storage.settings import StorageSettings
@@ -217,7 +217,7 @@ def together(pairs: Mapping[str, Settings], upstream_of: Mapping[str, str]) -> d
             Feature.NO_CHECKPOINT: settings.checkpoint_ts is not None,
             Feature.NO_TIMES: settings.dialect.timeless,
         }
-        if (misfit := refused(given)) is not None:
+        if (misfit := forbidden_combination(given)) is not None:
             raise misfit.refusal(name)
     if len(uris) < 2:
         raise BadConfig(

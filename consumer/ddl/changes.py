@@ -129,14 +129,14 @@ class Shape:
         NOT NULL unique key; () where it has neither. None where the statements do not tell whether it has one."""
         primary = tuple(column.name for column in columns if column.is_pk)
         unique = next(iter(self.unique_keys(columns)), ())
-        whole = self.indexes.whole and not any(i.doubtful for i in self.indexes.indexes if i.kind == "UNIQUE")
+        whole = self.indexes.complete and not any(i.doubtful for i in self.indexes.indexes if i.kind == "UNIQUE")
         return primary or unique or (() if whole else None)
 
     @property
     def index_names(self) -> frozenset[str | frozenset[str]] | None:
         """Every index: its name, and of a unique one the set of its columns, all in lower case. None where the
         statements do not begin with the table's CREATE TABLE."""
-        if not self.indexes.whole:
+        if not self.indexes.complete:
             return None
         names = (same_name(index.name) for index in self.indexes.indexes if index.kind != "PRIMARY")
         return frozenset([*names, *self.told_unique])
@@ -151,7 +151,7 @@ class Shape:
     def told_names(self) -> frozenset[str]:
         """The names, in lower case, of which the statements tell what index has them, or that none has."""
         indexes = (index for index in self.indexes.indexes if not (index.automatic or index.doubtful))
-        return same_names(index.name for index in indexes) | self.indexes.gone
+        return same_names(index.name for index in indexes) | self.indexes.dropped_names
 
     @property
     def plain(self) -> frozenset[str]:

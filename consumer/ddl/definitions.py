@@ -9,7 +9,7 @@ from functools import cached_property
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
 from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level, without_comments
 from consumer.model.names import same_name
-from consumer.model.table_definition import PARTIAL, SHARD, Part
+from consumer.model.table_definition import PARTIAL, SHARD, IndexPart
 
 _INDEX_WORDS = ("INDEX", "KEY")
 _KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
@@ -33,7 +33,7 @@ class Index:
 
     kind: str
     name: str | None
-    parts: tuple[Part, ...]
+    parts: tuple[IndexPart, ...]
     tokens: Tokens
     name_at: int
 
@@ -298,9 +298,9 @@ def _foreign_key(tokens: Tokens) -> ForeignKey | None:
     return ForeignKey(name, tuple(member.tokens[0].name for member in inside if member.tokens), tokens)
 
 
-def _part(tokens: Sequence[Token]) -> Part | None:
+def _part(tokens: Sequence[Token]) -> IndexPart | None:
     if not tokens:
         return None
     if not tokens[0].is_name or (tokens[0].kind is TokenKind.WORD and starts(tokens, "(", at=1)):
-        return Part(None, False)
-    return Part(tokens[0].name, starts(tokens, "(", at=1))
+        return IndexPart(None, False)
+    return IndexPart(tokens[0].name, starts(tokens, "(", at=1))

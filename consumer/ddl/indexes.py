@@ -12,7 +12,7 @@ from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tidb_syntax import is_global
 from consumer.ddl.tokens import Edits, Tokens, closing, starts, top_level
 from consumer.model.names import quote, same_name, same_names
-from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
+from consumer.model.table_definition import IndexPart, KnownForeignKey, KnownIndex, TableIndexes
 
 INDEX_NOUNS = ("INDEX", "KEY")
 _PRIMARY = "PRIMARY"
@@ -26,7 +26,7 @@ class Defined:
 
     kind: str
     name: str | None
-    parts: tuple[Part, ...]
+    parts: tuple[IndexPart, ...]
     source: Source
     at: int
 
@@ -79,7 +79,7 @@ class MadeForeignKey:
 def index_changes(statement: ParsedStatement) -> IndexChanges:
     indexes = [Defined(i.kind, i.name, i.parts, "index", at) for at, i in enumerate(statement.indexes)]
     with_columns = [
-        Defined(kind, None, (Part(column.name),), "column", at)
+        Defined(kind, None, (IndexPart(column.name),), "column", at)
         for at, column in enumerate(statement.columns)
         for kind in _column_keys(column)
     ]
@@ -102,7 +102,7 @@ def after(
     `skipped`: it was not executed here. `restored`: the target was given with what it made, under upstream's names.
     """
     if changes.creates:
-        before = TableIndexes(whole=True, foreign_ids=0)
+        before = TableIndexes(complete=True, foreign_ids=0)
     keys, made = made_foreign_keys(changes, before), made_indexes(changes, before)
     left = _renamed_parts(before, dict(changes.renamed))
     for loss in changes.losses:
@@ -116,7 +116,7 @@ def after(
             *(KnownForeignKey(key.name, there, skipped) for key, there in zip(keys, own, strict=True)),
         ),
         foreign_ids=None if left.foreign_ids is None else left.foreign_ids + len(keys),
-        gone=left.gone - same_names(index.known.name for index in made),
+        dropped_names=left.dropped_names - same_names(index.known.name for index in made),
     )
 
 
@@ -147,10 +147,10 @@ def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]
         made.append(MadeIndex(known, index.source, index.at, bool(index.name)))
         taken.add(same_name(name))
     there = replace(before, indexes=(*before.indexes, *(index.known for index in made)))
-    for key in made_foreign_keys(changes, before) if creates or before.whole else ():
+    for key in made_foreign_keys(changes, before) if creates or before.complete else ():
         lowered = [same_name(column) for column in key.columns]
         if lowered and not there.covers(lowered):
-            known = KnownIndex(key.name, "INDEX", tuple(map(Part, key.columns)), automatic=True)
+            known = KnownIndex(key.name, "INDEX", tuple(map(IndexPart, key.columns)), automatic=True)
             made.append(MadeIndex(known, "foreign key", key.at, given=False))
             there = replace(there, indexes=(*there.indexes, known))
     return made
@@ -241,7 +241,7 @@ def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
     match loss.kind:
         case "index" if loss.renamed_to is not None:
             found = _with_gone(_renamed(before, loss.name, loss.renamed_to), loss.name)
-            return replace(found, gone=found.gone - {same_name(loss.renamed_to)})
+            return replace(found, dropped_names=found.dropped_names - {same_name(loss.renamed_to)})
         case "index":
             return _with_gone(_without_index(before, loss.name), loss.name)
         case "primary":
@@ -254,7 +254,7 @@ def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
 
 
 def _with_gone(left: TableIndexes, name: str) -> TableIndexes:
-    return left if left.whole else replace(left, gone=left.gone | {same_name(name)})
+    return left if left.complete else replace(left, dropped_names=left.dropped_names | {same_name(name)})
 
 
 def _without_index(before: TableIndexes, name: str) -> TableIndexes:
@@ -298,7 +298,7 @@ def _renamed_parts(before: TableIndexes, names: Mapping[str, str]) -> TableIndex
     )
 
 
-def _renamed_part(part: Part, names: Mapping[str, str]) -> Part:
+def _renamed_part(part: IndexPart, names: Mapping[str, str]) -> IndexPart:
     return part if part.column is None else replace(part, column=names.get(same_name(part.column), part.column))
 
 
@@ -307,7 +307,7 @@ _LONG_ACTIONS = (("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 def name_indexes(statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
     """Name every index that is defined as one; those of an ALTER TABLE where the table's others are known."""
-    if statement.is_alter and not before.whole:
+    if statement.is_alter and not before.complete:
         return
     for index in made_indexes(changes, before):
         if index.source == "index" and not index.given and index.known.kind != "PRIMARY":

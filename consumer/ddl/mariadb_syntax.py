@@ -145,7 +145,7 @@ def without_effect(
         elif starts(tokens, "DROP") and starts(tokens, "IF", "EXISTS", at=at):
             if columns is not None and same_name(name_in(tokens, at)) not in columns:
                 yield member
-        elif indexes.whole and _keeps_index(tokens, indexes):
+        elif indexes.complete and _keeps_index(tokens, indexes):
             yield member
 
 

@@ -243,11 +243,11 @@ def _leave_out_missing(statement: ParsedStatement, edits: Edits, place: RewriteC
         known = place.before.foreign_key(dropped_foreign_key(tokens))
         if known is None:
             continue
-        if known.skipped and (place.there is None or place.there.foreign_key(known.there) is None):
+        if known.skipped and (place.there is None or place.there.foreign_key(known.name_in_target) is None):
             left_out.part(member, f"foreign key {known.name} is not in the target, so there is nothing to drop")
-        elif place.flavor != "tidb" and known.there != known.name:
+        elif place.flavor != "tidb" and known.name_in_target != known.name:
             name = tokens[-1]
-            edits.replace(name.start, name.end, quote(known.there))
+            edits.replace(name.start, name.end, quote(known.name_in_target))
 
 
 def _lacks_index(place: RewriteContext, name: str) -> bool:

@@ -13,7 +13,7 @@ from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, token
 from consumer.errors import DdlRefused
 from consumer.model.names import quote, same_name, same_names
 from consumer.model.table_definition import PARTIAL, SHARD
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 
 _OPTIONS = frozenset(
     {
@@ -260,7 +260,7 @@ def leave_out_computed(
         if name not in gone or (one.added and filled and name not in virtual):
             continue
         first, last = one.expression[0].start, one.expression[-1].end
-        shown = cut(statement.text[first:last])
+        shown = shortened(statement.text[first:last])
         if name in virtual and column is not None:
             edits.replace(first, last, "NULL")
             for at in (at for at in top_level(column.tokens) if starts(column.tokens, "NOT", "NULL", at=at)):

@@ -1,1 +1,2 @@
-"""The one history of upstream's tables, which the schema files tell: who had which name when, and what became of it."""
+"""The one history of upstream's tables, derived from the schema files: who had which name when, and what became of
+it."""

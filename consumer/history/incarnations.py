@@ -1,7 +1,7 @@
-"""Tables of upstream, each from the statement that made it to the one that took it away.
+"""Tables of upstream, each from the statement that created it to the one that dropped it.
 
-A name can have had several tables, one after the other. Whoever makes a table again, or says where its rows begin, asks
-here which of them it is, and whether the storage holds it from its beginning.
+A name can have had several tables, one after the other. Code that creates a table again, or determines where its rows
+begin, asks here which of them it is, and whether the storage holds it from its beginning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from consumer.model.times import MAX_TSO
 
 
 def makes_temporary(file: SchemaFile) -> bool:
-    """Whether the statement makes a global temporary table: each session has rows of its own there, TiCDC none."""
+    """Returns whether the statement creates a global temporary table: each session has rows of its own there, TiCDC has
+    none."""
     return file.query[:80].upper().split()[:3] == ["CREATE", "GLOBAL", "TEMPORARY"]
 
 
@@ -29,19 +30,19 @@ class Incarnation:
     """One table of upstream."""
 
     birth: SchemaFile | None
-    """The statement that made it, None for one that is older than the changefeed."""
+    """The statement that created it, None for a table that is older than the changefeed."""
     names: list[TableName]
-    """All that it has had; the last is its own now."""
+    """All names that it has had; the last is its present one."""
     since: list[int]
-    """The versions that gave them, 0 for one that is older than the changefeed."""
+    """The versions that gave these names, 0 for one that is older than the changefeed."""
     files: list[SchemaFile] = field(default_factory=list)
-    """The schema files that tell its columns, in upstream order, those of its statements among them."""
+    """The schema files with its columns, in upstream order, including those of its statements."""
     end: SchemaFile | None = None
-    """The DROP that took it away."""
+    """The DROP that removed it."""
     columns: tuple[Column, ...] = ()
-    """As the last file tells them, one above the checkpoint too."""
-    told: Told | None = None
-    """What its statements declare, those above the checkpoint too; None where there were none."""
+    """The columns in the last file, even if that is above the checkpoint."""
+    declared: Told | None = None
+    """What its statements declare, including those above the checkpoint; None if there were none."""
 
     @property
     def name(self) -> TableName:
@@ -49,7 +50,7 @@ class Incarnation:
 
     @property
     def statements(self) -> list[SchemaFile]:
-        """Those about it, its birth among them, its end not."""
+        """Its statements, with its birth and without its end."""
         return [file for file in self.files if file.query]
 
     @property
@@ -61,8 +62,8 @@ class Incarnation:
         return self.birth is not None and makes_temporary(self.birth)
 
     @property
-    def not_anew(self) -> str | None:
-        """Why the storage alone cannot make this table again with all its rows, None where it can."""
+    def why_not_rebuildable(self) -> str | None:
+        """Why the storage alone cannot create this table again with all its rows, None if it can."""
         if self.birth is None:
             return "the storage holds no CREATE TABLE for it: the table is older than the changefeed"
         if self.is_view:
@@ -76,47 +77,51 @@ class Incarnation:
         return None
 
     def place(self, file: SchemaFile) -> int:
-        """The place among its names of the one that the statement of `file` gave it."""
+        """Returns the index among its names of the one that the statement of `file` gave it."""
         pairs = list(zip(self.names, self.since, strict=True))
         return pairs.index((file.name, file.version))
 
     def name_at(self, version: int) -> TableName:
-        """The name that it has from `version` on."""
+        """Returns the name that it has from `version` on."""
         pairs = zip(self.names, self.since, strict=True)
         return next((name for name, since in reversed(list(pairs)) if since <= version), self.names[0])
 
-    def has_had(self, name: TableName, end: int) -> bool:
-        """Whether it was given the name up to that moment."""
-        return any(own == name and since <= end for own, since in zip(self.names, self.since, strict=True))
+    def had_name(self, name: TableName, end: int) -> bool:
+        """Returns whether it was given the name up to that moment."""
+        return any(
+            given_name == name and since <= end for given_name, since in zip(self.names, self.since, strict=True)
+        )
 
-    def given_at(self, progress: Progress) -> int:
-        """The commit-ts at which the target was given just this table; 0 where it was not."""
+    def preloaded_at(self, progress: Progress) -> int:
+        """Returns the commit-ts as of which the target already held just this table; 0 if it did not."""
         times = zip(self.names, self.since, (*self.since[1:], MAX_TSO), strict=True)
         starts = ((progress.starts.get(name, -1), since, end) for name, since, end in times)
         return max((ts for ts, since, end in starts if since <= ts < end), default=0)
 
-    def until_it_waits(self, name: TableName, since: int, ran: Callable[[SchemaFile], bool]) -> Incarnation | None:
-        """The table where it has `name`, from the statement of version `since` or from the beginning (0), and what did
-        not `ran` is still to come; None where nothing tells of it. Before `since` everything counts: who gave a table
-        its name by hand has done that too. What was done to it under a name that it does not have yet does not count:
-        of left-out names nothing waits."""
-        given = list(zip(self.names, self.since, strict=True))
-        place = given.index((name, since)) if since else 0
-        renames = (f for f in self.files if f.action in RENAME_ACTIONS and (f.name, f.version) in given)
+    def as_executed(self, name: TableName, since: int, ran: Callable[[SchemaFile], bool]) -> Incarnation | None:
+        """Returns the table as it is while it has `name`, from the statement of version `since` or from the beginning
+        (0), without what did not run. Returns None if nothing shows it.
+
+        1. Before `since` everything counts: whoever gave a table its name by hand has done that too.
+        2. What was done under a name that the table does not have yet does not count: nothing waits for excluded names.
+        """
+        names_given = list(zip(self.names, self.since, strict=True))
+        place = names_given.index((name, since)) if since else 0
+        renames = (f for f in self.files if f.action in RENAME_ACTIONS and (f.name, f.version) in names_given)
         rename = next((f for f in renames if f.version > since and not ran(f)), None)
-        if rename is not None and (rename.name, rename.version) == given[0]:
+        if rename is not None and (rename.name, rename.version) == names_given[0]:
             return None
         files = self.files if rename is None else self.files[: self.files.index(rename)]
         files = [file for file in files if not file.query or file.version <= since or ran(file)]
         if len(files) == len(self.files) and self.end is None:
             return self
         names, times = self.names[: place + 1], self.since[: place + 1]
-        return Incarnation(self.birth, names, times, files, None, self.columns, self.told) if files else None
+        return Incarnation(self.birth, names, times, files, None, self.columns, self.declared) if files else None
 
 
 class LiveTables:
-    """The tables that exist at one moment of a history, by name. TiDB compares names without case, and remembers how
-    they were spelled."""
+    """The tables that exist at one moment of a history, by name. TiDB compares names without case, and keeps their
+    spelling."""
 
     def __init__(self) -> None:
         self._tables: dict[TableName, Incarnation] = {}
@@ -141,26 +146,26 @@ class LiveTables:
         self._by_table[same_name(name.table)][name] = None
 
     def remove(self, name: TableName) -> Incarnation | None:
-        """The table that had the name, if there was one; none has it any more."""
-        found = self._tables.pop(name, None)
-        if found is not None:
+        """Removes the table that had the name, and returns it, None if there was none."""
+        removed = self._tables.pop(name, None)
+        if removed is not None:
             del self._by_table[same_name(name.table)][name]
-        return found
+        return removed
 
     def move(self, old: TableName | None, new: TableName, version: int) -> Incarnation | None:
-        """The table that the RENAME of `version` takes from `old` (None: nobody knows from where), None where none is
-        known; the caller puts it to `new`. Tables that exchange their names in one statement, whose files have one
-        version, move beside one another: what came to `old` in the same statement stays there."""
+        """Returns the table that the RENAME of `version` takes from `old` (None: the source is unknown), None if none
+        is known. The caller puts it to `new`. Tables that exchange their names in one statement, whose files have one
+        version, move at the same time: what came to `old` in the same statement stays there."""
         moved = None
         if old is not None:
             before, replaced, source = self._replaced.get(old, (0, None, None))
-            # Of a name that nothing is known of, what came there in the same statement goes on, but not back.
-            beside = before == version and (replaced is not None or source == new)
-            moved = replaced if beside else self.remove(old)
+            # For a name of which nothing is known: what came there in the same statement moves on, but not back.
+            at_the_same_time = before == version and (replaced is not None or source == new)
+            moved = replaced if at_the_same_time else self.remove(old)
         self._replaced[new] = (version, self._tables.get(new), old)
         return moved
 
     def called(self, table: str, database: str | None = None) -> Sequence[TableName]:
-        """The tables of this name, in one database or in all of them."""
+        """Returns the tables of this name, in one database or in all of them."""
         same = sorted(self._by_table.get(same_name(table), ()))
         return same if database is None else [name for name in same if same_name(name.database) == same_name(database)]

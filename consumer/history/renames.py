@@ -1,4 +1,5 @@
-"""Upstream's order of the schema files: which table a RENAME moved, and in which order renames of one version ran."""
+"""Orders the schema files as upstream ran their statements: which table a RENAME moved, and in which order renames of
+one version ran."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from itertools import groupby
 
 from consumer.ddl.changes import changes_of
 from consumer.history.incarnations import LiveTables
-from consumer.history.upstream_session import session_of
+from consumer.history.upstream_session import upstream_session
 from consumer.model.actions import RENAME_ACTIONS
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, qualified
@@ -16,8 +17,8 @@ from consumer.model.names import TableName, qualified
 
 @dataclass(frozen=True, slots=True)
 class RenamePair:
-    """One table's rename as typed. `database` is None where the old name stands alone; `same_database` says that the
-    new name stands alone too, so both are relative to one database, the new table's."""
+    """One table's rename as typed. `database` is None if the old name has no database. `same_database` means that the
+    new name has none either, so both are relative to one database, the new table's."""
 
     database: str | None
     table: str
@@ -26,16 +27,16 @@ class RenamePair:
 
     @property
     def old(self) -> TableName | None:
-        """The old name, where the text tells its database."""
+        """The old name, None if the text does not determine its database."""
         database = self.new.database if self.same_database and self.database is None else self.database
         return None if database is None else TableName(database, self.table)
 
 
 def rename_pairs(file: SchemaFile) -> list[RenamePair]:
-    """The renames in the file's statement; the file's own new name is spelled as the file spells it."""
-    found = changes_of(file).names
+    """Returns the renames in the file's statement. The file's own new name is spelled as in the file."""
+    names = changes_of(file).names
     pairs = []
-    for old, new in zip(found[::2], found[1::2], strict=False):
+    for old, new in zip(names[::2], names[1::2], strict=False):
         if (old.role, new.role) != ("old", "new"):
             continue
         name = new.within(file.database)
@@ -45,19 +46,20 @@ def rename_pairs(file: SchemaFile) -> list[RenamePair]:
 
 
 def find_old_name(file: SchemaFile, live: LiveTables) -> TableName | None:
-    """The table that `file` renamed, among the `live` ones (those before the statement); None where it cannot be told:
-    the classic architecture writes old names as typed, and a RENAME that was replayed can have lost its own."""
+    """Returns the table that `file` renamed, among the `live` ones (those before the statement); None if it cannot be
+    determined: the classic architecture writes old names as typed, and a RENAME that was replayed can have lost its
+    own."""
     pair = next(iter(_own_pairs(file)), None)
     if pair is None or pair.old == file.name:
         return None
-    database = session_of(file, live).database if pair.old is None else pair.old.database
+    database = upstream_session(file, live).database if pair.old is None else pair.old.database
     return None if database is None else next(iter(live.called(pair.table, database)), TableName(database, pair.table))
 
 
 def upstream_order(files: Iterable[SchemaFile], known: Collection[TableName], live: LiveTables) -> Iterator[SchemaFile]:
-    """`files`, which are sorted by version, with the renames of one version in the order in which they ran, and with
-    the one among them that TiCDC has overwritten, if it has. `known` are the names, as keys, of all tables with earlier
-    files, and `live` those that exist: whoever takes a file from here keeps both, before the next one."""
+    """Yields `files`, which are sorted by version, with the renames of one version in the order in which they ran, and
+    with a rename among them that TiCDC has overwritten. `known` are the names, as keys, of all tables with earlier
+    files. `live` are the tables that exist. The caller updates both before it takes the next file."""
     for _, group in groupby(files, key=lambda file: file.version):
         same = list(group)
         if len(same) > 1:
@@ -69,7 +71,8 @@ def upstream_order(files: Iterable[SchemaFile], known: Collection[TableName], li
 
 
 def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
-    """Renames of one version as groups to execute one after the other: who frees a name goes before who takes it.
+    """Returns renames of one version as groups to execute one after the other: the one that frees a name comes before
+    the one that takes it.
 
     Tables that exchange their names form one group, each after the one whose name it takes, as far as a circle can.
     """
@@ -84,7 +87,7 @@ def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
             link = frees.get(link.name.folded)
         chain.reverse()
         is_circle = link is not None and id(link) not in done and len(chain) > 1
-        circle = 1 + next(at for at, other in enumerate(chain) if other is link) if is_circle else 0
+        circle = 1 + next(index for index, other in enumerate(chain) if other is link) if is_circle else 0
         groups += [chain[:circle]] if circle else []
         groups += [[other] for other in chain[circle:]]
         done |= {id(other) for other in chain}
@@ -92,17 +95,17 @@ def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
 
 
 def overwritten_rename(files: Sequence[SchemaFile], known: Collection[TableName], live: LiveTables) -> list[SchemaFile]:
-    """The rename that is missing among `files`, the renames of one version. `known` are the names, as keys, of tables
-    with earlier files, `live` those that exist before the statement.
+    """Returns the rename that is missing among `files`, the renames of one version. `known` are the names, as keys, of
+    tables with earlier files, `live` those that exist before the statement.
 
     ``RENAME TABLE a TO x, b TO a, x TO b`` moves a table twice. Both of its files are named by its last name, so the
-    second is written over the first. What is left takes a name (a) that a table has, and moves a table (x) that is not
-    there. If there is one of each, with the same columns, the former became the latter.
+    second overwrites the first. The remaining files take a name (a) that a table has, and move a table (x) that does
+    not exist. If there is one of each, with the same columns, the former became the latter.
     """
     pairs = [(file, pair.old) for file in files for pair in _own_pairs(file) if pair.old is not None]
-    freed, given = {old.folded for _, old in pairs}, {file.name.folded for file, _ in pairs}
+    freed, new_names = {old.folded for _, old in pairs}, {file.name.folded for file, _ in pairs}
     taken = [file.name for file, _ in pairs if file.name.folded in known and file.name.folded not in freed]
-    moved = [(file, old) for file, old in pairs if old.folded not in given]
+    moved = [(file, old) for file, old in pairs if old.folded not in new_names]
     if not taken or not moved:
         return []
     former = [there for name in taken for there in live.called(name.table, name.database)]

@@ -1,6 +1,6 @@
-"""What the target has of upstream's tables, found from the statements that were executed there.
+"""Derives which of upstream's tables the target has, from the statements that were executed there.
 
-Under table rules that change, or with statements that a policy or a stop has left out, the target's tables can have
+Under table rules that change, or with statements that a policy or a stop has skipped, the target's tables can have
 other names than the upstream's, and tables can exist that the upstream no longer has.
 """
 
@@ -19,83 +19,84 @@ from consumer.model.steps import ddl_id
 
 
 @dataclass(frozen=True, slots=True)
-class TargetTable:
+class TableInTarget:
     """A table that the target has under some name."""
 
     table: Incarnation
     since: int
     """The version of the statement that gave it the name there."""
     sure: bool
-    """A statement about it was executed there; else it is older than the changefeed and assumed to exist."""
+    """Whether a statement about it was executed there. Otherwise it is older than the changefeed and assumed to
+    exist."""
 
 
 class TargetTables:
-    """What is `there` in the target, by its names there: tables that exist or existed upstream. `ran` tells of each
-    statement whether it was executed there."""
+    """The tables in the target, by their names `tables`: tables that exist or existed upstream. `ran` returns for each
+    statement whether it was executed in the target."""
 
     def __init__(self, history: History, ran: Callable[[SchemaFile], bool]) -> None:
-        self.there: dict[TableName, TargetTable] = {}
+        self.tables: dict[TableName, TableInTarget] = {}
         self._names: dict[int, TableName] = {}
         self._ran = ran
-        known: set[int] = set()
-        for file, table in history.met:
-            if table is not None and id(table) not in known:
-                known.add(id(table))
-                if table.birth is None and table.names[0] not in self.there:
-                    self._put(table.names[0], TargetTable(table, 0, sure=False))
+        known_tables: set[int] = set()
+        for file, table in history.followed_files:
+            if table is not None and id(table) not in known_tables:
+                known_tables.add(id(table))
+                if table.birth is None and table.names[0] not in self.tables:
+                    self._put(table.names[0], TableInTarget(table, 0, sure=False))
             if ran(file):
                 self._executed(file, table)
 
     def name(self, table: Incarnation) -> TableName | None:
-        """The name of the table in the target, None if it does not exist there."""
+        """Returns the name of the table in the target, None if it does not exist there."""
         return self._names.get(id(table))
 
-    def followed(self, table: Incarnation) -> TableName | None:
-        """The same, where a statement about it ran there."""
+    def followed_name(self, table: Incarnation) -> TableName | None:
+        """Returns the name of the table in the target if a statement about it ran there, else None."""
         name = self.name(table)
-        return name if name is not None and self.there[name].sure else None
+        return name if name is not None and self.tables[name].sure else None
 
     def followed_tables(self, progress: Progress) -> dict[TableName, Incarnation]:
-        """The tables that go on from what the target has, each as the statements left it that were executed there.
-        Those are left out whose end was executed or passed over: what may be left of them is nobody's."""
-        found: dict[TableName, Incarnation] = {}
-        for name, there in self.there.items():
-            table = there.table
+        """Returns the tables that continue from what the target has, each as the statements executed there left it.
+        Tables whose end was executed or skipped are left out: their remains belong to nobody."""
+        tables: dict[TableName, Incarnation] = {}
+        for name, entry in self.tables.items():
+            table = entry.table
             ended = table.end is not None and (self._ran(table.end) or is_left_undone(table.end, progress))
-            undone = any(f.version > there.since and is_left_undone(f, progress) for f in table.statements)
+            undone = any(f.version > entry.since and is_left_undone(f, progress) for f in table.statements)
             if ended or undone or progress.table(name).state is State.DROPPED:
                 continue
-            if (own := table.until_it_waits(name, there.since, self._ran)) is not None:
-                found[name] = own
-        return found
+            if (incarnation := table.as_executed(name, entry.since, self._ran)) is not None:
+                tables[name] = incarnation
+        return tables
 
-    def take_away(self, name: TableName) -> None:
+    def remove(self, name: TableName) -> None:
         """The target's table no longer exists."""
-        if (former := self.there.pop(name, None)) is not None:
+        if (former := self.tables.pop(name, None)) is not None:
             del self._names[id(former.table)]
 
     def _executed(self, file: SchemaFile, table: Incarnation | None) -> None:
         action = file.action
         if action == Action.DROP_SCHEMA:
-            for name in [name for name in self.there if name.database == file.database]:
-                self.take_away(name)
+            for name in [name for name in self.tables if name.database == file.database]:
+                self.remove(name)
         elif action in DROP_ACTIONS:
-            self.take_away(file.name)
+            self.remove(file.name)
         elif table is not None and action in CREATE_ACTIONS | RENAME_ACTIONS:
-            self._put(file.name, TargetTable(table, file.version, sure=True))
-        elif table is not None and (own := self.name(table)) is not None:
-            self.there[own] = replace(self.there[own], sure=True)
+            self._put(file.name, TableInTarget(table, file.version, sure=True))
+        elif table is not None and (name_there := self.name(table)) is not None:
+            self.tables[name_there] = replace(self.tables[name_there], sure=True)
 
-    def _put(self, name: TableName, found: TargetTable) -> None:
-        if (former := self.name(found.table)) is not None:
-            self.take_away(former)
-        self.take_away(name)
-        self.there[name] = found
-        self._names[id(found.table)] = name
+    def _put(self, name: TableName, entry: TableInTarget) -> None:
+        if (former := self.name(entry.table)) is not None:
+            self.remove(former)
+        self.remove(name)
+        self.tables[name] = entry
+        self._names[id(entry.table)] = name
 
 
 def is_pending(file: SchemaFile, progress: Progress) -> bool:
-    """Whether the statement is still to run, or it is not known whether it has."""
+    """Returns whether the statement is still to run, or it is not known whether it has run."""
     record = progress.ddls.get(ddl_id(file))
     if record is not None:
         return record.state in (DdlState.INTENT, DdlState.REFUSED)
@@ -103,13 +104,14 @@ def is_pending(file: SchemaFile, progress: Progress) -> bool:
     return file.version > applied_ts or file.version == applied_ts != progress.start_of(file.name)
 
 
-def needs_company(file: SchemaFile, progress: Progress) -> bool:
-    """At C == V the other files of a version may not be written yet: its statement waits for C > V."""
+def needs_other_files(file: SchemaFile, progress: Progress) -> bool:
+    """Returns whether the statement waits for C > V: at C == V the other files of its version may not be written
+    yet."""
     return bool(file.query) and file.type in MULTI_FILE_ACTIONS and ddl_id(file) not in progress.ddls
 
 
 def was_executed(file: SchemaFile, progress: Progress) -> bool:
-    """Whether a statement ran, or somebody has done by hand what it means. One that broke off may have run."""
+    """Returns whether a statement ran, or somebody has done by hand what it means. One that broke off may have run."""
     if not file.query:
         return False
     record = progress.ddls.get(ddl_id(file))
@@ -119,7 +121,7 @@ def was_executed(file: SchemaFile, progress: Progress) -> bool:
 
 
 def is_settled(file: SchemaFile, progress: Progress) -> bool:
-    """Whether a statement needs no more work."""
+    """Returns whether a statement needs no more work."""
     record = progress.ddls.get(ddl_id(file))
     if record is None:
         return not file.query or file.version <= progress.start_of(file.name)
@@ -127,6 +129,6 @@ def is_settled(file: SchemaFile, progress: Progress) -> bool:
 
 
 def is_left_undone(file: SchemaFile, progress: Progress) -> bool:
-    """Whether the statement will never be executed, because its table must not be created under that name."""
+    """Returns whether the statement will never be executed, because its table must not be created under that name."""
     record = progress.ddls.get(ddl_id(file))
     return record is not None and record.kind in LEFT_UNDONE

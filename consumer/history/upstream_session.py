@@ -1,5 +1,5 @@
-"""The database of the session in which upstream ran a statement. TiCDC leaves names as typed and does not write it, and
-names without a database are relative to it."""
+"""Determines the database of the session in which upstream ran a statement. TiCDC leaves names as typed and does not
+write the database, and names without one are relative to it."""
 
 from __future__ import annotations
 
@@ -15,46 +15,58 @@ from consumer.model.names import TableName, same_name, same_names
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """What is known of it, as far as the storage tells."""
+class UpstreamSession:
+    """What the storage shows of the session."""
 
     databases: tuple[str, ...]
-    """Those that it can be."""
+    """The databases that the session can have used."""
     having: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By each name without a database, the databases with a table that it can mean; none where the text tells."""
+    """By each name without a database, the databases with a table that it can mean. It is empty if the text determines
+    them."""
 
     @property
     def database(self) -> str | None:
         return self.databases[0] if len(self.databases) == 1 else None
 
     def meant(self, reference: TableReference, live: LiveTables) -> TableName | None:
-        """The table that exists and that a name of the statement means; None where there is none, or no telling."""
+        """Returns the existing table that a name of the statement means; None if there is none, or if it is not
+        known."""
         database = reference.database or self.database
         return None if database is None else next(iter(live.called(reference.table, database)), None)
 
 
-def session_of(file: SchemaFile, live: LiveTables) -> Session:
-    """That of the statement of `file`, where the `live` tables are those before it. A database can be meant if it has
-    all tables that the statement names alone: a table that is copied with the columns that the file tells, one that is
-    referred to with the columns that are named. Copies of tables that began alike are the same. A table that is renamed
-    has the columns that the file tells, or had some of them, or more: an event filter can have left out statements."""
+def upstream_session(file: SchemaFile, live: LiveTables) -> UpstreamSession:
+    """Returns the session of the statement of `file`. `live` are the tables before it. A database is possible if it has
+    all tables that the statement names without a database:
+
+    1. A table that is copied must have the columns in the file, one that is referred to the columns that are named.
+       Copies of tables that began alike are the same.
+    2. A table that is renamed must have the columns in the file, or have had some of them, or more: an event filter can
+       have excluded statements.
+    """
     unsure = untold(changes_of(file).names, file.name)
     if not unsure:
-        return Session((file.database,))
+        return UpstreamSession((file.database,))
     having: dict[str, frozenset[str]] = {}
     for reference in unsure:
-        found = {name.database for name in live.called(reference.table) if _can_be(reference, file, name, live[name])}
-        if reference.role == "old" and found:
-            found |= {name.database for name in live.called(reference.table) if _can_have_been(live[name], file, name)}
+        candidates = {
+            name.database for name in live.called(reference.table) if _can_be(reference, file, name, live[name])
+        }
+        if reference.role == "old" and candidates:
+            candidates |= {
+                name.database for name in live.called(reference.table) if _can_have_been(live[name], file, name)
+            }
         if reference.role == "foreign" and same_name(reference.table) == same_name(file.table):
-            found.add(file.database)  # a key of the new table to itself
-        having[reference.table] = having.get(reference.table, frozenset(found)) & found
+            candidates.add(file.database)  # a key of the new table to itself
+        having[reference.table] = having.get(reference.table, frozenset(candidates)) & candidates
     databases = sorted(frozenset.intersection(*having.values()), key=lambda name: (name != file.database, name))
     if len(databases) > 1 and all(reference.role == "like" for reference in unsure):
         sources = [live[name] for database in databases for name in live.called(unsure[0].table, database)]
-        told = [_told(table) for table in sources]
-        databases = databases[:1] if told[0] is not None and all(one == told[0] for one in told) else databases
-    return Session(tuple(databases), having)
+        declared = [_declared_statements(table) for table in sources]
+        databases = (
+            databases[:1] if declared[0] is not None and all(other == declared[0] for other in declared) else databases
+        )
+    return UpstreamSession(tuple(databases), having)
 
 
 def _can_be(reference: TableReference, file: SchemaFile, name: TableName, table: Incarnation) -> bool:
@@ -73,14 +85,15 @@ def _can_have_been(table: Incarnation, file: SchemaFile, name: TableName) -> boo
     return (had <= has or has <= had) and name.folded != file.name.folded
 
 
-def _told(table: Incarnation) -> list[tuple[str, bool, str]] | None:
-    """All that the table's statements say of it, without its name; None where they do not begin with its making."""
-    found, told = [], table.told
-    while told is not None:
-        query, own = told.file.query, next(iter(changes_of(told.file).names), None)
-        text = query if own is None else query[: own.start] + query[own.end :]
-        found.append((text, told.fate.skipped, told.collation))
-        if told.file is table.birth:
-            return None if told.copy else found
-        told = told.before
+def _declared_statements(table: Incarnation) -> list[tuple[str, bool, str]] | None:
+    """Returns all that the table's statements declare, without its name; None if they do not begin with its
+    creation."""
+    texts, declared = [], table.declared
+    while declared is not None:
+        query, own_name = declared.file.query, next(iter(changes_of(declared.file).names), None)
+        text = query if own_name is None else query[: own_name.start] + query[own_name.end :]
+        texts.append((text, declared.fate.skipped, declared.collation))
+        if declared.file is table.birth:
+            return None if declared.copy else texts
+        declared = declared.before
     return None

@@ -1,15 +1,15 @@
-"""What an export of Dumpling says by the names of its files, by its `metadata`, and by its statements.
+"""Reads an export of Dumpling: the names of its files, its `metadata`, and its statements.
 
 ::
 
-    metadata                                       when it began and ended, and the TSO that its rows are of (Pos)
+    metadata                                       when it began and ended, and the TSO of its rows (Pos)
     DB-schema-create.sql                           CREATE DATABASE
     DB.TABLE-schema.sql                            CREATE TABLE; of a view a table that stands in for it
     DB.VIEW-schema-view.sql                        CREATE VIEW, between statements of the session
     DB.SEQUENCE-schema-sequence.sql                and more that a changefeed does not replicate either
     DB.TABLE.NUMBER.sql                            rows; .csv
 
-In names ``%XX`` stands for what no file's name can have, and for dots. All but `metadata` can be compressed.
+In names ``%XX`` stands for characters that a file name cannot have, and for dots. All but `metadata` can be compressed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLE = re.compile(rf"([^./]+)\.([^./]+)-schema(-view)?\.sql{_PACKED}")
 _DATA = re.compile(rf"([^./]+)\.([^./]+)\.([0-9]+)(\.(?:sql|csv){_PACKED})")
 _OF_CHUNK = 4
 _IN_CHUNKS = 13
-"""So many digits a number has with --rows and --filesize; the last ones are the file's within its chunk."""
+"""The digits of a number with --rows and --filesize; the last ones number the file within its chunk."""
 _PASSED = re.compile(
     rf"[^./]+\.[^./]+-schema-(?:sequence|triggers|post)\.sql{_PACKED}|[^./]+-placement-policy-create\.sql{_PACKED}"
     r"|(?:.*/)?(?:checksum|dumpling\.log|\..*)"
@@ -53,7 +53,8 @@ _AGAIN = "export again, and give the folder when Dumpling has ended"
 
 @dataclass(frozen=True, slots=True)
 class ExportFiles:
-    """`statements` are the files with statements, in the order in which they run; `rows` those of each table."""
+    """The files of an export. `statements` are the files with statements, in the order in which they run; `rows` are
+    the files with the rows of each table."""
 
     statements: Mapping[TableName, StoredFile]
     views: Mapping[TableName, StoredFile]
@@ -61,12 +62,12 @@ class ExportFiles:
 
     @property
     def tables(self) -> Sequence[TableName]:
-        """All of them; neither databases nor views."""
+        """All tables, without databases and views."""
         return [name for name in self.statements if name.table and name not in self.views]
 
 
-def moment_of(metadata: str) -> str:
-    """The moment that the rows are of, as `metadata` has it: a TSO, or the time that --snapshot gave. Raises
+def export_moment(metadata: str) -> str:
+    """Returns the moment of the rows, as `metadata` has it: a TSO, or the time that --snapshot gave. Raises
     BadConfig."""
     if "Started dump at:" not in metadata:
         raise BadConfig(
@@ -90,23 +91,23 @@ def moment_of(metadata: str) -> str:
     return moment
 
 
-def sorted_out(
+def classify_files(
     files: Iterable[StoredFile], wanted: Callable[[TableName], bool] = lambda name: True, chunks: bool = False
 ) -> ExportFiles:
-    """What the files are. `chunks`: Dumpling was called with --rows. Raises BadConfig where a name is none of
-    Dumpling's, for rows without their CREATE TABLE, and where one with rows of a table that is `wanted` is missing, or
-    of another export."""
+    """Returns the files by their kind. `chunks` means that Dumpling was called with --rows. Raises BadConfig if a name
+    is none of Dumpling's, if rows have no CREATE TABLE, and if a file with rows of a table that is `wanted` is missing,
+    or belongs to another export."""
     databases: dict[TableName, StoredFile] = {}
     tables: dict[TableName, StoredFile] = {}
     views: dict[TableName, StoredFile] = {}
     rows: dict[TableName, list[_Numbered]] = {}
     for file in sorted(files, key=lambda file: file.path):
-        if found := _DATABASE.fullmatch(file.path):
-            databases[TableName(_unescaped(found[1]), "")] = file
-        elif found := _TABLE.fullmatch(file.path):
-            (views if found[3] else tables)[_name(found)] = file
-        elif found := _DATA.fullmatch(file.path):
-            rows.setdefault(_name(found), []).append(_Numbered(int(found[3]), found[3], found[4], file))
+        if match := _DATABASE.fullmatch(file.path):
+            databases[TableName(_unescaped(match[1]), "")] = file
+        elif match := _TABLE.fullmatch(file.path):
+            (views if match[3] else tables)[_name(match)] = file
+        elif match := _DATA.fullmatch(file.path):
+            rows.setdefault(_name(match), []).append(_Numbered(int(match[3]), match[3], match[4], file))
         elif file.path != METADATA and not _PASSED.fullmatch(file.path):
             raise BadConfig(
                 f"the export has a file whose name Dumpling does not give: {file.path}",
@@ -122,12 +123,12 @@ def sorted_out(
         numbered.sort()
         if wanted(name):
             _check_numbers(numbered, chunks)
-    data = {name: [one.file for one in numbered] for name, numbered in rows.items()}
+    data = {name: [entry.file for entry in numbered] for name, numbered in rows.items()}
     return ExportFiles(databases | tables | views, views, data)
 
 
 class _Numbered(NamedTuple):
-    """A file of a table's rows, by its number; `ending` is what follows that in its name."""
+    """A file of a table's rows, by its number. `ending` is what follows the number in its name."""
 
     number: int
     digits: str
@@ -136,27 +137,28 @@ class _Numbered(NamedTuple):
 
 
 def _check_numbers(files: Sequence[_Numbered], chunks: bool) -> None:
-    """One call of Dumpling gives all files of a table one form, and numbers them from 0 on. With --rows it numbers
-    chunks, of which those without rows have no file, and with --filesize also the files of each chunk."""
+    """Raises BadConfig if files are missing or of two exports. One call of Dumpling gives all files of a table one
+    form, and numbers them from 0 on. With --rows it numbers chunks, of which those without rows have no file, and with
+    --filesize also the files of each chunk."""
     first = files[0]
-    if empty := next((one.file.path for one in files if not one.file.size), None):
+    if empty := next((entry.file.path for entry in files if not entry.file.size), None):
         raise BadConfig(
             f"{empty} is empty, and Dumpling writes no file without rows",
             hint="copy it again from where Dumpling wrote it",
         )
     form = (len(first.digits), first.ending)
-    if other := next((one for one in files if (len(one.digits), one.ending) != form), None):
+    if other := next((entry for entry in files if (len(entry.digits), entry.ending) != form), None):
         raise BadConfig(
             f"{first.file.path} and {other.file.path} are of two exports",
             hint="export again into an empty folder: Dumpling leaves what is there",
         )
     in_chunks = form[0] == _IN_CHUNKS
     due, chunk = 0, ""
-    for one in files if in_chunks or not chunks else ():
-        if in_chunks and (own := one.digits[:-_OF_CHUNK]) != chunk:
-            due, chunk = int(own) * 10**_OF_CHUNK, own
-        if one.number != due:
-            lost = one.file.path.replace(f".{one.digits}{one.ending}", f".{due:0{form[0]}}{one.ending}")
+    for entry in files if in_chunks or not chunks else ():
+        if in_chunks and (own_chunk := entry.digits[:-_OF_CHUNK]) != chunk:
+            due, chunk = int(own_chunk) * 10**_OF_CHUNK, own_chunk
+        if entry.number != due:
+            lost = entry.file.path.replace(f".{entry.digits}{entry.ending}", f".{due:0{form[0]}}{entry.ending}")
             chunked = "; where Dumpling was called with its option rows, say so in the export's URI, as ?rows=200000"
             raise BadConfig(
                 f"the export lacks {lost}",
@@ -165,22 +167,23 @@ def _check_numbers(files: Sequence[_Numbered], chunks: bool) -> None:
         due += 1
 
 
-def _name(found: re.Match[str]) -> TableName:
-    return TableName(_unescaped(found[1]), _unescaped(found[2]))
+def _name(match: re.Match[str]) -> TableName:
+    return TableName(_unescaped(match[1]), _unescaped(match[2]))
 
 
 def _unescaped(name: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), name)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), name)
 
 
 def schema_files(
     files: ExportFiles, texts: Mapping[TableName, str], form: DumplingFormat
 ) -> tuple[Sequence[SchemaFile], Mapping[TableName, CorruptFile | DdlRefused]]:
-    """The statements as those of a changefeed, of moments before all rows: databases, tables, then views, each behind
-    those that it shows. And the tables and views of which one cannot be read. Raises CorruptFile for a database."""
+    """Returns the statements as those of a changefeed, of moments before all rows: databases, tables, then views, each
+    after those that it shows. Also returns the tables and views whose statement cannot be read. Raises CorruptFile for
+    a database."""
     places = {name: 1 if name.table else 0 for name in files.statements if name not in files.views}
     places |= {name: place for place, of_place in enumerate(_in_order(files.views, texts), 2) for name in of_place}
-    found, refused = list[SchemaFile](), dict[TableName, CorruptFile | DdlRefused]()
+    schemas, refused = list[SchemaFile](), dict[TableName, CorruptFile | DdlRefused]()
     for name, place in places.items():
         version, is_view = form.statement_version(place), name in files.views
         shown = shown_names([texts[name]]) if is_view else ()
@@ -189,40 +192,41 @@ def schema_files(
             refused[name] = DdlRefused(why, table=str(name), path=files.statements[name].path)
             continue
         try:
-            found.append(_schema_file(files.statements[name], name, texts[name], version, is_view))
+            schemas.append(_schema_file(files.statements[name], name, texts[name], version, is_view))
         except (CorruptFile, DdlRefused) as error:
             if not name.table:
                 raise
             refused[name] = error
-    return found, refused
+    return schemas, refused
 
 
 def data_files(files: ExportFiles, schemas: Iterable[SchemaFile]) -> Mapping[str, Sequence[DataFile]]:
-    """The files with rows, by root: those of a table are numbered from 1 on."""
+    """Returns the files with rows, by root. Those of a table are numbered from 1 on."""
     folders = {schema.name: Folder(schema.root, schema.version) for schema in schemas}
     return {
         folders[name].root: [
             DataFile(folders[name], number, file.path, file.size, file.stamp, file.modified)
-            for number, file in enumerate(found, 1)
+            for number, file in enumerate(row_files, 1)
         ]
-        for name, found in files.rows.items()
+        for name, row_files in files.rows.items()
         if name in folders
     }
 
 
 def shown_names(views: Iterable[str]) -> set[str]:
-    """The names in statements that make views, in lower case: those of what they show, and others."""
+    """Returns the names in statements that create views, in lower case: those of what they show, and others."""
     return {token.name.lower() for view in views for token in tokenize(view) if token.is_name}
 
 
 def _in_order(views: Iterable[TableName], texts: Mapping[TableName, str]) -> Iterator[Sequence[TableName]]:
-    """Views behind those that they show. One that names another one too many only waits for it."""
-    left = list(views)
-    named = {name: shown_names([texts[name]]) for name in left}
-    while left:
-        free = [n for n in left if not any(o.table.lower() in named[n] for o in left if o != n)] or left
+    """Yields views after those that they show, in groups. A view that names another one without showing it only waits
+    for it."""
+    remaining = list(views)
+    named = {name: shown_names([texts[name]]) for name in remaining}
+    while remaining:
+        free = [n for n in remaining if not any(o.table.lower() in named[n] for o in remaining if o != n)] or remaining
         yield free
-        left = [name for name in left if name not in free]
+        remaining = [name for name in remaining if name not in free]
 
 
 _CREATES = {"DATABASE": Action.CREATE_SCHEMA, "TABLE": Action.CREATE_TABLE, "VIEW": Action.CREATE_VIEW}
@@ -245,12 +249,17 @@ def _schema_file(file: StoredFile, name: TableName, text: str, version: int, is_
 
 
 def _statement(file: StoredFile, text: str, kind: str) -> str:
-    """The one statement of this kind among those of a file, without its end."""
+    """Returns the one statement of this kind among those of a file, without its end. Raises CorruptFile."""
     begin = 0
     tokens = tokenize(text)
     for token in (token for token in tokens if token.text == ";"):
-        own = [t for t in tokens if begin <= t.start < token.start]
+        statement_tokens = [t for t in tokens if begin <= t.start < token.start]
         begin = token.end
-        if own and own[0].word == "CREATE" and (place := created_object(own)) < len(own) and own[place].word == kind:
-            return _TTL.sub("TTL_ENABLE='OFF'", text[own[0].start : token.start].rstrip())
+        if (
+            statement_tokens
+            and statement_tokens[0].word == "CREATE"
+            and (place := created_object(statement_tokens)) < len(statement_tokens)
+            and statement_tokens[place].word == kind
+        ):
+            return _TTL.sub("TTL_ENABLE='OFF'", text[statement_tokens[0].start : token.start].rstrip())
     raise CorruptFile(f"it has no whole CREATE {kind}", path=file.path, hint=_AGAIN)

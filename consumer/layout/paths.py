@@ -8,9 +8,9 @@
     FOLDER/CDC[_DISPATCHER_]INDEX.json   data file (the protocol's extension); FOLDER is ROOT/V[/PARTITION][/DATE]
     FOLDER/meta/CDC[_DISPATCHER].index   index file
     FOLDER/CDC.index                     the same, before meta/
-    ANY.tmp.SUFFIX                       what a local writer renames when it is complete
+    ANY.tmp.SUFFIX                       a file that a local writer renames when it is complete
 
-Names are not escaped, so a FOLDER alone does not say where its ROOT ends. It is read from the right, and of several
+Names are not escaped, so a FOLDER alone does not show where its ROOT ends. It is read from the right, and of several
 readings the best is taken, by: a schema file of this ROOT and V in the same listing, any schema file of this ROOT, the
 date level that was configured, the greatest V (a TSO is above every partition id), and no year (a year that is taken
 for a partition only divides a series, while partitions that are taken for years would be joined into one).
@@ -46,7 +46,7 @@ _TEMPORARY_NAME = re.compile(r".+\.tmp\..+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SchemaPath:
-    """`checksum` is None in the old form, whose name does not carry one."""
+    """The path of a schema file. `checksum` is None in the old form, whose name has none."""
 
     root: str
     version: int
@@ -62,15 +62,15 @@ class DataPath:
 
 @dataclass(frozen=True, slots=True)
 class IndexPath:
-    """`beside` is the old form: next to the data files, not in ``meta/``."""
+    """The path of an index file. `old_form` is the old form: next to the data files, not in ``meta/``."""
 
     folder: Folder
-    beside: bool = False
+    old_form: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The changefeed's checkpoint."""
+    """The file with the changefeed's checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ StoragePath = SchemaPath | DataPath | IndexPath | Metadata | Temporary | Unknown
 
 
 def render(value: StoragePath, index_width: int = INDEX_WIDTH) -> str:
-    """The path of `value`; `index_width` is the changefeed's ``file-index-digit``."""
+    """Returns the path of `value`. `index_width` is the changefeed's ``file-index-digit``."""
     match value:
         case SchemaPath(root, version, None):
             return _join(root, str(version), "schema.json")
@@ -106,7 +106,8 @@ def render(value: StoragePath, index_width: int = INDEX_WIDTH) -> str:
 
 
 def schema_path(path: str) -> SchemaPath | None:
-    """`path` as that of a schema file, None if it is none. Alone among the forms it needs no other path to be read."""
+    """Returns `path` as that of a schema file, None if it is none. This is the only form that can be read without other
+    paths."""
     directory, _, name = path.rpartition("/")
     if not name.startswith("schema"):
         return None
@@ -120,17 +121,17 @@ def schema_path(path: str) -> SchemaPath | None:
 
 
 def known_versions(schemas: Iterable[SchemaPath]) -> dict[str, set[int]]:
-    """The versions of each root, from the schema files of a listing."""
-    known: dict[str, set[int]] = {}
+    """Returns the versions of each root, from the schema files of a listing."""
+    versions: dict[str, set[int]] = {}
     for schema in schemas:
-        known.setdefault(schema.root, set()).add(schema.version)
-    return known
+        versions.setdefault(schema.root, set()).add(schema.version)
+    return versions
 
 
 class PathParser:
-    """Parses the paths of one listing. Remembers folders, so that a path costs little more than a look-up.
+    """Parses the paths of one listing. It remembers folders, so that a path costs little more than a look-up.
 
-    `known` are the versions of each root; `date_separator` is ``none|year|month|day``, or None where nobody knows.
+    `known` are the versions of each root. `date_separator` is ``none|year|month|day``, or None if it is not known.
     """
 
     def __init__(self, known: Mapping[str, Set[int]] | None = None, date_separator: str | None = None) -> None:
@@ -139,7 +140,7 @@ class PathParser:
         self._folders: dict[tuple[str, str], Folder | None] = {}
 
     def parse(self, path: str) -> StoragePath:
-        """Unknown for what has no form above; never raises."""
+        """Returns the parsed path, Unknown for a path that has none of the forms above. Never raises."""
         directory, _, name = path.rpartition("/")
         if data := _DATA_NAME.fullmatch(name):
             folder = self._folder(directory, data[1] or "")
@@ -180,12 +181,12 @@ class PathParser:
 
 @lru_cache(1 << 12)
 def date_level(date: str) -> str:
-    """Which ``date-separator`` makes a folder called `date`; "none" for ""."""
+    """Returns the ``date-separator`` that makes a folder called `date`; "none" for ""."""
     return next((level for level, pattern in _DATES.items() if pattern.fullmatch(date)), "none")
 
 
 def _readings(directory: str, dispatcher: str) -> Iterator[Folder]:
-    """Every way to read `directory` as ROOT/V[/PARTITION][/DATE]."""
+    """Yields every way to read `directory` as ROOT/V[/PARTITION][/DATE]."""
     names = directory.split("/")
     for date, levels in _without_date(names):
         if levels and (version := _number(levels[-1])) is not None:
@@ -205,14 +206,14 @@ def _is_partition(text: str) -> bool:
 
 
 def _number(text: str) -> int | None:
-    """A version as TiCDC prints it: decimal, not padded, 64 bits."""
+    """Returns a version as TiCDC prints it: decimal, not padded, 64 bits; None for other texts."""
     if _NUMBER.fullmatch(text) and (number := int(text)) <= UINT64_MAX:
         return number
     return None
 
 
 def directory_of(folder: Folder) -> str:
-    """Where the files of `folder` lie."""
+    """Returns the path of the folder in which the files of `folder` are."""
     return _join(folder.root, str(folder.version), folder.partition, folder.date)
 
 

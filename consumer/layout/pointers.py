@@ -1,5 +1,5 @@
-"""The two small files beside the data: ``metadata``, how far the changefeed is complete, and index files, which name
-the newest data file of their folder: a hint, as the file named may not be there yet."""
+"""Parses the two small files next to the data: ``metadata``, up to where the changefeed is complete, and index files,
+which name the newest data file of their folder. An index file is a hint: the file that it names may not exist yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from consumer.model.times import MAX_TSO
 
 
 def parse_checkpoint(content: bytes) -> int:
-    """``checkpoint-ts`` of ``{"checkpoint-ts":N}``. Raises StorageUnavailable: TiCDC will soon write it again."""
+    """Returns ``checkpoint-ts`` of ``{"checkpoint-ts":N}``. Raises StorageUnavailable: TiCDC will soon write it
+    again."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -31,7 +32,7 @@ def _no_checkpoint(reason: str) -> StorageUnavailable:
 
 
 def parse_index_file(path: IndexPath, content: bytes) -> DataPath:
-    """The data file that the index file at `path` names. Raises CorruptFile."""
+    """Returns the data file that the index file at `path` names. Raises CorruptFile."""
     folder = path.folder
     try:
         name = content.decode().removesuffix("\n")

@@ -1,4 +1,4 @@
-"""Schema files: one version of a table's columns, and the statement that made it."""
+"""Parses schema files: one version of a table's columns, and the statement that made it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FORMAT_VERSION = 1
 """``Version`` in a schema file. Files without checksum have the table's version there instead."""
 
 MAX_BYTES = 64 << 20
-"""What TiDB can hold of a table and a statement is far less."""
+"""The largest accepted file, in bytes. TiDB's limits for a table and a statement are far lower."""
 
 _MOST_SAID = 1000
-"""Characters of a sentence that repeats what a file holds."""
+"""The most characters of a sentence that repeats the content of a file."""
 
 VIEW_COLUMN_TYPE = "UNSPECIFIED"
 """The ``ColumnType`` of every column of a view; views have no rows, so it has no family."""
@@ -35,18 +35,18 @@ _T = TypeVar("_T")
 
 
 class _Malformed(ValueError):
-    """Why a document is wrong, without its coordinates."""
+    """The reason why a document is wrong, without its coordinates."""
 
 
 def is_view(columns: Sequence[Column]) -> bool:
-    """Whether these are the columns of a view."""
+    """Returns whether these are the columns of a view."""
     return bool(columns) and all(column.type == VIEW_COLUMN_TYPE for column in columns)
 
 
 def parse_schema_file(path: SchemaPath, content: bytes) -> SchemaFile:
-    """The schema file at `path`. Errors have the path's root as their `table`.
+    """Returns the schema file at `path`. Errors have the path's root as their `table`.
 
-    Raises ChecksumMismatch when content and name disagree on the checksum, CorruptFile for everything else that TiCDC
+    Raises ChecksumMismatch if content and name disagree on the checksum, CorruptFile for everything else that TiCDC
     would not have written there.
     """
     try:
@@ -113,7 +113,7 @@ def _columns(document: Mapping[str, object]) -> list[Mapping[str, object]]:
 def _verified(
     path: SchemaPath, database: str, table: str, columns: Sequence[Mapping[str, object]], lost_byte: str
 ) -> int:
-    """The file's checksum: the one in its name, if its content has it in one of Go's two spellings."""
+    """Returns the file's checksum: the one in its name, if its content has it in one of Go's two spellings."""
     for short_controls in (True, False):
         actual = checksum(database, table, columns, short_controls=short_controls, lost_byte=lost_byte)
         if path.checksum is None or path.checksum == actual:
@@ -143,7 +143,8 @@ def _is_flat(value: object) -> bool:
 
 
 def _check_place(path: SchemaPath, document: Mapping[str, object], database: str, table: str) -> None:
-    """A schema file lies where its names say (or under a table id), and its version is the one in its path."""
+    """Raises _Malformed unless the schema file is where its names belong (or under a table id), and has the version of
+    its path."""
     if path.checksum is None:
         version = _get(document, "TableVersion", int, _get(document, "Version", int))
     else:
@@ -158,12 +159,13 @@ def _check_place(path: SchemaPath, document: Mapping[str, object], database: str
 
 
 def is_table_id(root: str) -> bool:
-    """Whether `root` can be that of a changefeed with table ids for paths: it does not contain the table's name."""
+    """Returns whether `root` can be that of a changefeed with table ids for paths: it does not contain the table's
+    name."""
     return _TABLE_ID.fullmatch(root) is not None
 
 
 def root_of(database: str, table: str) -> str:
-    """Names as folders: what Go's path.Join makes of them, relative to the upstream URI."""
+    """Returns names as folders: what Go's path.Join makes of them, relative to the upstream URI."""
     cleaned = posixpath.normpath(posixpath.join(database, table.lstrip("/"))).strip("/")
     return "" if cleaned == "." else cleaned
 
@@ -191,7 +193,7 @@ def _column(members: Mapping[str, object]) -> Column:
 
 
 def _size(members: Mapping[str, object], name: str) -> int | None:
-    """A length or scale; None where it is left open (absent, or -1)."""
+    """Returns a length or scale; None if it is not set (absent, or -1)."""
     text = _get(members, name, str, "-1")
     if not _INTEGER.fullmatch(text):
         raise _Malformed(f"member {name} is not a number: {text!r}")
@@ -220,7 +222,7 @@ def _elements(members: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _get(members: Mapping[str, object], name: str, kind: type[_T], default: _T | None = None) -> _T:
-    """Member `name`, of type `kind`; without a default it must be there."""
+    """Returns the member `name`, of type `kind`. Without a default it must exist."""
     value = members.get(name, default)
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
@@ -249,9 +251,9 @@ def checksum(
     short_controls: bool = True,
     lost_byte: str | None = None,
 ) -> int:
-    r"""The checksum of a schema file whose ``TableColumns`` are `columns` (as JSON members, in any order).
+    r"""Returns the checksum of a schema file whose ``TableColumns`` are `columns` (as JSON members, in any order).
 
-    `short_controls` tells the two spellings of backspace and form feed apart, `lost_byte` is a placeholder for the
+    `short_controls` selects one of the two spellings of backspace and form feed. `lost_byte` is a placeholder for the
     escape ``\ufffd``: see `dumps`.
     """
     kept = [{name: column[name] for name in COLUMN_MEMBERS if name in column} for column in columns]
@@ -275,7 +277,7 @@ _LOST_BYTE = re.compile(r"(?<!\\)((?:\\\\)*)\\ufffd")
 
 
 def loads_keeping_lost_bytes(text: str) -> tuple[object, str]:
-    r"""The value of a JSON text, with each ``\ufffd`` escape as the placeholder that is returned beside it.
+    r"""Returns the value of a JSON text, with each ``\ufffd`` escape as a placeholder, and the placeholder.
 
     Go writes a byte that is not UTF-8 as that escape, but a real U+FFFD raw: once decoded they would look the same.
     Raises orjson.JSONDecodeError.
@@ -285,10 +287,10 @@ def loads_keeping_lost_bytes(text: str) -> tuple[object, str]:
 
 
 def dumps(value: object, *, short_controls: bool = True, lost_byte: str | None = None) -> str:
-    r"""`value` as ``json.MarshalIndent(value, "", "    ")`` writes it.
+    r"""Returns `value` as ``json.MarshalIndent(value, "", "    ")`` writes it.
 
-    `short_controls`: ``\b`` and ``\f`` (Go 1.22 and later) and not ``\u0008`` and ``\u000c``. `lost_byte` is the
-    placeholder of `loads_keeping_lost_bytes`. Raises TypeError for what JSON does not know.
+    `short_controls` writes ``\b`` and ``\f`` (Go 1.22 and later) and not ``\u0008`` and ``\u000c``. `lost_byte` is the
+    placeholder of `loads_keeping_lost_bytes`. Raises TypeError for a value that JSON does not have.
     """
     escapes = {**_ESCAPES, **(_SHORT_CONTROLS if short_controls else {})}
     if lost_byte is not None:
@@ -328,7 +330,7 @@ def _string(text: str, escapes: Mapping[int, str]) -> str:
 
 
 def _float(number: float) -> str:
-    """Shortest digits; an exponent, without padding, only below 1e-6 and from 1e21 on."""
+    """Returns the shortest digits; with an exponent, without padding, only below 1e-6 and from 1e21 on."""
     if number and not 1e-6 <= abs(number) < 1e21:
         mantissa, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
         return f"{mantissa}e{int(exponent):+d}"

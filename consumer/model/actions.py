@@ -6,7 +6,7 @@ import enum
 
 
 class Action(enum.IntEnum):
-    """``Type`` of a schema file."""
+    """The ``Type`` of a schema file."""
 
     NONE = 0
     CREATE_SCHEMA = 1
@@ -53,7 +53,7 @@ class Action(enum.IntEnum):
 
     @property
     def words(self) -> str:
-        """``drop table``"""
+        """The name as words, as ``drop table``."""
         return self.name.lower().replace("_", " ")
 
 
@@ -64,9 +64,9 @@ RENAME_ACTIONS = frozenset({Action.RENAME_TABLE, Action.RENAME_TABLES})
 MULTI_FILE_ACTIONS = frozenset(
     {Action.RENAME_TABLE, Action.RENAME_TABLES, Action.EXCHANGE_PARTITION, Action.CREATE_TABLES}
 )
-"""Several files can carry one version: at C == V they may not all be there yet (classic architecture)."""
+"""Several files can have one version: at C == V they may not all exist yet (classic architecture)."""
 TAKING_ACTIONS = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
-"""These take the rows of partitions away."""
+"""These remove the rows of partitions."""
 PARTITION_ACTIONS = TAKING_ACTIONS | {Action.MULTI_SCHEMA_CHANGE}
 """After these, rows of the table's partitions can be gone or elsewhere."""
 REMOVING_ACTIONS = frozenset(
@@ -103,7 +103,7 @@ INDEX_ACTIONS = frozenset(
 )
 """Statements that create, drop, rename or hide indexes and foreign keys, or their columns."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
-"""After these the rows below their version no longer matter, so a stopped table goes on."""
+"""After these the rows below their version no longer matter, so a stopped table resumes."""
 PARTITION_ALTERS = frozenset(
     {
         Action.ADD_PARTITION,

@@ -1,4 +1,4 @@
-"""Rows that are quarantined, so that their table can go on without them."""
+"""Rows that are quarantined, so that their table can continue without them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from consumer.model.names import TableName
 from consumer.model.times import MAX_TSO
 
 ROW_DIGITS = 16
-"""Of an id: they tell which row it is. Of a refused row of a table with no key the place of its line follows."""
+"""The digits of an id that identify the row. For a refused row of a table with no key the place of its line follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +30,22 @@ STOP = BadRowAction()
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """What becomes of a table's bad rows: they are quarantined, and the table goes on."""
+    """Tells that a table's bad rows are quarantined, and how."""
 
     most: int
-    """So many of its rows may be bad."""
+    """The number of its rows that may be bad."""
     uneven: bool = False
-    """Some of its rows lack columns that others have; those are bad, else the load is planned again without the
-    columns."""
-    known: frozenset[str] | None = None
+    """Whether some of its rows lack columns that others have; those are bad. Otherwise the load is planned again
+    without the columns."""
+    only_ids: frozenset[str] | None = None
     """Only lines with these ids are quarantined; None: all."""
-    kept: frozenset[str] | None = None
-    """Of a table with no key, only rows with ids that begin so are recorded already, and nothing is written while there
-    are others; None: that comes with the load."""
+    recorded_ids: frozenset[str] | None = None
+    """For a table with no key: only rows whose ids begin so are recorded already, and nothing is written while there
+    are others. None: they are recorded with the load."""
 
     def check_kept(self, rows: Collection[BadRow]) -> None:
-        """Raises RowsQuarantined where some of the rows are to be recorded first."""
-        if self.kept is not None and any(row.id[:ROW_DIGITS] not in self.kept for row in rows):
+        """Raises RowsQuarantined if some of the rows must be recorded first."""
+        if self.recorded_ids is not None and any(row.id[:ROW_DIGITS] not in self.recorded_ids for row in rows):
             raise RowsQuarantined("bad rows are recorded before the others are written", rows=tuple(rows))
 
 
@@ -54,10 +54,10 @@ class BadRow:
     """A line that cannot be decoded, or a row that the target refuses.
 
     `id` is the same wherever and whenever the row is met. `line` (from 1) and `offset` are its place in the file
-    `path`; 0, -1 and "" where it is not known. `version` is the folder's. `commit_ts` is 0 where it is not known. `raw`
-    is the line with its end, or `row` has the values by column (binary as bytes); what is recorded in the progress has
-    neither. `letter` is the path of its file below `dead-letters`. `identity` of a refused row, by which its line is
-    found: see `errors.RowRefused`.
+    `path`; 0, -1 and "" if it is not known. `version` is the folder's. `commit_ts` is 0 if it is not known. `raw` is
+    the line with its end, or `row` has the values by column (binary as bytes); the record in the progress has neither.
+    `letter` is the path of its file below `dead-letters`. `identity` of a refused row serves to find its line: see
+    `errors.RowRefused`.
     """
 
     id: str
@@ -74,7 +74,7 @@ class BadRow:
 
     @property
     def record(self) -> BadRow:
-        """What the progress keeps of it."""
+        """The part of it that the progress keeps."""
         return replace(self, raw=b"", row=(), identity=None)
 
     @property
@@ -86,19 +86,20 @@ class BadRow:
 def refused_row(
     reason: str, identity: int, put: bool, keyed: bool, commit_ts: int = 0, row: tuple[tuple[str, Any], ...] = ()
 ) -> BadRow:
-    """A row that the target refuses. Of a table with a key the id is the key's: of two changes the later one counts."""
+    """Returns a row that the target refuses. For a table with a key the id is the key's: of two changes the later one
+    counts."""
     name = f"{identity:016x}" if keyed else f"{identity:016x}-{'put' if put else 'gone'}"
     return BadRow(name, reason, commit_ts=commit_ts, row=row, identity=(identity, put))
 
 
-def first_of(rows: Collection[BadRow]) -> str:
-    """The first of some rows, as a person is told of it."""
+def first_row_text(rows: Collection[BadRow]) -> str:
+    """Returns a text about the first of some rows, for people."""
     row = min(rows, key=lambda row: (row.commit_ts or MAX_TSO, row.path, row.line))
     return f"{row.place}: {row.reason}" if row.path else row.reason
 
 
-def too_many(most: int, last: BadRow) -> TooManyBadRows:
-    """The error of a table that has more bad rows than may be quarantined; `last` is one of them."""
+def too_many_error(most: int, last: BadRow) -> TooManyBadRows:
+    """Returns the error of a table that has more bad rows than may be quarantined; `last` is one of them."""
     return TooManyBadRows(
         f"more than {most} of its rows are bad, which is what max-bad-rows allows; this is one: {last.reason}",
         hint="mend what the reason names; or raise max-bad-rows in [consumer] of the file of --config, then run again",
@@ -108,18 +109,18 @@ def too_many(most: int, last: BadRow) -> TooManyBadRows:
 
 
 BadRows = dict[TableName, dict[str, BadRow]]
-"""By table, those of it by their ids."""
+"""By table, its bad rows by their ids."""
 
 
 T = TypeVar("T")
 
 
-def moved(
+def moved_by_table(
     rows: Mapping[TableName, dict[str, T]], moves: Mapping[TableName, Collection[TableName]]
 ) -> dict[TableName, dict[str, T]]:
-    """`rows`, or what else tables lack, once those of each table in `moves` are in these, or nowhere any more: all at
-    once."""
-    stay = {table: found for table, found in rows.items() if table not in moves}
+    """Returns `rows`, or other things that tables lack, once those of each table in `moves` are missing in the tables
+    that it maps to, which can be none. All moves are done at once."""
+    stay = {table: own for table, own in rows.items() if table not in moves}
     for old, places in moves.items():
         for new in places if old in rows else ():
             stay[new] = stay.get(new, {}) | rows[old]

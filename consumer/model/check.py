@@ -1,4 +1,4 @@
-"""What `verify` compares, and what it has found: values that travel between driver and executors."""
+"""Values of `verify` that travel between driver and executors: what it compares, and what it has found."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from consumer.model.types.conversions import Conversion, Value
 class Era:
     """The rows of a table between two statements that changed its columns, its key, its name or its partitions.
 
-    `task` decodes them as the columns were then, and folds them by the handle key of then. For each column of the
-    target, `places` has its position among those columns, -1 where it was not there, and `known` whether the storage
-    says what the target must hold of a row that has not changed since: what its `conversions` make of the value of the
-    row, or the one in `added` of a column that came later. `kept`: such a row must be there; else a statement may have
-    taken it away.
+    `task` decodes them as the columns were then, and folds them by the handle key of then. The other fields are by the
+    target's columns: `places` has the position of each column among those of the era, -1 if it was not there. `known`
+    shows whether the storage determines what the target must hold in it for a row that has not changed since: the row's
+    value after its `conversions`, or the value in `added` for a column that came later. `kept` means that such a row
+    must exist; otherwise a statement may have removed it.
     """
 
     task: LoadTask
     keys: tuple[tuple[int, ...], ...]
-    """The handle keys that the table has had from this era on, each as positions among the era's columns; () where it
-    had none. The first is the era's own, the last is the target's. Eras with the same number of keys have the same
-    key."""
+    """The handle keys that the table has had from this era on, each as positions among the era's columns; () if it had
+    none. The first is the era's own, the last is the target's. Eras with the same number of keys have the same key."""
     places: tuple[int, ...]
     known: tuple[bool, ...]
     added: Mapping[int, Value | None] = field(default_factory=dict)
     kept: bool = True
     conversions: Mapping[int, tuple[Conversion, ...]] = field(default_factory=dict)
-    """By position in the target, one behind the other."""
+    """By position in the target, the conversions in their order."""
     given: bool = False
     """Whether the target did not get the rows from the storage, but as somebody's state of a later moment: nothing
     proves that the storage has every change up to that."""
@@ -45,8 +44,8 @@ class Era:
 @dataclass(frozen=True, slots=True)
 class Modes:
     """What makes the rows of a table that is no mirror from upstream's changes. `key` are the positions of upstream's
-    key in the target, `added` says by position which of the columns that the mode adds is there. `ends` are the
-    TRUNCATE TABLEs that ended its rows: version, and the table's name then."""
+    key in the target. `added` has by position which of the columns that the mode adds is there. `ends` are the TRUNCATE
+    TABLEs that ended its rows: version, and the table's name then."""
 
     kind: ModeKind
     key: tuple[int, ...]
@@ -56,25 +55,26 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """One table: its eras in their order, and the target's table as `target`. `whole`: every row of the table is in the
-    eras, so that a row that is not must not be in the target. `show` is the most differences to give. `mending`: the
-    rows that differ are wanted too. `modes` of a table that is no mirror."""
+    """One table: its eras in their order, and the target's table as `target`. `complete` means that every row of the
+    table is in the eras, so that the target must have no other rows. `show` is the most differences to return.
+    `mending` means that the rows that differ are wanted too. `modes` is set for a table that is no mirror."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
-    whole: bool
+    complete: bool
     show: int
     mending: bool = False
     modes: Modes | None = None
 
     @property
     def under_earlier_keys(self) -> tuple[Era, ...]:
-        """Those whose rows the table's key of now did not tell apart yet."""
+        """The eras in which the table's present key did not identify its rows yet."""
         return tuple(era for era in self.eras if len(era.keys) > 1)
 
     @property
     def upstream_key(self) -> tuple[int, ...]:
-        """The columns that say whose changes rows are of: all of one value come to one bucket."""
+        """The columns that identify the row of upstream to which changes belong: all rows of one value come to one
+        bucket."""
         return self.target.key if self.modes is None else self.modes.key
 
     @property
@@ -84,30 +84,30 @@ class CheckTask:
     @property
     def converted(self) -> tuple[int, ...]:
         """The columns of which a value of some rows may not be known."""
-        return converted_columns(self.eras)
+        return converted_positions(self.eras)
 
     @property
     def groups(self) -> tuple[tuple[bool, ...], ...]:
-        """Each combination of columns whose values the eras know, first that of all columns."""
-        known = (era.known for era in self.eras)
-        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *known)))
+        """Each combination of columns whose values the eras know, that of all columns first."""
+        known_of_eras = (era.known for era in self.eras)
+        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *known_of_eras)))
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """Of a table with no key, the columns that are compared: those that each era knows."""
+        """For a table with no key, the columns that are compared: those that each era knows."""
         return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in self.eras))
 
 
-def converted_columns(eras: Iterable[Era]) -> tuple[int, ...]:
-    """The positions in the target of columns that were others."""
+def converted_positions(eras: Iterable[Era]) -> tuple[int, ...]:
+    """Returns the positions in the target of columns whose values were converted."""
     return tuple(sorted({position for era in eras for position in era.conversions}))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """A row that differs: `kind` is missing, extra or differs. `key` are names and values of its key (of the whole row
-    where the table has none); `values` are name, expected and found value of each column that differs. `copies` are how
-    many copies of it are missing or too many."""
+    """A row that differs: `kind` is missing, extra or differs. `key` are names and values of its key (of all its
+    columns if the table has no key). `values` are name, expected and found value of each column that differs. `copies`
+    is how many copies of it are missing or too many."""
 
     kind: str
     key: tuple[tuple[str, str | None], ...]
@@ -120,7 +120,7 @@ class Counted:
     """What was found in a part of a table."""
 
     expected: int = 0
-    """Rows that the storage says."""
+    """Rows that the storage has."""
     found: int = 0
     """Rows of the target."""
     missing: int = 0
@@ -129,23 +129,23 @@ class Counted:
     given: int = 0
     """Of the rows that differ, those whose last change is of an era that is `given`."""
     unsure: int = 0
-    """Rows that a statement may have taken away or brought: whether they are there is no difference."""
+    """Rows that a statement may have removed or added: whether they exist is no difference."""
     unknown_rows: int = 0
-    """Rows of the target of which the storage says nothing."""
+    """Rows of the target of which the storage shows nothing."""
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """By column, values that the storage does not know."""
+    """By column, the number of values that the storage does not determine."""
     shown: tuple[Difference, ...] = ()
     quarantined: tuple[BadRow, ...] = ()
     """Lines that still cannot be decoded."""
     later: frozenset[str] = frozenset()
-    """Of a table with quarantined rows, the files that have rows above its watermark too."""
+    """For a table with quarantined rows, the files that also have rows above its watermark."""
 
     @property
     def differences(self) -> int:
         return self.missing + self.extra + self.differing
 
     def plus(self, other: Counted, show: int) -> Counted:
-        """Both together, with `show` differences at most."""
+        """Returns the sum of both, with `show` differences at most."""
         names = ("expected", "found", "missing", "extra", "differing", "given", "unsure", "unknown_rows")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         columns = {*self.unknown, *other.unknown}
@@ -157,12 +157,15 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
-    table. `notes` say what was not compared, `unmended` why rows that differ were not made right. `repaired` is what
-    was found before they were. `refused_rows` are those that the target did not take then, `files` the data files that
-    were read, `gone` the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not
-    compared. `target_table` is its name in the target, "" where that is upstream's. `quarantined` is how many rows of
-    it the progress has as quarantined, which the target lacks."""
+    """The result for a table.
+
+    `error` is why it could not be compared at all; `refused` means that the target's table is the reason. `notes` say
+    what was not compared, `unmended` why rows that differ were not repaired. `repaired` is what was found before the
+    repair. `refused_rows` are those that the target did not accept in it. `files` are the data files that were read.
+    `gone_ts` is the commit-ts up to which changes may be gone from the storage (0: none is), so that they were not
+    compared. `target_table` is its name in the target, "" if that is upstream's. `quarantined` is how many rows of it
+    the progress has as quarantined, which the target lacks.
+    """
 
     table: TableName
     watermark: int
@@ -174,13 +177,13 @@ class TableCheck:
     repaired: Counted | None = None
     refused_rows: tuple[BadRow, ...] = ()
     files: frozenset[str] = frozenset()
-    gone: int = 0
+    gone_ts: int = 0
     target_table: str = ""
     unmended: str = ""
     quarantined: int = 0
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
-        """Without secrets in what the target or the storage has said."""
+        """Returns the result without secrets in messages of the target or the storage."""
         error = self.error
         if error is not None:
             error = from_dict(
@@ -190,7 +193,7 @@ class TableCheck:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether nobody could compare it: the storage does not say enough."""
+        """Whether it could not be compared because the storage does not show enough."""
         return isinstance(self.error, CannotBeExact) and not self.refused
 
     @property
@@ -204,7 +207,7 @@ class TableCheck:
 
 @dataclass(frozen=True, slots=True)
 class Repairing:
-    """What is done with rows that differ: `write` them, or write statements to the file `sql` ("" for none)."""
+    """What is done with rows that differ: `write` repairs them, `sql` is a file for statements ("" for none)."""
 
     write: bool = False
     sql: str = ""
@@ -212,7 +215,7 @@ class Repairing:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What `verify` found, table by table. `excluded`: how many tables the table rules leave out."""
+    """What `verify` found, table by table. `excluded` is how many tables the table rules exclude."""
 
     tables: tuple[TableCheck, ...]
     seconds: float
@@ -220,12 +223,12 @@ class VerifyResult:
     excluded: int = 0
 
     def scrubbed(self, scrub: Callable[[str], str]) -> VerifyResult:
-        """Without secrets."""
+        """Returns the result without secrets."""
         return replace(self, tables=tuple(table.scrubbed(scrub) for table in self.tables))
 
     def verdict(self, strict: bool) -> ConsumerError | None:
-        """The error that the command ends with, None for a target that is equal as far as it was compared. `strict`:
-        only if that is all of it."""
+        """Returns the error that the command ends with, None for a target that is equal as far as it was compared. With
+        `strict` everything must have been compared."""
         differing = [table for table in self.tables if table.counted.differences]
         rows = sum(table.counted.differences for table in differing)
         if differing:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Family(enum.StrEnum):
-    """How a type's values travel."""
+    """How a type's values are represented."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -42,7 +42,7 @@ class Column:
     """One member of ``TableColumns``. `type` is upper case, without its UNSIGNED suffix.
 
     `length` is ColumnPrecision, `scale` ColumnScale; `default` is as in the file (None: no default); `elements` are the
-    labels of an ENUM or SET where the file or the target knows them.
+    labels of an ENUM or SET if the file or the target knows them.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Column:
 
     @property
     def family(self) -> Family:
-        """KeyError for a type that TiCDC does not write."""
+        """The family of the type. Raises KeyError for a type that TiCDC does not write."""
         return _FAMILIES[self.type]
 
     @property
@@ -67,24 +67,25 @@ class Column:
 
     @property
     def digits(self) -> tuple[int, int]:
-        """A DECIMAL's digits in all, and behind the point."""
+        """The total number of a DECIMAL's digits, and the number after the point."""
         return (10 if self.length is None else self.length), self.scale or 0
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What tells which values it can hold, and how they are kept. The width of a whole number is only shown."""
+        """What determines which values it can hold, and how they are stored. The width of a whole number is only for
+        display."""
         name = "VARCHAR" if self.type == "VAR_STRING" else self.type
         sized = self.family not in (Family.INTEGER, Family.YEAR)
         return name, self.unsigned, self.length if sized else None, self.scale or 0, self.elements
 
     @property
     def hidden(self) -> bool:
-        """The columns behind expression and multi-valued indexes: listed in schema files, never in rows."""
+        """Whether it is a column of an expression or multi-valued index: listed in schema files, never in rows."""
         return self.name.startswith(("_V$_",))
 
 
 def known_type(name: str) -> bool:
-    """Whether `name` (upper case, no UNSIGNED) is a type that TiCDC writes."""
+    """Returns whether `name` (upper case, no UNSIGNED) is a type that TiCDC writes."""
     return name in _FAMILIES
 
 
@@ -94,17 +95,17 @@ _ESCAPED = re.compile(r"''|\\(.)", re.DOTALL)
 
 
 def labels_of(type_: str) -> tuple[str, ...]:
-    """The labels that a full type tells: ``enum('a','it''s')`` -> ``('a', "it's")``; none for another type, or for one
+    """Returns the labels in a full type: ``enum('a','it''s')`` -> ``('a', "it's")``; none for another type, or for one
     without its labels."""
-    told = _TYPE.match(type_)
-    return tuple(_ESCAPED.sub(lambda e: e[1] or "'", text) for text in _LABEL.findall(told[1])) if told else ()
+    match = _TYPE.match(type_)
+    return tuple(_ESCAPED.sub(lambda e: e[1] or "'", text) for text in _LABEL.findall(match[1])) if match else ()
 
 
-def mislabelled(upstream: Sequence[str], there: Sequence[str]) -> str:
-    """Which number is one of the labels `upstream` and another one `there`, "" for none: there may be more. Blanks at
-    the end of a label do not count."""
+def mislabelled(upstream: Sequence[str], target_labels: Sequence[str]) -> str:
+    """Returns which number is one of the labels `upstream` and another one in `target_labels`, "" for none. There may
+    be more. Blanks at the end of a label do not count."""
     for number, label in enumerate(upstream, 1):
-        other = there[number - 1] if number <= len(there) else None
+        other = target_labels[number - 1] if number <= len(target_labels) else None
         if other is None or other.rstrip(" ") != label.rstrip(" "):
             shown = "no label" if other is None else repr(other)
             return f"label {number} is {label!r} upstream and {shown} in the target"

@@ -1,5 +1,5 @@
-"""Which features do not go together. Whoever refuses a pair takes the sentence from here, and docs/shaping.md shows the
-table."""
+"""Defines which features do not go together. Whatever refuses a pair takes the sentence from here, and docs/shaping.md
+shows the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from consumer.errors import BadConfig
 
 
 class Feature(StrEnum):
-    """What the settings, or how the changefeed writes, make of a table. The text names it in the docs."""
+    """A feature that the settings, or the way the changefeed writes, give to a table. The text names it in the docs."""
 
     MODE = "table mode `append`, `soft-delete` or `history`"
     COLUMNS = "`[[consumer.columns]]`"
@@ -32,14 +32,14 @@ NO_NAMES: Mapping[Feature, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Why two features do not go together, without the table's name, and what to do. ``{mode}`` and ``{consistency}``
-    stand for what the settings say, ``{option}`` for what makes the changefeed write commit-ts."""
+    """The reason why two features do not go together, without the table's name, and what to do. ``{mode}`` and
+    ``{consistency}`` stand for the settings' values, ``{option}`` for what makes the changefeed write commit-ts."""
 
     why: str
     hint: str
 
     def of(self, names: Mapping[Feature, str] = NO_NAMES, option: str = "") -> Combination:
-        """With these names of features in the texts."""
+        """Returns the texts with these names of features."""
         given = {
             "mode": names.get(Feature.MODE, ""),
             "consistency": names.get(Feature.CONSISTENCY, ""),
@@ -48,7 +48,8 @@ class Combination:
         return Combination(self.why.format_map(given), self.hint.format_map(given))
 
     def refusal(self, of: str = "") -> BadConfig:
-        """The error of settings that no storage can follow; `of` are those of one table, or of one upstream."""
+        """Returns the error of settings that no storage can follow. `of` names the table or the upstream that they are
+        for."""
         return BadConfig(f"{of}: {self.why}" if of else self.why, hint=self.hint)
 
 
@@ -120,19 +121,19 @@ COMBINATIONS: Mapping[tuple[Feature, Feature], Combination] = {
 }
 
 
-def refused(features: Mapping[Feature, str | bool], option: str = "") -> Combination | None:
-    """The first pair of these features that does not go together, None where all do. Each has its name for the texts,
-    or says whether it is there. `option`: what makes the changefeed write commit-ts."""
-    there = {feature for feature, said in features.items() if said}
-    names = {feature: said for feature, said in features.items() if isinstance(said, str)}
-    pairs = (found for pair, found in COMBINATIONS.items() if there.issuperset(pair))
-    return next((found.of(names, option) for found in pairs), None)
+def forbidden_combination(features: Mapping[Feature, str | bool], option: str = "") -> Combination | None:
+    """Returns the first pair of these features that does not go together, None if all do. The value of a feature is its
+    name for the texts, or whether it is used. `option` is what makes the changefeed write commit-ts."""
+    used = {feature for feature, value in features.items() if value}
+    names = {feature: value for feature, value in features.items() if isinstance(value, str)}
+    pairs = (combination for pair, combination in COMBINATIONS.items() if used.issuperset(pair))
+    return next((combination.of(names, option) for combination in pairs), None)
 
 
 def combinations_table() -> str:
-    """A Markdown table, one row a pair."""
+    """Returns a Markdown table, one row for each pair."""
     rows = ["| This | does not go with | because |", "| --- | --- | --- |"]
-    for (one, other), found in COMBINATIONS.items():
-        shown = found.of({Feature.MODE: "M", Feature.CONSISTENCY: "LEVEL"})
-        rows.append(f"| {one} | {other} | {shown.why} |")
+    for (first, other), combination in COMBINATIONS.items():
+        shown = combination.of({Feature.MODE: "M", Feature.CONSISTENCY: "LEVEL"})
+        rows.append(f"| {first} | {other} | {shown.why} |")
     return "\n".join(rows)

@@ -1,4 +1,5 @@
-"""What to do with the upstream's statements. Pure code decides it by kind and table, and the step carries it."""
+"""Defines what to do with the upstream's statements. Pure code decides it by kind and table, and the step carries
+it."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from consumer.model.names import NAME_LIMIT, TableName
 
 class DdlPolicy(enum.StrEnum):
     EVOLVE = "evolve"
-    """Execute."""
+    """Execute the statement."""
     IGNORE = "ignore"
-    """Do not execute; recorded as skipped, rows go on."""
+    """Do not execute it; it is recorded as skipped, and rows continue."""
     FAIL = "fail"
     """Stop the tables that the statement touches."""
     RENAME = "rename"
@@ -23,7 +24,7 @@ class DdlPolicy(enum.StrEnum):
 
 class PolicyOf(Protocol):
     def __call__(self, action: Action, table: TableName, query: str = "") -> DdlPolicy:
-        """The policy for a kind of statement on a table, or on a database (``table == ""``), with this text."""
+        """Returns the policy for a kind of statement on a table, or on a database (``table == ""``), with this text."""
 
 
 _PLURAL = {
@@ -40,7 +41,7 @@ _OWN_NAMES = {
 
 
 def kind_of(action: Action) -> str:
-    """The name of an action in the settings: ``drop-table``; several numbers can be one kind."""
+    """Returns the name of an action in the settings, as ``drop-table``; several numbers can be one kind."""
     single = _PLURAL.get(action, action)
     return _OWN_NAMES.get(single) or single.words.replace(" ", "-")
 
@@ -57,7 +58,7 @@ GROUPS = {
     "view": ("create-view", "drop-view"),
     "ttl": ("alter-ttl", "remove-ttl"),
 }
-"""Names of groups of kinds."""
+"""The kinds of each group."""
 
 RENAMED_KINDS = ("drop-table", "truncate-table", "drop-database")
 """The kinds for which the policy `rename` exists."""
@@ -85,32 +86,33 @@ def evolve(action: Action, table: TableName, query: str = "") -> DdlPolicy:
 
 
 def trash_name(version: int, name: TableName, complete: bool = True) -> TableName:
-    """Where the statement of `version` puts the table `name` (or the database, where ``table == ""``).
+    """Returns the name to which the statement of `version` moves the table `name` (or the database, if ``table ==
+    ""``).
 
     A table without all of its rows gets a name from which it is never restored. A name that is too long for a server is
     cut and ends with a checksum.
     """
-    own = name.table or name.database
+    old = name.table or name.database
     prefix = f"__{'trash' if complete else 'partial'}_{version}_"
-    new = prefix + own
+    new = prefix + old
     if len(new) > NAME_LIMIT:
-        checksum = f"_{zlib.crc32(own.encode()):08x}"
-        new = prefix + own[: NAME_LIMIT - len(prefix) - len(checksum)] + checksum
+        checksum = f"_{zlib.crc32(old.encode()):08x}"
+        new = prefix + old[: NAME_LIMIT - len(prefix) - len(checksum)] + checksum
     return TableName(name.database, new) if name.table else TableName(new, "")
 
 
 def is_trash(name: TableName) -> bool:
-    """Whether it is a `trash_name`."""
+    """Returns whether it is a `trash_name`."""
     return name.table.startswith("__trash_")
 
 
 def is_kept(name: TableName) -> bool:
-    """Whether it is a `trash_name` of a table, complete or not."""
+    """Returns whether it is a `trash_name` of a table, complete or not."""
     return name.table.startswith(("__trash_", "__partial_"))
 
 
 def trash_taken(trash: TableName) -> tuple[str, str]:
-    """Why a table cannot be kept as `trash`, and what to do."""
+    """Returns why a table cannot be kept as `trash`, and what to do."""
     return (
         f"its rows must be kept as {trash}, and another table with other rows has that name",
         f"rename or drop {trash} in the target, then run again",

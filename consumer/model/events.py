@@ -1,4 +1,4 @@
-"""What happens in a run, as values. An observer (see `ports`) is told of each."""
+"""The events of a run, as values. An observer (see `ports`) gets each of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from consumer.model.progress import AuditRow, Progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
-    """A load of some tables, or statements of some: `statement` is the first one's text, "" for a load. Two works are
-    equal only if they are the same object."""
+class WorkUnit:
+    """A load of some tables, or statements of some. `statement` is the first statement's text, "" for a load. Two works
+    are equal only if they are the same object."""
 
     tables: tuple[TableName, ...]
     files: int = 0
@@ -24,7 +24,7 @@ class Work:
 
 
 class NoteKind(StrEnum):
-    """What a note is about."""
+    """The subject of a note."""
 
     SETTING = "setting"
     UNKNOWN_PATHS = "unknown-paths"
@@ -49,8 +49,8 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A warning: a person should read it once, and it stops nothing. `count`: how many values, files or paths it is
-    about. `table` is None where it is about all of them."""
+    """A warning: a person should read it once, and it stops nothing. `count` is how many values, files or paths it is
+    about. `table` is None if it is about all of them."""
 
     kind: NoteKind
     text: str
@@ -60,30 +60,31 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class NowDoing:
-    """What the driver does from now on, where no work is in hand."""
+    """What the driver does from now on, while no work is under way."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """All is applied up to `applied_ts`: the driver waits until it looks again."""
+    """All is applied up to `applied_ts`: the driver waits until its next listing."""
 
     applied_ts: int
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRead:
-    """The storage says that it is complete up to `checkpoint`. On any thread."""
+    """The storage is complete up to `checkpoint`. It comes from any thread."""
 
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """`tables` have `files` of `bytes` to be read, of those that upstream has by `names`. `largest` are some of these
-    tables with their files and bytes, `statements` are pending, of which `first` are some: table, version, text.
-    `went_back`: that the checkpoint is below what was applied already, else ""."""
+    """A round has started. `tables` tables have `files` files of `bytes` bytes to be read; `names` are the tables that
+    upstream has. `largest` are some of the tables to be read, with their files and bytes. `statements` statements are
+    pending, of which `first` are some: table, version, text. `went_back` is a text if the checkpoint is below what was
+    applied already, else ""."""
 
     checkpoint: int
     tables: int
@@ -98,14 +99,14 @@ class RoundStarted:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """`progress` is what the target has recorded from now on."""
+    """The target has recorded `progress`."""
 
     progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished:
-    """The round is recorded. `stopped` tables go no further, `waiting` ones are held up."""
+    """The round is recorded. `stopped` tables do not advance any more, `waiting` ones are held up."""
 
     checkpoint: int
     seconds: float
@@ -115,14 +116,14 @@ class RoundFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkStarted:
-    work: Work
+    work: WorkUnit
 
 
 @dataclass(frozen=True, slots=True)
 class WorkMoved:
-    """On any thread, also when the work has ended."""
+    """A part of the work is done. It comes from any thread, and can come after the work has ended."""
 
-    work: Work
+    work: WorkUnit
     part: LoadPart
 
 
@@ -130,12 +131,12 @@ class WorkMoved:
 class WorkEnded:
     """The work has ended, whether it succeeded or not. StepFinished reports what succeeded."""
 
-    work: Work
+    work: WorkUnit
 
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """`bytes` are those of the change files that were read for it."""
+    """A step has succeeded. `bytes` are those of the change files that were read for it."""
 
     row: AuditRow
     seconds: float
@@ -146,8 +147,8 @@ class StepFinished:
 class TableStopped:
     table: TableName
     error: ConsumerError
-    beside: bool = False
-    """Only the load beside it has stopped: the table in the target goes on as it was."""
+    parallel_load: bool = False
+    """Whether only a load that was to replace the table has stopped: the table in the target continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,8 @@ class TableResumed:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """`what` failed and is retried for `seconds` from now on (None: without end; 0: not in this round). One event for
-    each failed try."""
+    """`what` failed and is retried for `seconds` from now on (None: without end; 0: not in this round). There is one
+    event for each failed try."""
 
     what: str
     error: ConsumerError
@@ -175,15 +176,15 @@ class RetryPassed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """`run` is over, by the signal of that name."""
+class RunEnded:
+    """`run` has ended by the signal of that name."""
 
     signal: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """One of several consumers in this process has ended by `error`, and is begun again after `seconds`."""
+class ConsumerFailed:
+    """One of several consumers in this process has ended with `error`, and is started again after `seconds`."""
 
     error: Exception
     seconds: float
@@ -205,6 +206,6 @@ Event = (
     | TableResumed
     | Retrying
     | RetryPassed
-    | Ended
-    | Failed
+    | RunEnded
+    | ConsumerFailed
 )

@@ -1,4 +1,4 @@
-"""How an export was written, and at which commit-ts its statements and rows stand."""
+"""Describes how an export was written, and the commit-ts of its statements and rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from consumer.model.load import Dialect
 PACKINGS = (".gz", ".zst", ".snappy")
 """The endings of compressed files' names."""
 _BEFORE = 1 << 24
-"""How far below its own TSO an export begins: 64 ms. There is room in it for more files of a table than it can have."""
+"""How far below its own TSO an export begins: 64 ms. That is room for more files of a table than it can have."""
 _STATEMENTS = 1 << 20
-"""How much of that is for statements; rows are behind all of them."""
+"""How much of that is for statements; rows come after all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DumplingFormat:
-    """`tso` is the moment that the rows are of. The others are Dumpling's options that the files do not show;
-    `binary` is how CSV has bytes: "" as they are, "hex" or "base64"; `chunks`: --rows was given."""
+    """The format of Dumpling's files. `tso` is the moment of the rows. The other fields are Dumpling's options that the
+    files do not show. `binary` is how CSV has bytes: "" as they are, "hex" or "base64". `chunks` means that --rows was
+    given."""
 
     tso: int = _BEFORE
     separator: bytes = b","
@@ -33,9 +34,10 @@ class DumplingFormat:
 
     timeless = False
 
-    def statement_version(self, place: int) -> int:
-        """That of statements in one place of their order, from 0. It is the same whatever else the export has."""
-        return self.tso - _BEFORE + 1 + min(place, _STATEMENTS - 2)
+    def statement_version(self, index: int) -> int:
+        """Returns the version of statements at an index of their order, from 0. It does not depend on the rest of the
+        export."""
+        return self.tso - _BEFORE + 1 + min(index, _STATEMENTS - 2)
 
 
 def format_of(dialect: Dialect) -> DumplingFormat:
@@ -43,5 +45,6 @@ def format_of(dialect: Dialect) -> DumplingFormat:
 
 
 def file_ts(file: DataFile, dialect: Dialect) -> int:
-    """Each file of a table has a commit-ts of its own, so that a round can end behind any of them."""
+    """Returns the commit-ts of a file's rows. Each file of a table has its own, so that a round can end after any of
+    them."""
     return format_of(dialect).tso - _BEFORE + _STATEMENTS + min(file.index, _BEFORE - _STATEMENTS)

@@ -31,7 +31,8 @@ class StoredFile:
 class SchemaFile:
     """A parsed schema file. `root` is the folder above ``meta/`` (``db/table``, ``db``, or a table id).
 
-    `table == ""` is a database-level file. `query == ""` says: these columns from `version` on, nothing to execute.
+    `table == ""` is a database-level file. `query == ""` means that the table has these columns from `version` on, and
+    that there is nothing to execute.
     """
 
     path: str
@@ -51,21 +52,21 @@ class SchemaFile:
 
     @property
     def action(self) -> Action:
-        """NONE for a type that no TiCDC lets through."""
+        """The action, NONE for a type that no TiCDC writes."""
         return _ACTIONS.get(self.type, Action.NONE)
 
     def once(self, make: Callable[[SchemaFile], _Made]) -> _Made:
-        """What `make` makes of the file: made when it is first asked for, and kept with the file, which is known for
-        as long as it lies in the storage. So it must be small. An error is not kept."""
+        """Returns what `make` computes from the file. It is computed at the first call, and kept with the file, which
+        is kept for as long as it is in the storage. So it must be small. An error is not kept."""
         if make not in self._made:
             self._made[make] = make(self)
-        found: _Made = self._made[make]
-        return found
+        kept: _Made = self._made[make]
+        return kept
 
 
 class Folder(NamedTuple):
     """One directory of data files, with one counter of file numbers: ``root/version[/partition][/date]`` and the
-    dispatcher in the name. A tuple, because rounds look up many of them."""
+    dispatcher in the name. It is a tuple, because rounds look up many of them."""
 
     root: str
     version: int
@@ -91,9 +92,9 @@ class DataFile:
     modified: int = field(default=0, compare=False)
 
 
-class Named(NamedTuple):
-    """The number of a data file that an index file names. `as_listed`: it is the index file that the listing has, so
-    that the listing is not older."""
+class IndexEntry(NamedTuple):
+    """The number of a data file that an index file names. `as_listed` means that it is the same index file as in the
+    listing, so that the listing is not older."""
 
     number: int
     as_listed: bool
@@ -101,32 +102,37 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """First and last commit-ts of one file; `exact` is False where rows only say `es` (then both are ``es << 18``)."""
+    """First and last commit-ts of one file. `exact` is False if rows only have `es` (then both are ``es << 18``)."""
 
     first: int
     last: int
     exact: bool
 
     def ends_by(self, ts: int) -> bool:
-        """Whether all of its rows are at or below `ts`."""
+        """Returns whether all of its rows are at or below `ts`."""
         return self.last <= ts if self.exact else self.last < ms_to_tso(tso_to_ms(ts))
 
 
-def known_bounds(looked_at: Mapping[str, object]) -> dict[str, Bounds]:
-    """By path, the bounds of the files that have some; of the others an error tells why not."""
-    return {path: bounds for path, bounds in looked_at.items() if isinstance(bounds, Bounds)}
+def known_bounds(results: Mapping[str, object]) -> dict[str, Bounds]:
+    """Returns by path the bounds of the files that have some; the others have an error."""
+    return {path: bounds for path, bounds in results.items() if isinstance(bounds, Bounds)}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One look at the storage, taken after `checkpoint` was read.
+    """One listing of the storage, taken after `checkpoint` was read.
 
-    `files` is keyed by root. `unknown` are paths of no known form; `broken` are errors of schema files that cannot be
-    used; `table` of each is the file's root. `settled`: the changefeed is past `checkpoint`, so every schema file of
-    that version is in the storage. `partial`: data files that are already done are left out. `indexes` are the folders'
-    index files; `packed` has the greatest number of a file that is there under a longer name, as a tool leaves it that
-    packs files; `gone` are folders of the progress that were looked at and hold no file, `closed` are those that are
-    over and were not looked at. `reached` is the changefeed's own checkpoint if it is above `checkpoint`.
+    - `files` is keyed by root.
+    - `unknown` are paths of no known form.
+    - `broken` are errors of schema files that cannot be used; `table` of each is the file's root.
+    - `settled` means that the changefeed has passed `checkpoint`, so every schema file of that version is in the
+      storage.
+    - `partial` means that data files which are already done are left out.
+    - `indexes` are the folders' index files.
+    - `packed` has by folder the greatest number of a file that exists under a longer name, as a packing tool leaves it.
+    - `empty_folders` are folders of the progress that were listed and have no file, `closed` those that are over and
+      were not listed.
+    - `reached` is the changefeed's own checkpoint if it is above `checkpoint`.
     """
 
     checkpoint: int
@@ -138,6 +144,6 @@ class Listing:
     partial: bool = False
     indexes: Mapping[Folder, StoredFile] = field(default_factory=dict)
     packed: Mapping[Folder, int] = field(default_factory=dict)
-    gone: Collection[Folder] = ()
+    empty_folders: Collection[Folder] = ()
     closed: Collection[Folder] = ()
     reached: int = 0

@@ -1,5 +1,5 @@
-"""What hints say. A hint is a text that knows the commands in it, which get the flags of the call where it is printed;
-and ways on that several errors have."""
+"""Builds hints. A hint is a text that contains commands as values; they get the flags of the call when it is printed.
+Also defines ways out that several errors share."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ACCEPT_GAP_IN = "--accept-gap-in"
 _PLAIN = re.compile(r"[^`.]+")
 _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
 _OF_A_TARGET = ("--config", "--downstream-uri")
-"""The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
-and targets it needs all flags that say which they are."""
+"""The flags without which `forget` would open another target; its --name is its own. For one of several upstreams and
+targets it needs all flags that say which they are."""
 LETTERS_UNKNOWN = ("--dead-letters", "URI-OF-THE-DEAD-LETTERS")
-"""Among the flags of a call that was not told where letters are: `retry` needs that."""
+"""Stands among the flags of a call without --dead-letters: `retry` needs that flag."""
 _BEHIND_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
 
 
@@ -30,19 +30,18 @@ class Verb(enum.StrEnum):
     RESYNC = "resync"
     """Loads the table again."""
     RETRY = "retry"
-    """Takes its quarantined rows in again."""
+    """Applies its quarantined rows again."""
     SKIP_DDL = "skip-ddl"
     """Records a statement as done."""
     FORGET = "forget"
-    """Takes the progress of a consumer away."""
+    """Removes the progress of a consumer."""
     ONCE = "once"
     LOAD_EXPORT = "load-export"
-    """Brings the table from an export."""
+    """Loads the table from an export."""
 
 
 class _Part:
-    """A part of a hint that is more than its text. It is put into one by ``+``: an f-string would keep its text
-    alone."""
+    """A part of a hint that is more than its text. It must be joined by ``+``: an f-string would keep only its text."""
 
     __slots__ = ()
 
@@ -55,9 +54,9 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Command(_Part):
-    """A command of this program. `table` is the one that it is about, or its database alone; None where the hint's
-    author does not know it (see `about_table`). `accepts`: it goes on without the rows of the table's files that are
-    gone. `name` is another consumer's. `folder` has an export, "" where nobody knows which."""
+    """A command of this program. `table` is its table, or only a database; None if the hint's author does not know it
+    (see `about_table`). `accepts` means that it continues without the rows of the table's missing files. `name` is
+    another consumer's. `folder` has an export, "" if it is not known which."""
 
     verb: Verb
     table: TableName | None = None
@@ -70,7 +69,7 @@ class Command(_Part):
         return self.text()
 
     def text(self, options: str = "") -> str:
-        """As a shell takes it, with those of `options`, pairs of a flag and its value, that it needs."""
+        """Returns the command for a shell, with those of `options`, pairs of a flag and its value, that it needs."""
         words = [f"storage-consumer {self.verb}"]
         match self.verb:
             case Verb.FORGET:
@@ -85,7 +84,8 @@ class Command(_Part):
 
     @property
     def option(self) -> str:
-        """What lets a command go on without them, with the table rule that fits the table alone."""
+        """The option that lets a command continue without missing files, with the table rule that matches only the
+        table."""
         return _ACCEPT_GAP_IN if self.table is None else f"{_ACCEPT_GAP_IN} {table_rule(self.table)}"
 
     def _needed(self, options: str) -> str:
@@ -100,7 +100,7 @@ class Command(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Instead(_Part):
-    """A way on for a table that would stop again if it were loaded again."""
+    """A way out for a table that would stop again if it were loaded again."""
 
     words: str
 
@@ -109,8 +109,8 @@ class Instead(_Part):
 
 
 class Hint(str):
-    """A hint, of parts; as a text it has the commands without any flags of the call. It comes back from `pickle`, and
-    from `loaded` of what `dumped` gave, as it was."""
+    """A hint, made of parts. As a text it has the commands without any flags of the call. `pickle`, and `loaded` of the
+    text of `dumped`, restore it unchanged."""
 
     parts: tuple[str | Command | Instead, ...]
 
@@ -134,36 +134,36 @@ class Hint(str):
 
     @property
     def reloads(self) -> bool:
-        """Whether a command that loads the table again may stand behind it: it names none itself, and nothing says
-        that the table would stop again."""
+        """Whether a command that loads the table again may follow it: the hint has none itself, and does not say that
+        the table would stop again."""
         ways = {part.verb for part in self.parts if isinstance(part, Command)} - {Verb.RETRY, Verb.FORGET}
         return not ways and not any(isinstance(part, Instead) for part in self.parts)
 
     def with_texts(self, change: Callable[[str], str]) -> Hint:
-        """The same with other texts around the commands."""
+        """Returns the hint with other texts around the commands."""
         return Hint(*(change(part) if isinstance(part, str) else part for part in self.parts))
 
     def with_commands(self, change: Callable[[Command], str | Command]) -> Hint:
         return Hint(*(change(part) if isinstance(part, Command) else part for part in self.parts))
 
     def dumped(self) -> str:
-        """As the progress keeps it."""
+        """Returns the text that the progress keeps."""
         return json.dumps([*map(_dumped, self.parts)], ensure_ascii=False) if self else ""
 
     @classmethod
     def loaded(cls, text: str) -> Hint:
-        """Raises ValueError, TypeError."""
+        """Restores a hint from the text of `dumped`. Raises ValueError, TypeError."""
         return Hint(*map(_loaded, json.loads(text or "[]")))
 
 
 def _joined(parts: Iterable[str | _Part]) -> Iterator[str | Command | Instead]:
     text = ""
     for part in parts:
-        for one in part.parts if isinstance(part, Hint) else (part,):
-            if isinstance(one, str):
-                text += one
-            elif isinstance(one, (Command, Instead)):
-                yield from filter(None, (text, one))
+        for piece in part.parts if isinstance(part, Hint) else (part,):
+            if isinstance(piece, str):
+                text += piece
+            elif isinstance(piece, (Command, Instead)):
+                yield from filter(None, (text, piece))
                 text = ""
     if text:
         yield text
@@ -194,7 +194,7 @@ AS_FILES_SHOW = Instead("`inspect --toml` prints the settings as the files show 
 GRANT = Instead("grant the target's user all privileges on storage_consumer and on the replicated databases")
 """Begins a hint about rights."""
 ACCEPT_LOSS, RESYNC = Command(Verb.ONCE, accepts=True), Command(Verb.RESYNC)
-"""In a hint of those who do not know the table."""
+"""For hints whose authors do not know the table."""
 REFUSED_ROW = (
     "mend the value in its file, let the target's column take it, or quarantine such rows with --on-bad-row quarantine;"
     " where the column is not upstream's, load the table again: " + RESYNC
@@ -214,7 +214,7 @@ def retry_command(table: TableName) -> Command:
 
 
 def skip_ddl_command(owner: TableName, version: int) -> Command:
-    """`owner` is the statement's table, or its database alone."""
+    """Returns the command for a statement. `owner` is the statement's table, or only its database."""
     return Command(Verb.SKIP_DDL, owner, version)
 
 
@@ -227,34 +227,39 @@ def accept_command(table: TableName) -> Command:
 
 
 def about_table(hint: str, table: TableName) -> Hint:
-    """`hint` about `table`, with commands that name it."""
+    """Returns `hint` about `table`, with commands that name it."""
     nameless = (ACCEPT_LOSS, RESYNC)
-    return Hint.of(hint).with_commands(lambda one: replace(one, table=table) if one in nameless else one)
+    return Hint.of(hint).with_commands(
+        lambda command: replace(command, table=table) if command in nameless else command
+    )
 
 
 def from_an_export(hint: Hint) -> Hint:
-    """`hint` about a table that the storage alone cannot make again."""
-    return hint.with_commands(lambda one: load_export_command(table=one.table) if one.verb is Verb.RESYNC else one)
+    """Returns `hint` about a table that the storage alone cannot rebuild."""
+    return hint.with_commands(
+        lambda command: load_export_command(table=command.table) if command.verb is Verb.RESYNC else command
+    )
 
 
 def read_anyway_hint(hint: str) -> Hint:
-    """`hint` for those who only read: `once` would accept a gap in the target, and they would meet it again."""
+    """Returns `hint` for commands that only read: `once` would accept a gap in the target, and they would meet it
+    again."""
     return Hint.of(hint).with_commands(
-        lambda one: (
-            f"give {one.option} to this command, too (in Spark, the option accept-gap-in)"
-            if one.verb is Verb.ONCE
-            else one
+        lambda command: (
+            f"give {command.option} to this command, too (in Spark, the option accept-gap-in)"
+            if command.verb is Verb.ONCE
+            else command
         )
     )
 
 
 def in_a_replay(hint: str | Command) -> Hint:
-    """`hint` in a replay, which applies only a part of the history: its tables cannot be reloaded from their
+    """Returns `hint` for a replay, which applies only a part of the history: its tables cannot be reloaded from their
     beginning. The same target has the range already, or a part of it."""
 
-    def again(one: Command) -> str | Command:
-        accepting = f" with {one.option}" if one.accepts else ""
-        match one.verb:
+    def again(command: Command) -> str | Command:
+        accepting = f" with {command.option}" if command.accepts else ""
+        match command.verb:
             case Verb.ONCE:
                 return f"replay the range again{accepting}"
             case Verb.RESYNC:
@@ -262,30 +267,31 @@ def in_a_replay(hint: str | Command) -> Hint:
                     f"replay the range again{accepting}, under another --name, into a target that is as upstream was"
                     " when the range begins"
                 )
-        return one
+        return command
 
     return (Hint(hint) if isinstance(hint, Command) else Hint.of(hint)).with_commands(again)
 
 
-def completed(hint: str | Command, options: str) -> str:
-    """`hint` with the call's own flags behind each command, which ends its line, so that it works as it is pasted."""
-    return "".join(text for text, _ in pieces(hint, options))
+def hint_with_options(hint: str | Command, options: str) -> str:
+    """Returns `hint` with the call's own flags after each command, which ends its line, so that it works as it is
+    pasted."""
+    return "".join(text for text, _ in hint_parts(hint, options))
 
 
-def pieces(hint: str | Command, options: str) -> Iterator[tuple[str, bool]]:
-    """The texts that `completed` puts together, and whether each is a command alone."""
-    behind = False
+def hint_parts(hint: str | Command, options: str) -> Iterator[tuple[str, bool]]:
+    """Yields the texts that `hint_with_options` joins, and whether each is a command."""
+    after_command = False
     for part in (hint,) if isinstance(hint, Command) else Hint.of(hint).parts:
         is_command = isinstance(part, Command)
         if isinstance(part, Command):
             yield part.text(options), is_command
         else:
-            yield _BEHIND_A_COMMAND.sub("\n", str(part)) if behind else str(part), is_command
-        behind = is_command
+            yield _BEHIND_A_COMMAND.sub("\n", str(part)) if after_command else str(part), is_command
+        after_command = is_command
 
 
 def refused_hint(owner: TableName, version: int) -> Hint:
-    """What to do about a statement that the target refuses. A reloaded table would meet it again."""
+    """Returns what to do about a statement that the target refuses. A reloaded table would meet it again."""
     return "fix the target and run again, or do by hand what the statement means and then: " + skip_ddl_command(
         owner, version
     )
@@ -296,7 +302,7 @@ UNKNOWN_VALUES = "the rows that are there cannot be given the values that upstre
 
 
 def values_hint(file: SchemaFile) -> Hint:
-    """What to do about a statement whose effect on rows no file tells. A reloaded table would meet it again."""
+    """Returns what to do about a statement whose effect on rows no file shows. A reloaded table would meet it again."""
     return (
         "load the table from an export of a moment behind the statement, with `load-export`; or do by hand what it did"
         " upstream, with the values that rows have there, and then: "
@@ -304,7 +310,8 @@ def values_hint(file: SchemaFile) -> Hint:
 
 
 def too_long_hint(file: SchemaFile, table: str) -> Hint:
-    """What to do where columns of the target's `table` are too long as utf8mb4, and were not in upstream's latin1."""
+    """Returns what to do if columns of the target's `table` are too long as utf8mb4, and were not in upstream's
+    latin1."""
     convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin"
     return (
         f"if the table is latin1 upstream and its texts fit into that, execute {convert} in the target and run again;"
@@ -313,7 +320,7 @@ def too_long_hint(file: SchemaFile, table: str) -> Hint:
 
 
 def statement_refused(file: SchemaFile, sentence: str, hint: str = "", code: Code | None = None) -> DdlRefused:
-    """The error of the statement in `file`."""
+    """Returns the error of the statement in `file`."""
     return DdlRefused(
         sentence,
         hint=hint or refused_hint(file.name, file.version),
@@ -325,7 +332,8 @@ def statement_refused(file: SchemaFile, sentence: str, hint: str = "", code: Cod
 
 
 def table_there_hint(owner: TableName, version: int) -> Hint:
-    """What to do about a CREATE TABLE of a name that the target has: a name that was forgotten leaves its tables."""
+    """Returns what to do about a CREATE TABLE of a name that the target has: `forget` of a consumer name leaves its
+    tables."""
     return (
         "drop or rename that table and run again, or, where it is upstream's own, record the statement as done: "
         + skip_ddl_command(owner, version)
@@ -333,13 +341,13 @@ def table_there_hint(owner: TableName, version: int) -> Hint:
 
 
 def table_argument(table: TableName) -> str:
-    """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell. What a
-    terminal would obey is quoted as an escape."""
+    """Returns `table` as it is written after ``--table``: with backticks if a name has a dot, quoted for a shell.
+    Characters that a terminal would obey are escaped."""
     return _quoted(table, _PLAIN)
 
 
 def table_rule(table: TableName) -> str:
-    """The table rule that fits `table` alone, as a shell takes it."""
+    """Returns the table rule that matches only `table`, quoted for a shell."""
     return _quoted(table, _PLAIN_IN_A_RULE)
 
 
@@ -367,11 +375,11 @@ FROM_A_NEW_PREFIX = (
 
 
 NOT_KEPT = "a lost table came back upstream, with rows that TiCDC does not write again, and the target did not keep it"
-"""Why a RECOVER TABLE or FLASHBACK TABLE cannot be executed."""
+"""The reason why a RECOVER TABLE or FLASHBACK TABLE cannot be executed."""
 
 
 def not_kept_hint(table: TableName, version: int) -> Hint:
-    """The way out. Only rows above `version` come from the storage afterwards."""
+    """Returns the way out. Only rows above `version` come from the storage afterwards."""
     return (
         f"copy the table from upstream as of {version} into the target, then: "
         + skip_ddl_command(table, version)

@@ -1,4 +1,4 @@
-"""Texts of JSON values: in one form for comparing, and as TiDB writes them."""
+"""Writes JSON values as texts: in one form for comparing, and as TiDB writes them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from decimal import Decimal
 
 
 def json_form(text: str) -> str:
-    """Members in one order, no blanks; whole numbers beyond 64 bits are doubles, as servers have them. A text that says
-    more than that (a member twice, digits that no double has) stays as it is."""
+    """Returns the text with members in one order and no blanks. Whole numbers beyond 64 bits become doubles, as servers
+    have them. A text that this form cannot keep (a member twice, digits that no double has) stays as it is."""
     try:
         read = json.loads(text, parse_int=_whole, parse_float=_double, object_pairs_hook=_members)
         return json.dumps(read, sort_keys=True, separators=(",", ":"))
@@ -30,16 +30,16 @@ def _double(digits: str) -> float:
 
 
 def _members(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Of a member that is there twice, servers disagree which one counts."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Returns the members. Raises ValueError for a repeated one: servers disagree which of the two counts."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a member is there twice")
-    return found
+    return members
 
 
 def tidb_json(text: str) -> str:
-    """The text that TiDB gives to the JSON value of `text`: its members in the order of their names, the last of those
-    with one name, numbers as 64 bits hold them. What is no JSON stays as it is."""
+    """Returns the text that TiDB gives to the JSON value of `text`: its members in the order of their names, the last
+    of those with one name, numbers as 64 bits hold them. A text that is no JSON stays as it is."""
     try:
         return json_of(text)
     except ValueError:
@@ -47,7 +47,7 @@ def tidb_json(text: str) -> str:
 
 
 def json_of(text: str) -> str:
-    """As `tidb_json`, but raises ValueError for what is no JSON."""
+    """Returns the same as `tidb_json`, but raises ValueError for a text that is no JSON."""
     try:
         return _written(json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite))
     except RecursionError as error:
@@ -81,7 +81,7 @@ def _written(value: object) -> str:
 
 _HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _NOT_RAW = {0x2028: r"\u2028", 0x2029: r"\u2029", **_HALVES}
-"""Two line ends, and halves of a character that stand alone."""
+"""Two line ends, and lone halves of a character."""
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How a target that has a choice, a lake, lays out the rows of a new table."""
+"""Describes how a target that has a choice, a lake, lays out the rows of a new table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TRANSFORMS = {
     "bucket": "bucket",
     "truncate": "truncate",
 }
-"""By their names in Iceberg's specification, what Spark calls them in a statement."""
+"""By their names in Iceberg's specification, the names of the transforms in Spark's statements."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What the rows of a partition have in common: the value of a column, or what `transform` makes of it: one of
+class PartitionTransform:
+    """What the rows of a partition have in common: the value of a column, or the result of `transform`, which is one of
     `TRANSFORMS`, or identity. `width` is that of a bucket or truncate."""
 
     column: str
@@ -30,10 +30,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`cluster_by`: rows that are near each other in these columns stand near each other. `properties` are those of the
-    format. `copy_on_write`: files with rows that change are written anew."""
+    """The layout of one table. `cluster_by`: rows with near values in these columns are stored near each other.
+    `properties` are those of the format. `copy_on_write` means that files with changed rows are rewritten."""
 
-    partition_by: tuple[Part, ...] = ()
+    partition_by: tuple[PartitionTransform, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     copy_on_write: bool = False
@@ -45,7 +45,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """Those of the rules, each with the tables that it is for, by upstream's names. The first that fits decides."""
+    """The layouts of the rules, each with a test for the upstream's names of its tables. The first that matches
+    decides."""
 
     rules: Sequence[tuple[Callable[[TableName], bool], Layout]] = field(default=())
 

@@ -29,8 +29,8 @@ class Options(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the changefeed writes rows. `terminator` ends each row; `options` are None for a protocol that has none;
-    TIMESTAMPs are by `clock`."""
+    """How the changefeed writes rows. `terminator` ends each row. `options` is None for a protocol that has none.
+    `clock` is the one by which TIMESTAMPs are written."""
 
     protocol: str = "canal-json"
     terminator: bytes = b"\r\n"
@@ -39,46 +39,46 @@ class Dialect:
 
     @property
     def timeless(self) -> bool:
-        """See `Options`."""
+        """Whether rows have no time, see `Options`."""
         return self.options is not None and self.options.timeless
 
 
 class Purpose(enum.Enum):
-    """What rows of a table are asked for."""
+    """For what the rows of a table are requested."""
 
     LOAD_IN_PARTS = enum.auto()
-    """They are written, by several writers where they are many."""
+    """They are written, by several writers if they are many."""
     LOAD_AT_ONCE = enum.auto()
-    """They are written, and are so few that one writer is given all of them anyway."""
+    """They are written, and are so few that one writer gets all of them anyway."""
     LOAD_COLLIDED = enum.auto()
-    """They are written by one writer: several ones, which had parts of them, met RowsCollide."""
+    """They are written by one writer, because several writers with parts of them got RowsCollide."""
     COMPARE = enum.auto()
     """They are compared. Columns that the target computes and keeps are wanted too."""
     MEND = enum.auto()
-    """They are made right, one by one: no other row may be touched, also where the target's unique keys are as fine as
+    """They are repaired, one by one: no other row may be touched, even if the target's unique keys are as fine as
     upstream's. A delete removes its row in any mode of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
-    """A load of one table, as far as it is known before anybody looks at the target."""
+    """A load of one table, as far as it is known before the target is asked."""
 
     table: TableName
     """Upstream's name, by which progress and messages know the table."""
     routed: TableName | None = None
-    """The target's name, None where it is the same."""
+    """The target's name, None if it is the same."""
     mode: TableMode | None = None
-    """None for a mirror of upstream's rows."""
+    """The table's mode, None for a mirror of upstream's rows."""
     purpose: Purpose = Purpose.LOAD_IN_PARTS
     absent: tuple[str, ...] = ()
-    """Columns of upstream that no row of the load may have, as other rows lack them."""
-    left_out: tuple[str, ...] = ()
-    """Columns that the changefeed's selectors leave out, by a TiCDC that follows these on storage. Older ones write
-    whole rows."""
+    """Columns of upstream that no row of the load may have, because other rows lack them."""
+    unselected: tuple[str, ...] = ()
+    """Columns that the changefeed's selectors exclude, if TiCDC follows these on storage. Older releases write whole
+    rows."""
     shaping: Shaping | None = None
     """The rules about its changes."""
     quarantine: Quarantine | None = None
-    """None where a bad row stops the table."""
+    """What happens to bad rows, None if a bad row stops the table."""
 
     @property
     def name(self) -> TableName:
@@ -88,10 +88,10 @@ class TableLoad:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Which columns, by position, are written where a version of a row ends."""
+    """The positions of the columns that are written when a version of a row ends."""
 
     began: int
-    """The commit-ts at which the version began; it is of the key."""
+    """The commit-ts at which the version began; it is part of the key."""
     ended: int
     """The time at which it ended, NULL while it is the current one."""
     current: int
@@ -104,31 +104,32 @@ class LoadTarget:
 
     load: TableLoad
     columns: tuple[Column, ...]
-    """The columns to decode, in the target's order. All are written, but for columns of a key that the target computes
+    """The columns to decode, in the target's order. All are written, except columns of a key that the target computes
     itself."""
     names: tuple[str, ...]
-    """What the target calls each of `columns`."""
+    """The target's name of each of `columns`."""
     key: tuple[int, ...]
     """Positions in `columns` of the handle key; () for a table with no key."""
-    own: tuple[str, ...] = ()
+    extra_columns: tuple[str, ...] = ()
     """Columns of the target that the rows do not have. A row keeps its values there, a new row gets the defaults."""
     defaults: bool = True
-    """Whether the target has the defaults of its columns. Where it has none, nothing can stand for upstream's."""
+    """Whether the target has the defaults of its columns. If it has none, nothing can stand for upstream's."""
     computed: tuple[str, ...] = ()
-    """Columns of upstream that no row may have, because the target computes them when it is read: what the row has in
-    them would be lost."""
+    """Columns of upstream that no row may have, because the target computes them when it is read: their values would be
+    lost."""
     virtual: tuple[str, ...] = ()
     """Columns that the target has as virtual generated ones, in upstream's or its own spelling."""
-    whole: bool = False
-    """One session gets all changes of the load in one call: the target must look at all rows before it writes one."""
+    in_one_call: bool = False
+    """Whether one session gets all changes of the load in one call: the target must check all rows before it writes
+    one."""
     settings: object | None = None
     """The sink's own frozen value."""
     events: bool = False
-    """Each change is decoded as it was, not only what it leaves: it has a commit-ts, all values also of a row that is
-    gone, and says whether it is of an UPDATE."""
+    """Whether each change is decoded as it was, not only as what it leaves. Then it has a commit-ts, all values even
+    for a deleted row, and tells whether it is part of an UPDATE."""
     befores: bool = False
-    """Of such changes: what an UPDATE found comes too, as a row that is gone, where its key has not changed either; and
-    where each change stands."""
+    """With `events`: whether the row before an UPDATE comes too, as a deleted row, even if its key has not changed, and
+    the place of each change."""
 
     @property
     def table(self) -> TableName:
@@ -147,8 +148,8 @@ class LoadTarget:
 
     @property
     def ending(self) -> Ending | None:
-        """Set where a delete removes no row. It ends the version of its row that is current and began before the
-        delete's commit-ts, and may have the key of a put: the version that begins then."""
+        """Set if a delete removes no row. The delete then ends the version of its row that is current and began before
+        its commit-ts. It may have the key of a put: the version that begins then."""
         mode = self.load.mode
         if mode is None or mode.kind is not ModeKind.HISTORY or self.load.purpose is Purpose.MEND:
             return None
@@ -158,7 +159,7 @@ class LoadTarget:
 
     @property
     def in_runs(self) -> bool:
-        """Whether rows with neighbouring keys may be kept together: they are numbers, and no rows are so large that
+        """Whether rows with neighbouring keys may be kept together: the keys are numbers, and no rows are so large that
         some of these runs would be much larger than others."""
         numbered = bool(self.key) and self.columns[self.key[-1]].family is Family.INTEGER
         return numbered and not any(column.type in _LARGE for column in self.columns)
@@ -169,12 +170,12 @@ class ModeLoad:
     """How a table's changes become rows of a target that is no mirror."""
 
     source: LoadTarget
-    """What they are decoded for: it has upstream's columns and key."""
+    """The target for which changes are decoded: it has upstream's columns and key."""
     places: tuple[int, ...]
-    """The positions in `source` of the written target's columns; those behind the last are the columns that the mode
-    adds, in their order."""
+    """The positions in `source` of the written target's columns. Positions after the last stand for the columns that
+    the mode adds, in their order."""
     versions: tuple[int, ...]
-    """The table's versions, rising."""
+    """The table's versions, ascending."""
 
     @property
     def mode(self) -> TableMode:
@@ -183,17 +184,18 @@ class ModeLoad:
 
 
 POSITION_BITS = 40
-"""Positions within a series: file number << 40 | byte offset, so they grow in file order."""
+"""The bits of the byte offset in a position within a series: file number << 40 | byte offset, so positions grow in file
+order."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A byte range of a file: the lines that begin in ``[offset, offset + length)``; `size` is the whole file's.
+    """A byte range of a file: the lines that begin in ``[offset, offset + length)``. `size` is the size of the file.
 
-    `position` is above every position of the slices before it in its series. `layout` numbers, in the task's `layouts`,
-    the columns that the file's rows have; `stamp` is the listing's. `seen` are stretches of commit-ts (begin, end, ..),
-    no row may be outside of them, because it should have been there before; () if this is not checked. `ts` is the
-    commit-ts of all rows of the file, 0 where each row says its own.
+    `position` is above every position of the earlier slices in its series. `layout` is the index in the task's
+    `layouts` of the columns that the file's rows have. `stamp` is the listing's. `seen` are stretches of commit-ts
+    (begin, end, ..): no row may be outside of them, because it should have been there before; () if this is not
+    checked. `ts` is the commit-ts of all rows of the file, 0 if each row has its own.
     """
 
     path: str
@@ -212,17 +214,17 @@ class FileSlice:
 
 Layout = tuple[Column, ...]
 """The columns of a CSV row's cells, in order, as the schema file of the row's folder describes them: without virtual
-and hidden columns, which that file lists and rows omit. Where files have a header, its names decide, and this is every
+and hidden columns, which that file lists and rows omit. If files have a header, its names decide, and this is every
 column that they may name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files.
+    """One table's load. `number` identifies it within a job. `layouts` are those of its CSV files.
 
-    `parts` is which partition of the table a series writes, by the series' number, `writers` who writes it: date
-    folders of unknown order are series of one writer. `never_split`: the operator says that no two writers share a
-    partition. `mode_load`: rows are written in a form of their own; None: as they are.
+    `parts` has by the number of a series which partition of the table it writes, `writers` who writes it: date folders
+    of unknown order are series of one writer. `never_split` is the operator's assurance that no two writers share a
+    partition. `mode_load` is set if rows are written in a table mode.
     """
 
     number: int
@@ -238,7 +240,7 @@ class LoadTask:
 
     @property
     def source(self) -> LoadTarget:
-        """What rows are decoded for, and by whose key they are folded."""
+        """The target for which rows are decoded, and by whose key they are folded."""
         return self.target if self.mode_load is None else self.mode_load.source
 
     def layout_of(self, piece: FileSlice) -> Layout:
@@ -251,36 +253,36 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What reading one slice found. A time is 0 for none."""
+    """What was found by reading one slice. A time is 0 for none."""
 
     path: str
     rows: int
-    """All that it has, also those that were quarantined."""
+    """The number of all its rows, including quarantined ones."""
     dropped: int
-    """Rows at or below the window."""
+    """The number of rows at or below the window."""
     next_ts: int
-    """The lowest commit-ts that rows above the window can have; none: the slice is done."""
+    """The lowest commit-ts that rows above the window can have; 0 if the slice is done."""
     coarse_ts: int = 0
     """The greatest ``es << 18`` of the rows inside the window that have no commit-ts."""
     coarse_quarantined: int = 0
-    """The same of lines that were quarantined."""
+    """The same of quarantined lines."""
     lost_texts: int = 0
-    """Texts of the task in which TiCDC wrote U+FFFD for bytes; one of its statistics counts them."""
+    """The number of texts of the task in which TiCDC wrote U+FFFD for bytes; one of its statistics counts them."""
     doubled_times: int = 0
-    """Likewise the TIMESTAMPs that are two moments on the changefeed's clock."""
+    """Likewise the number of TIMESTAMPs that are two moments on the changefeed's clock."""
     first_ts: int = 0
-    """The least commit-ts of the rows that tell one."""
+    """The least commit-ts of the rows that have one."""
     last_ts: int = 0
     """The greatest one up to the window's end."""
     unseen_ts: int = 0
     """The least commit-ts of a dropped row outside of the slice's `seen`."""
     checksum: int = 0
-    """The CRC-32 of the content of a whole file whose rows have no time, 0 of others: the time of a row tells whether
-    it is new."""
+    """The CRC-32 of the content of a whole file whose rows have no time. It is 0 for other files: the time of a row
+    shows whether it is new."""
     quarantined: tuple[BadRow, ...] = ()
 
     def __add__(self, other: FileStat) -> FileStat:
-        """The sum of two statistics of different rows of one slice."""
+        """Returns the sum of two statistics of different rows of one slice."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         least = {name: min(filter(None, (getattr(self, name), getattr(other, name))), default=0) for name in _LEAST}
         greatest = {name: max(getattr(self, name), getattr(other, name)) for name in _GREATEST}
@@ -293,21 +295,22 @@ _GREATEST = ("coarse_ts", "coarse_quarantined", "last_ts")
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One write that the target has taken."""
+    """One write that the target has accepted."""
 
     puts: int
-    """Below zero in a receipt that takes back what another one counted, once rows of it were refused."""
+    """The number of puts. It is below zero in a receipt that takes back puts which another one counted, after rows of
+    it were refused."""
     deletes: int
     staged: str = ""
-    """Names what the driver must still publish; "" for none."""
+    """Identifies what the driver must still publish; "" for none."""
     defaulted: int = 0
-    """Puts that were new in the target and took its defaults in columns that the rows lack."""
+    """The number of puts that were new in the target and got its defaults in columns that the rows lack."""
     proofs: tuple[int, ...] = field(default=(), compare=False)
     """What its transactions left in the target; it proves later that the target has not lost them."""
     quarantined: tuple[BadRow, ...] = ()
     """Rows that the target refuses, and that were quarantined."""
     seconds: float = field(default=0.0, compare=False)
-    """How long the target took to answer."""
+    """The seconds that the target took to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,14 +328,14 @@ class LoadPart:
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """All that came back of one LoadTask. If `error` is set, no progress may be recorded from it. `left_out` are
-    staged rows, by their identities, that must not be published."""
+    """All results of one LoadTask. If `error` is set, no progress may be recorded from it. `unpublished` are staged
+    rows, by their identities, that must not be published."""
 
     task: LoadTask
     files: tuple[FileStat, ...]
     receipts: tuple[Receipt, ...]
     error: ConsumerError | None = None
-    left_out: frozenset[int] = frozenset()
+    unpublished: frozenset[int] = frozenset()
 
     @property
     def table(self) -> TableName:
@@ -349,8 +352,8 @@ class LoadOutcome:
     @property
     def quarantined(self) -> dict[str, BadRow]:
         """The rows that were quarantined, by their ids."""
-        found = (*(part.quarantined for part in self.files), *(part.quarantined for part in self.receipts))
-        return {row.id: row for rows in found for row in rows}
+        groups = (*(part.quarantined for part in self.files), *(part.quarantined for part in self.receipts))
+        return {row.id: row for rows in groups for row in rows}
 
     @property
     def puts(self) -> int:
@@ -358,7 +361,7 @@ class LoadOutcome:
 
     @property
     def target_seconds(self) -> float:
-        """How long the target took to answer its writes, one after the other."""
+        """The seconds that the target took to answer its writes, one after the other."""
         return sum(receipt.seconds for receipt in self.receipts)
 
     @property

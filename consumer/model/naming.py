@@ -1,4 +1,4 @@
-"""What upstream's tables and databases are called in the target, and by which routes."""
+"""Maps upstream's tables and databases to names in the target, by routes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from consumer.model.names import NAME_LIMIT, TableName, qualified, same_name
-from consumer.model.progress import DdlState, ProgressChange, is_beside
+from consumer.model.progress import DdlState, ProgressChange, is_parallel_load
 from consumer.model.table_modes import SOURCE, ModeKind, TableMode
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """`rename` gives the target's name for an upstream's, of a table or of a database; None: they are the same. It is
-    the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
-    storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON;
-    `unused` are those that have fitted no name so far. `leads_to`: whether tables can come by a route to the target's
-    database of this name. `databases` are the upstream's databases whose table of this name gets that name of the
-    target, with a * where a route merges those of several. `modes` gives the mode of an upstream's table that is no
-    mirror in the target; None: all are."""
+    """The names of upstream's tables and databases in the target.
+
+    - `rename` returns the target's name for an upstream's name of a table or of a database; None: they are the same. It
+      returns the same for names that differ only in case. The plan applies it to what it passes to the target.
+      Progress, storage and messages use the upstream's names.
+    - `routes` is what the progress keeps of it, as JSON.
+    - `unused` are the routes that have matched no name so far.
+    - `leads_to(database)` returns whether tables can come by a route to the target's database of this name.
+    - `databases(table, target)` returns the upstream databases from which a table called `table` would become `target`,
+      with a * if a route merges those of several.
+    - `modes` returns the mode of an upstream's table that is no mirror in the target; None: all are mirrors.
+    """
 
     rename: Callable[[TableName], TableName] | None = None
     routes: str = ""
@@ -33,7 +38,7 @@ class Naming:
     )
 
     final: Naming | None = None
-    """Where tables are loaded beside others: the names that they have once they are whole."""
+    """The final names of tables that are being loaded to replace others."""
 
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)
@@ -42,32 +47,32 @@ class Naming:
         return tuple(names) if self.rename is None else tuple(map(self.rename, names))
 
     def mode(self, name: TableName) -> TableMode | None:
-        """The mode of a table, None for a mirror, or a database."""
+        """Returns the mode of a table, None for a mirror or a database."""
         return None if self.modes is None or not name.table else self.modes(name)
 
     def keeps_ended(self, name: TableName) -> bool:
-        """Whether rows of the table stay that upstream has no more."""
+        """Returns whether rows of the table stay that upstream no longer has."""
         mode = self.mode(name)
         return mode is not None and mode.keeps_ended
 
     def merges(self, name: TableName) -> bool:
-        """Whether the target's table has rows of other tables too."""
+        """Returns whether the target's table also has rows of other tables."""
         mode = self.mode(name)
         return mode is not None and mode.merges
 
-    def other(self, name: TableName) -> str:
-        """The target's name where it is another than upstream's, else "". It is for people: a table that is loaded
-        beside another one has the name that it gets."""
+    def other_name(self, name: TableName) -> str:
+        """Returns the target's name if it differs from upstream's, else "". It is for people: a table that is being
+        loaded to replace another one has its final name."""
         target = (self.final or self).target(name)
         return "" if target == name else str(target)
 
     def shown(self, name: TableName) -> str:
-        """The target's name, for messages: with the upstream's where that is another."""
-        other = self.other(name)
+        """Returns the target's name for messages, with the upstream's if that differs."""
+        other = self.other_name(name)
         return f"{other} (upstream's {name})" if other else str(name)
 
     def by_hand(self, change: ProgressChange) -> ProgressChange:
-        """`change` with the tables about which it records that a person did a statement, or that nobody did."""
+        """Returns `change` with the tables whose statements it records as done by a person, or as skipped."""
         skipped = (TableName(*record.id[:2]) for record in change.ddls if record.state is DdlState.SKIPPED)
         return replace(change, by_hand=self.targets(dict.fromkeys(skipped)))
 
@@ -93,7 +98,8 @@ class Route:
     stand for the same texts, in the same order. Case does not matter, as in TiDB's names.
 
     ``DB.TABLE -> DB.TABLE merge COLUMN``: tables that get one name are merged, with that column. There a ``*`` of the
-    right name stands for the text of the same part of the left one."""
+    right name stands for the text of the same part of the left one.
+    """
 
     text: str
 
@@ -102,14 +108,14 @@ class Route:
 
     @property
     def sides(self) -> tuple[_Side, _Side]:
-        """Upstream's name and the target's. Raises ValueError for what is no route from one table to one, or from
-        several that are merged."""
+        """Upstream's name and the target's. Raises ValueError for a text that is no route from one table to one, or
+        from several that are merged."""
         parts = [_part(text) for text in self._found.groups()[:4]]
         before, after = (parts[0], parts[1]), (parts[2], parts[3])
         if any(len(part) > 2 for part in before):
             raise ValueError(f"'{self.text}' has more than one * in a part of its left name")
         if self.merge:
-            if any(len(there) > len(part) for part, there in zip(before, after, strict=True)):
+            if any(len(target_part) > len(part) for part, target_part in zip(before, after, strict=True)):
                 raise ValueError(
                     f"'{self.text}' has a * in the right name that stands for nothing in the same part of the left one"
                 )
@@ -124,7 +130,7 @@ class Route:
 
     @property
     def merge(self) -> str:
-        """The column that it adds to the tables that it merges, "" where it merges none. Raises ValueError."""
+        """The column that it adds to the tables that it merges, "" if it merges none. Raises ValueError."""
         written = self._found[5]
         if written is None:
             return ""
@@ -137,39 +143,42 @@ class Route:
 
     @property
     def _found(self) -> re.Match[str]:
-        found = re.fullmatch(_ROUTE, self.text)
-        if found is None:
+        match = re.fullmatch(_ROUTE, self.text)
+        if match is None:
             raise ValueError(
                 f"'{self.text}' is not a route; give DB.TABLE -> DB.TABLE with * as wildcard, as shop.* -> replica.*;"
                 " names with other characters stand in backticks"
             )
-        return found
+        return match
 
 
 def routes_of(texts: Sequence[str]) -> tuple[Route, ...]:
-    """The checked routes. Raises ValueError."""
+    """Returns the checked routes. Raises ValueError."""
     routes = tuple(Route(text.strip()) for text in texts)
-    seen: dict[str, Route] = {}
+    by_left_side: dict[str, Route] = {}
     for route in routes:
         if same_name("".join(route.sides[1][0])) == _OWN:
             raise ValueError(f"'{route}' leads to the database {_OWN}, in which the target keeps the progress")
         before = same_name(str(route.sides[0]))
-        if before in seen:
-            raise ValueError(f"'{route}' is never used: '{seen[before]}' has the same tables, which get one name only")
-        seen[before] = route
+        if before in by_left_side:
+            raise ValueError(
+                f"'{route}' is never used: '{by_left_side[before]}' has the same tables, which get one name only"
+            )
+        by_left_side[before] = route
     return routes
 
 
 def naming_of(routes: Sequence[Route]) -> Naming:
-    """What the first of `routes` that fits makes of a name; one that would make an empty name does not fit. All others
-    stay. A database gets the name that a route gives to it with all of its tables, unless that merges them."""
+    """Returns the naming by which the first matching route maps a name. A route that would make an empty name does not
+    match. All other names stay. A database gets the name that a route gives to it with all of its tables, unless the
+    route merges them."""
     if not routes:
         return SAME
     compiled = [_Compiled.of(route) for route in routes]
     unused, goals = {route.text for route in routes}, [_pattern(route.sides[1][0]) for route in routes]
 
     @cache
-    def found(name: TableName) -> tuple[TableName, TableMode | None]:
+    def mapped(name: TableName) -> tuple[TableName, TableMode | None]:
         for route in compiled:
             if (target := route.target(name)) is not None:
                 unused.discard(route.text)
@@ -177,29 +186,30 @@ def naming_of(routes: Sequence[Route]) -> Naming:
         return name, None
 
     def databases(table: str, target: TableName) -> set[str]:
-        there = {name for route in compiled for name in route.databases(table, target)} | {target.database}
-        return {name for name in there if "*" in name or _renamed(TableName(name, table)).folded == target.folded}
+        candidates = {name for route in compiled for name in route.databases(table, target)} | {target.database}
+        return {name for name in candidates if "*" in name or _renamed(TableName(name, table)).folded == target.folded}
 
     def _renamed(name: TableName) -> TableName:
-        """Without counting a route as used."""
+        """Returns the new name without counting a route as used."""
         return next((new for route in compiled if (new := route.target(name)) is not None), name)
 
     def leads_to(database: str) -> bool:
         return any(_matched(goal, database) is not None for goal in goals)
 
     return Naming(
-        lambda name: found(name)[0],
+        lambda name: mapped(name)[0],
         json.dumps([route.text for route in routes]),
         unused,
         leads_to,
-        (lambda name: found(name)[1]) if any(route.mode for route in compiled) else None,
+        (lambda name: mapped(name)[1]) if any(route.mode for route in compiled) else None,
         databases,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A route by its patterns. `whole`: it is for a database with all of its tables; `mode` is that of its tables."""
+    """A route by its patterns. `whole` means that it is for a database with all of its tables; `mode` is that of its
+    tables."""
 
     text: str
     before: _Side
@@ -213,13 +223,13 @@ class _Compiled:
     def of(cls, route: Route) -> _Compiled:
         before, after = route.sides
         database, table = before
-        whole = not route.merge and table == _ANY and len(database) == len(after[0])
+        whole_database = not route.merge and table == _ANY and len(database) == len(after[0])
         names = ((SOURCE, route.merge),) if route.merge != SOURCE else ()
         mode = TableMode(ModeKind.MERGE, names) if route.merge else None
-        return cls(route.text, before, _pattern(database), _pattern(table), after, whole, mode)
+        return cls(route.text, before, _pattern(database), _pattern(table), after, whole_database, mode)
 
     def target(self, name: TableName) -> TableName | None:
-        """None where it does not fit."""
+        """Returns the target's name, None if the route does not match."""
         first, second = _matched(self.database, name.database), _matched(self.table, name.table)
         if first is None or second is None or not (name.table or self.whole):
             return None
@@ -229,32 +239,34 @@ class _Compiled:
         return TableName(database, table) if database and bool(table) == bool(name.table) else None
 
     def databases(self, table: str, target: TableName) -> Iterator[str]:
-        """The upstream's database whose `table` it can give that name, with its * where that stands for any text."""
+        """Yields the upstream's database whose `table` the route can map to `target`, with its * if that stands for any
+        text."""
         if (second := _matched(self.table, table)) is None:
             return
         first = [None] * self.database.groups
         texts = iter((*first, *second))
         database = _partly(self.after[0], iter(first) if self.mode else texts)
         parts = (database, _partly(self.after[1], iter(second) if self.mode else texts))
-        found = [_matched(_pattern(part), text) for part, text in zip(parts, target, strict=True)]
-        if None not in found:
-            stands_for = [text for texts in found for text in texts or ()]
+        matches = [_matched(_pattern(part), text) for part, text in zip(parts, target, strict=True)]
+        if None not in matches:
+            stands_for = [text for texts in matches for text in texts or ()]
             yield _filled(self.before[0], iter(stands_for)) if stands_for or not first else "*".join(self.before[0])
 
 
 def naming_from(recorded: str) -> Naming:
-    """That of the routes as a `Naming` has them as text."""
+    """Returns the naming of the routes in `recorded`, the text of a `Naming`."""
     routes = [Route(text) for text in json.loads(recorded or "[]")]
-    final = [route for route in routes if not is_beside(TableName(*map("*".join, route.sides[1])))]
+    final = [route for route in routes if not is_parallel_load(TableName(*map("*".join, route.sides[1])))]
     naming = naming_of(routes)
     return naming if len(final) == len(routes) else replace(naming, final=naming_of(final))
 
 
-def beside(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
-    """`naming`, but for tables of upstream that the target has at these `places` until all of their rows are there."""
-    moved = {name.folded: there for name, there in places.items()}
-    former = {there: name.database for name, there in places.items()}
-    routes = [f"{qualified(*name)} -> {qualified(*there)}" for name, there in places.items()]
+def naming_with_places(naming: Naming, places: Mapping[TableName, TableName]) -> Naming:
+    """Returns `naming`, except that the target has the tables in `places` under these names until all of their rows are
+    there."""
+    moved = {name.folded: place for name, place in places.items()}
+    former = {place: name.database for name, place in places.items()}
+    routes = [f"{qualified(*name)} -> {qualified(*place)}" for name, place in places.items()]
     return replace(
         naming,
         rename=lambda name: moved.get(name.folded) or naming.target(name),
@@ -277,20 +289,21 @@ def _pattern(part: _Part) -> re.Pattern[str]:
 
 
 def _matched(pattern: re.Pattern[str], name: str) -> list[str] | None:
-    """What the wildcard stands for in `name`, as that is spelled; None where the pattern does not fit."""
-    found = pattern.fullmatch(same_name(name))
-    return None if found is None else [name[slice(*found.span(group))] for group in range(1, pattern.groups + 1)]
+    """Returns the texts that the wildcards stand for in `name`, as that is spelled; None if the pattern does not
+    match."""
+    match = pattern.fullmatch(same_name(name))
+    return None if match is None else [name[slice(*match.span(group))] for group in range(1, pattern.groups + 1)]
 
 
 def _partly(part: _Part, texts: Iterator[str | None]) -> _Part:
-    """With the texts that are known in place of their wildcards."""
-    found = [part[0]]
+    """Returns the part with the known texts in place of their wildcards."""
+    parts = [part[0]]
     for text in part[1:]:
-        if (known := next(texts)) is None:
-            found.append(text)
+        if (filled := next(texts)) is None:
+            parts.append(text)
         else:
-            found[-1] += known + text
-    return tuple(found)
+            parts[-1] += filled + text
+    return tuple(parts)
 
 
 def _filled(part: _Part, texts: Iterator[str]) -> str:

@@ -9,7 +9,7 @@ from consumer.errors import Retryable
 from consumer.model.times import between, now, sleep
 
 WRITE_SECONDS = 15.0
-"""How long a task retries one transaction after its first failure. The work behind it waits that long."""
+"""The seconds for which a task retries one transaction after its first failure. Later work waits that long."""
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 5.0
@@ -17,13 +17,14 @@ _LONGEST_PAUSE = 5.0
 T = TypeVar("T")
 
 
-def patiently(
+def with_retries(
     call: Callable[[], T],
     seconds: float,
-    told: Callable[[Retryable, float], None] = lambda error, left: None,
+    on_failure: Callable[[Retryable, float], None] = lambda error, seconds_left: None,
 ) -> T:
-    """`call`, retried with growing random pauses while it raises a Retryable, until `seconds` have passed since the
-    first failure; then its last error. `told` is called before each pause with the error and the seconds left."""
+    """Returns the result of `call`, which is retried with growing random pauses while it raises a Retryable, until
+    `seconds` have passed since the first failure; then its last error is raised. `on_failure` is called before each
+    pause with the error and the seconds left."""
     tries, deadline = 0, 0.0
     while True:
         try:
@@ -31,13 +32,14 @@ def patiently(
         except Retryable as error:
             tries += 1
             deadline = deadline or now() + seconds
-            left = deadline - now()
-            if not error.may_pass or left <= 0:
+            seconds_left = deadline - now()
+            if not error.may_pass or seconds_left <= 0:
                 raise
-            told(error, left)
-        sleep(min(pause(tries), left))
+            on_failure(error, seconds_left)
+        sleep(min(pause(tries), seconds_left))
 
 
 def pause(tries: int) -> float:
-    """Seconds before the next try, doubling and random, so that two transactions that collided do not collide again."""
+    """Returns the seconds before the next try, doubling and random, so that two transactions that collided do not
+    collide again."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 10)) * between(0.5, 1.5)

@@ -1,4 +1,5 @@
-"""This process on its machine: files and folders that are its own, what it lacks, and where no signal may raise."""
+"""Handles this process on its machine: its own files and folders, missing resources, and code that signals must not
+interrupt."""
 
 from __future__ import annotations
 
@@ -20,24 +21,25 @@ _OF_OTHERS = 0o022
 
 
 def cache_folder(kind: str) -> Path:
-    """Where files of this kind are kept; RuntimeError where the user has no home. It need not be there."""
+    """Returns where files of this kind are kept; the folder need not exist. Raises RuntimeError if the user has no
+    home."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "storage-consumer" / kind
 
 
 def is_ours(path: Path) -> bool:
-    """Whether nobody else can have written it. Raises OSError."""
-    found = path.stat()
-    return found.st_uid == os.geteuid() and not found.st_mode & _OF_OTHERS
+    """Returns whether only this user can have written it. Raises OSError."""
+    status = path.stat()
+    return status.st_uid == os.geteuid() and not status.st_mode & _OF_OTHERS
 
 
-def put_in_place(written: IO[bytes], place: str) -> None:
-    """Make the file `written`, which is open and has a name in the folder of `place`, the one at `place`: durably, and
-    over the one that was there. Raises OSError."""
+def put_in_place(written: IO[bytes], path: str) -> None:
+    """Moves the file `written`, which is open and has a name in the folder of `path`, to `path`: durably, and in place
+    of an existing file. Raises OSError."""
     written.flush()
     os.fsync(written.fileno())
-    os.replace(written.name, place)
-    folder = os.open(os.path.dirname(place) or ".", os.O_RDONLY)
+    os.replace(written.name, path)
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
@@ -45,23 +47,24 @@ def put_in_place(written: IO[bytes], place: str) -> None:
 
 
 def new_folder(kind: str, within: str | None = None) -> tuple[str, int]:
-    """A folder that only we can read, in `within` (None: where temporary files go), and a handle that holds its lock
-    until every process that has it is gone. Folders of this kind that are left behind are removed. Raises OSError."""
+    """Creates a folder that only this user can read, in `within` (None: where temporary files go). Returns it, and a
+    handle that holds its lock until every process that has it has ended. Abandoned folders of this kind are removed.
+    Raises OSError."""
     prefix, within = f"storage-consumer-{kind}-", within or tempfile.gettempdir()
-    for left in Path(within).glob(f"{prefix}*"):
+    for abandoned in Path(within).glob(f"{prefix}*"):
         with suppress(OSError):
-            _remove_forsaken(left)
+            _remove_forsaken(abandoned)
     folder = tempfile.mkdtemp(prefix=prefix, dir=within)
     try:
         return folder, _locked(Path(folder))
-    except (BlockingIOError, FileNotFoundError):  # another start took it for one that is left behind
+    except (BlockingIOError, FileNotFoundError):  # another start took it for an abandoned one
         return new_folder(kind, within)
-    except OSError:  # a file system without locks: no start can take one for left behind
+    except OSError:  # a file system without locks: no start can take it for abandoned
         return folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _remove_forsaken(folder: Path) -> None:
-    """Remove it if nobody has it. Raises OSError where somebody has, or where it is another user's."""
+    """Removes the folder if no process uses it. Raises OSError if one does, or if it is another user's."""
     if is_ours(folder):
         handle = _locked(folder)
         try:
@@ -71,7 +74,8 @@ def _remove_forsaken(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """The handle of the lock. Raises BlockingIOError where somebody has it, FileNotFoundError where the folder goes."""
+    """Returns the handle of the lock. Raises BlockingIOError if another process has it, FileNotFoundError if the folder
+    is being removed."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,11 +95,11 @@ _NUMBERS = {
     errno.EDQUOT: "room on a disk",
 }
 _NO_THREAD = "can't start new thread"
-"""What Python says, as a RuntimeError and with no number."""
+"""The text of Python's RuntimeError for it, which has no number."""
 
 
 def lacking(error: BaseException) -> str:
-    """What there is not enough of, "" where `error` says nothing of the kind."""
+    """Returns which resource is exhausted, "" if `error` is about something else."""
     if isinstance(error, OSError):
         return _NUMBERS.get(error.errno or 0, "")
     if isinstance(error, MemoryError):
@@ -104,7 +108,7 @@ def lacking(error: BaseException) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Its own words, on one line."""
+    """Returns the error's own words, on one line."""
     return one_line(str(error)) or type(error).__name__
 
 
@@ -114,8 +118,9 @@ _RAISING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
 @contextmanager
 def signals_later() -> Iterator[None]:
-    """Signals that come within it are handled behind it. What their handlers raise in the middle of the start of a
-    process would leave one that nobody knows of, and within the import of a native module it can abort this one."""
+    """Delays signals that come within it until its end. An exception of their handlers in the middle of the start of a
+    process would leave a process that nobody knows of, and during the import of a native module it can abort this
+    process."""
     if threading.current_thread() is not threading.main_thread():  # the handlers run elsewhere
         yield
         return

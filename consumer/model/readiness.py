@@ -1,4 +1,4 @@
-"""What `check` tells of one thing: whether a run can go well with it."""
+"""What `check` reports of one thing: whether a run can go well with it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Verdict = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`about` is what was looked at, in a word; `fix` is what to do where the verdict is not ok."""
+    """A line of `check`. `about` is the checked thing, in a word. `fix` is what to do if the verdict is not ok."""
 
     about: str
     verdict: Verdict
     text: str
     fix: str = ""
     code: Code | None = None
-    """That of the error that a run would meet; None where the verdict is not that of an error."""
+    """The code of the error that a run would meet; None if the verdict is not that of an error."""
 
 
 def room(folder: str, size: int) -> Readiness:
-    """Whether the disk of `folder` has room for about as much as change files of `size` bytes hold."""
+    """Returns whether the disk of `folder` has room for about as much as change files of `size` bytes hold."""
     free = shutil.disk_usage(folder).free
     text = f"{size_text(free)} free at {folder}, {size_text(size)} of change files to load"
     if free > size:

@@ -19,7 +19,7 @@ INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Row changes that are dropped: those of the kinds `kinds`, and those of which the expression for their kind is
+    """Row changes that are dropped: those of the kinds `kinds`, and those for which the expression for their kind is
     TRUE ("" for none). `collation` is how texts are compared."""
 
     kinds: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class EventFilter:
 
     @property
     def leaves_rows(self) -> bool:
-        """Whether rows stay as upstream has them no more."""
+        """Whether rows can stay that upstream no longer has in this form."""
         return bool({"update", "delete"}.intersection(self.kinds) or self.update_old or self.update_new or self.delete)
 
 
@@ -49,8 +49,8 @@ class MaskKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What stands in place of the values of some columns, which are names with ``*`` as wildcard. `value` is that of
-    FIXED, `length` how many characters TRUNCATE and PARTIAL leave, `key` that of HASH, which is never shown."""
+    """A replacement for the values of some columns, which are names with ``*`` as wildcard. `value` is that of FIXED,
+    `length` how many characters TRUNCATE and PARTIAL leave, `key` that of HASH, which is never shown."""
 
     columns: tuple[str, ...]
     kind: MaskKind
@@ -59,15 +59,16 @@ class Mask:
     key: bytes = field(default=b"", repr=False)
 
     def fits(self, column: str) -> bool:
-        """Whether it is for a column. Case does not matter."""
+        """Returns whether the mask is for a column. Case does not matter."""
         return any(wildcard(name).fullmatch(column) for name in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """The rules of one table: changes that are dropped, which rows the replica has ("" for all), with the collation
-    by which texts are compared, and masks: the first that fits a column is its own. `named` are columns that a rule for
-    just this table gives by their whole names: one that is not there was mistyped, and its values would be seen."""
+    """The rules of one table: changes that are dropped, which rows the replica has ("" for all), with the collation by
+    which texts are compared, and masks: the first that matches a column applies to it. `named` are columns that a rule
+    for just this table gives by their full names: if one of them does not exist it was mistyped, and its values would
+    be visible."""
 
     events: tuple[EventFilter, ...] = ()
     where: str = ""
@@ -77,42 +78,42 @@ class Shaping:
 
     @property
     def leaves_rows(self) -> bool:
-        return any(one.leaves_rows for one in self.events)
+        return any(event_filter.leaves_rows for event_filter in self.events)
 
     def mask_of(self, column: str) -> Mask | None:
         return next((mask for mask in self.masks if mask.fits(column)), None)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What `plan` prints, a rule each."""
-        found = [f"only rows with {self.where}"] if self.where else []
-        for one in self.events:
-            kinds = ("every " + kind.upper() for kind in one.kinds)
+        """The texts that `plan` prints, one for each rule."""
+        texts = [f"only rows with {self.where}"] if self.where else []
+        for event_filter in self.events:
+            kinds = ("every " + kind.upper() for kind in event_filter.kinds)
             with_values = (
                 f"{kind} with {text}"
                 for kind, text in (
-                    ("INSERT", one.insert),
-                    ("UPDATE of a row", one.update_old),
-                    ("UPDATE to a row", one.update_new),
-                    ("DELETE", one.delete),
+                    ("INSERT", event_filter.insert),
+                    ("UPDATE of a row", event_filter.update_old),
+                    ("UPDATE to a row", event_filter.update_new),
+                    ("DELETE", event_filter.delete),
                 )
                 if text
             )
-            found += [f"drops {text}" for text in (*kinds, *with_values)]
-        found += [f"masks {', '.join(mask.columns)} ({mask.kind})" for mask in self.masks]
-        return tuple(found)
+            texts += [f"drops {text}" for text in (*kinds, *with_values)]
+        texts += [f"masks {', '.join(mask.columns)} ({mask.kind})" for mask in self.masks]
+        return tuple(texts)
 
     @property
     def record(self) -> str:
-        """It as a text, the same for the same rules: the order of the columns that a mask is for means nothing, nor
-        does their case. It does not have a mask's key, but what changes with the key."""
-        found = {name: value for name, value in asdict(self).items() if value and name != "named"}
+        """The rules as a text, the same for the same rules: the order and the case of the columns of a mask do not
+        matter. It does not have a mask's key, but a mark that changes with the key."""
+        record = {name: value for name, value in asdict(self).items() if value and name != "named"}
         if self.masks:
-            found["masks"] = [
+            record["masks"] = [
                 {**mask, "columns": sorted(same_names(mask["columns"])), "key": _mark(mask["key"])}
-                for mask in found["masks"]
+                for mask in record["masks"]
             ]
-        return json.dumps(found)
+        return json.dumps(record)
 
 
 def _mark(key: bytes) -> str:
@@ -125,30 +126,30 @@ _HIDDEN_HINT = (
 )
 
 
-def hidden(error: ConsumerError, shaping: Shaping | None) -> ConsumerError:
-    """`error` of a table, met where its rows are at hand, without what may be a value that is masked."""
+def hide_masked_values(error: ConsumerError, shaping: Shaping | None) -> ConsumerError:
+    """Returns `error`, which a table met where its rows are read, without what may be a masked value."""
     if shaping is None or not shaping.masks or not error.holds_rows:
         return error
-    said = error.as_dict()
-    said["message"] = f"{type(error).__name__}: what is wrong is not shown, as columns of the table are masked"
-    said["hint"] = _HIDDEN_HINT
+    fields = error.as_dict()
+    fields["message"] = f"{type(error).__name__}: what is wrong is not shown, as columns of the table are masked"
+    fields["hint"] = _HIDDEN_HINT
     if isinstance(error, RowRefused):
-        said["more"] = tuple((row, put, said["message"]) for row, put, _ in error.more)
-    return from_dict({**said, "holds_rows": False})
+        fields["more"] = tuple((row, put, fields["message"]) for row, put, _ in error.more)
+    return from_dict({**fields, "holds_rows": False})
 
 
 def unshaped(table: TableName) -> Shaping | None:
-    """The rules of every table where there are none."""
+    """Returns None for every table: there are no rules."""
     return None
 
 
 ShapingOf = Callable[[TableName], Shaping | None]
-"""The rules of a table; None where there are none."""
+"""Returns the rules of a table; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """`setting` is where the rule stands."""
+    """A table that a rule names. `setting` is where the rule is written."""
 
     setting: str
     rule: str
@@ -157,16 +158,16 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True)
 class NamedTables:
-    """All of them. `case_sensitive` says how they are compared with the tables that there are."""
+    """All tables that rules name. `case_sensitive` tells how they are compared with the tables that exist."""
 
     named: tuple[NamedTable, ...] = ()
     case_sensitive: bool = False
 
     def missing(self, tables: Iterable[TableName]) -> Iterator[NamedTable]:
-        """Those that are none of `tables`."""
+        """Yields those that are none of `tables`."""
         if self.named:
-            there = set(map(self._compared, tables))
-            yield from (named for named in self.named if self._compared(named.table) not in there)
+            existing = set(map(self._compared, tables))
+            yield from (named for named in self.named if self._compared(named.table) not in existing)
 
     def _compared(self, table: TableName) -> TableName:
         return table if self.case_sensitive else table.folded
@@ -181,9 +182,9 @@ NOW = 0
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """What --start-ts says of single tables. `of` gives the commit-ts at which the target was given a table, or NOW;
-    None: it begins as all others do. `unfit` are the rules that say nothing of any of some names. `just` gives the rule
-    that decides for a table if it is for just this one, else ""."""
+    """The values of --start-ts for single tables. `of(table)` returns the commit-ts up to which the target already
+    holds the table, or NOW; None: it begins like all others. `unfit(names)` returns the rules that match none of the
+    names. `just(table)` returns the rule that decides for a table if it names just this one, else ""."""
 
     of: Callable[[TableName], int | None] = lambda _: None
     unfit: Callable[[Iterable[TableName]], Sequence[str]] = lambda _: ()
@@ -194,8 +195,8 @@ NO_STARTS = Starts()
 
 
 class Consistency(StrEnum):
-    """`row`: each row as soon as it is written. `table`: the rows of a load at once, so a table is never between two of
-    its watermarks. `snapshot`: the rows of all tables up to one moment at once."""
+    """What readers see together. `row`: each row as soon as it is written. `table`: the rows of a load at once, so a
+    table is never between two of its watermarks. `snapshot`: the rows of all tables up to one moment at once."""
 
     ROW = "row"
     TABLE = "table"

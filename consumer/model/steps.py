@@ -16,7 +16,7 @@ from consumer.model.table_modes import ModeDdl
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows with `after` < commit-ts <= `end`."""
+    """The rows with `after` < commit-ts <= `end`."""
 
     after: int
     end: int
@@ -39,7 +39,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadRows:
-    """Bring one table from ``window.after`` to ``window.end``. No files: only progress moves."""
+    """Brings one table from ``window.after`` to ``window.end``. Without files only the progress advances."""
 
     table: TableName
     window: Window
@@ -52,18 +52,19 @@ class LoadRows:
 
 @dataclass(frozen=True, slots=True)
 class TableBefore:
-    """What upstream's earlier statements say of the table of a statement, as far as that asks for it."""
+    """What upstream's earlier statements declare of the table of a statement, as far as the statement needs it."""
 
     columns: tuple[Column, ...] | None = None
-    """None: not known."""
+    """None if they are not known."""
     partitioning: Partitioning | None = None
-    """For statements about partitions. None: it has none, or that is not known."""
+    """For statements about partitions. None if the table has none, or if that is not known."""
     indexes: TableIndexes = UNTOLD
     """For statements about indexes."""
     charset: Charset | None = None
-    """For a new table: what its database gave it then."""
+    """For a new table: the character set that its database gave it then."""
     is_view: bool = False
-    """The statement makes or renames a view. The target can lack it: one that cannot be made there is left out."""
+    """Whether the statement creates or renames a view. The target can lack it: a view that cannot be created there is
+    skipped."""
 
 
 UNKNOWN_TABLE = TableBefore()
@@ -72,7 +73,8 @@ UNKNOWN_TABLE = TableBefore()
 @dataclass(frozen=True, slots=True)
 class ApplyDdl:
     """What upstream's statement becomes in the target, once every table in `touches` is complete up to its version.
-    `consumer.plan.statement.Statement` makes it. All names but those of `file` and of the progress are the target's."""
+    `consumer.plan.statement.Statement` creates it. All names but those of `file` and of the progress are the
+    target's."""
 
     file: SchemaFile
     """Upstream's statement."""
@@ -82,22 +84,22 @@ class ApplyDdl:
     after: ProgressChange = field(default_factory=ProgressChange)
     """Becomes durable with the fact."""
     old_name: TableName | None = None
-    """A rename's source, or the name of the table that a DROP TABLE means, where the RENAME that gave it the
+    """The source of a rename, or the name of the table that a DROP TABLE means, if the RENAME that gave it the
     statement's name never ran."""
-    known: TableBefore = UNKNOWN_TABLE
+    table_before: TableBefore = UNKNOWN_TABLE
     trash: TableName | None = None
-    """Where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER TABLE,
-    where an earlier statement has put it, if it has."""
-    behind: tuple[TableName, ...] = ()
+    """The name to which a DROP or TRUNCATE moves the table (DROP DATABASE: its tables) instead of losing it; for
+    RECOVER TABLE the name to which an earlier statement has moved it, if any."""
+    follows: tuple[TableName, ...] = ()
     """Those of `touches` that the statement does not name and only comes after; upstream may not have them any more."""
     routed: SchemaFile | None = None
-    """`file` with its query in the target's names; None where these are the upstream's."""
+    """`file` with its query in the target's names; None if these are the upstream's."""
     mode_ddl: ModeDdl | None = None
-    """What it does to a table that is no mirror; None where it is one, or where that is the same."""
+    """What it does to a table that is no mirror; None if it is a mirror, or if the effect is the same."""
 
     @property
     def action(self) -> Action:
-        """Raises DdlRefused for a type that is not known: what it does to rows would be a guess."""
+        """The statement's action. Raises DdlRefused for an unknown type: what it does to rows would be a guess."""
         try:
             return Action(self.file.type)
         except ValueError as error:
@@ -127,7 +129,8 @@ class ApplyDdl:
 
     @property
     def merged(self) -> ModeDdl | None:
-        """`mode_ddl`, of a table that others are merged with: it can be done again until it is recorded."""
+        """`mode_ddl` of a table that others are merged with, else None: the statement can be repeated until it is
+        recorded."""
         return self.mode_ddl if self.mode_ddl is not None and self.mode_ddl.mode.merges else None
 
     @property
@@ -140,14 +143,15 @@ class ApplyDdl:
         return AuditRow("ddl", self.file.name, self.file.version, self.file.version, statement=self.file.query)
 
     def done(self, note: str = "") -> ProgressChange:
-        """The fact: what is recorded behind the executed statement. `note`: what it could not do, if anything."""
+        """Returns the fact: what is recorded after the executed statement. `note` is what it could not do, if
+        anything."""
         fact = ProgressChange(ddls=(DdlRecord(self.id, DdlState.DONE, reason=note),), audit=(self.row,))
         return self.after.merged(fact)
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A statement that cannot run in this round, the tables it holds up, and what it waits for."""
+    """A statement that cannot run in this round, the tables that it holds up, and what it waits for."""
 
     file: SchemaFile
     tables: tuple[TableName, ...]
@@ -155,7 +159,7 @@ class Barrier:
 
 
 def ddl_id(file: SchemaFile) -> DdlId:
-    """The identity under which a schema file's statement is recorded."""
+    """Returns the identity under which a schema file's statement is recorded."""
     return DdlId(file.database, file.table, file.version, file.checksum)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a table's definition beside its columns: indexes, foreign keys and partitions, by their
+"""What is known of a table's definition in addition to its columns: indexes, foreign keys and partitions, by their
 names upstream."""
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from consumer.model.names import same_name, same_names
 
 PARTIAL = "PARTIAL"
-"""The kind of an index, unique or not, that holds only the rows of its WHERE: it tells no rows apart."""
+"""The kind of an index, unique or not, that holds only the rows of its WHERE: it does not identify rows."""
 
 SHARD = "SHARD"
-"""The kind of an index, unique or not, on what only TiDB computes."""
+"""The kind of an index, unique or not, on an expression that only TiDB computes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One part of an index; `column` is None for an expression, `prefix`: it counts only in part."""
+class IndexPart:
+    """One part of an index. `column` is None for an expression. `prefix` means that only the beginning of the column
+    counts."""
 
     column: str | None
     prefix: bool = False
@@ -26,21 +27,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR, HYBRID, PARTIAL or SHARD. `automatic`:
-    upstream chose the name. `skipped`: the statement that made it was not executed. `doubtful`: it may not exist."""
+    """An index. `kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR, HYBRID, PARTIAL or SHARD.
+    `automatic` means that upstream chose the name, `skipped` that the statement that created it was not executed,
+    `doubtful` that it may not exist."""
 
     name: str
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[IndexPart, ...]
     automatic: bool = False
     skipped: bool = False
     doubtful: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Its columns in lower case; () where a part is an expression, or only a prefix of a column."""
-        whole = [same_name(part.column) for part in self.parts if part.column is not None and not part.prefix]
-        return tuple(whole) if len(whole) == len(self.parts) else ()
+        """Its columns in lower case; () if a part is an expression, or only a prefix of a column."""
+        columns = [same_name(part.column) for part in self.parts if part.column is not None and not part.prefix]
+        return tuple(columns) if len(columns) == len(self.parts) else ()
 
     @property
     def has_expression(self) -> bool:
@@ -49,24 +51,26 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class KnownForeignKey:
-    """`there` is its name in a target whose foreign key names must be unique in the database, not only in the table."""
+    """A foreign key. `name_in_target` is its name in a target whose foreign key names must be unique in the database,
+    not only in the table."""
 
     name: str
-    there: str
+    name_in_target: str
     skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """`whole`: this is everything; otherwise it is only what statements say, and `gone` are the names, in lower case,
-    that statements took from indexes. `foreign_ids` counts the foreign keys that the table ever had, as upstream
-    numbers their names by it; None: not known."""
+    """The indexes and foreign keys of a table. `complete` means that they are complete; otherwise they are only what
+    statements declare, and `dropped_names` are the names, in lower case, that statements took from indexes.
+    `foreign_ids` counts the foreign keys that the table ever had, because upstream numbers their names by it; None if
+    it is not known."""
 
-    whole: bool = False
+    complete: bool = False
     indexes: tuple[KnownIndex, ...] = ()
     foreign_keys: tuple[KnownForeignKey, ...] = ()
     foreign_ids: int | None = None
-    gone: frozenset[str] = frozenset()
+    dropped_names: frozenset[str] = frozenset()
 
     def index(self, name: str) -> KnownIndex | None:
         return next((index for index in self.indexes if same_name(index.name) == same_name(name)), None)
@@ -75,14 +79,14 @@ class TableIndexes:
         return next((key for key in self.foreign_keys if same_name(key.name) == same_name(name)), None)
 
     def covers(self, columns: Sequence[str]) -> bool:
-        """Whether an index begins with these columns (lower case), whole."""
+        """Returns whether an index begins with these columns (lower case), in full length."""
         return any(_begins_with(index, columns) for index in self.indexes if index.kind in _ORDERED)
 
     @property
     def key_columns(self) -> KeyColumns | None:
-        """None where not all unique keys are known by their columns."""
+        """The columns of all unique keys, None if they are not all known."""
         unique = [index for index in self.indexes if index.kind in ("PRIMARY", "UNIQUE", SHARD)]
-        if not self.whole or any(index.has_expression for index in unique):
+        if not self.complete or any(index.has_expression for index in unique):
             return None
         parts = [part for index in unique for part in index.parts]
         return KeyColumns(
@@ -93,20 +97,21 @@ class TableIndexes:
     @property
     def skips(self) -> bool:
         """Whether something may be missing in the target because a statement, or a part of it, was not executed."""
-        left_out = any(index.skipped or index.kind == PARTIAL for index in self.indexes)
-        return left_out or any(key.skipped for key in self.foreign_keys)
+        skipped = any(index.skipped or index.kind == PARTIAL for index in self.indexes)
+        return skipped or any(key.skipped for key in self.foreign_keys)
 
-    def beside(self, there: TableIndexes) -> TableIndexes:
-        """What is known of a table that is older than the statements: what the target has (`there`), and what the
-        statements made and the target lacks."""
-        names = same_names(index.name for index in there.indexes)
-        own = tuple(index for index in self.indexes if same_name(index.name) not in names)
-        return TableIndexes(True, (*there.indexes, *own), self.foreign_keys)
+    def completed_by(self, existing: TableIndexes) -> TableIndexes:
+        """Returns what is known of a table that is older than the statements: what the target has (`existing`), and
+        what the statements created and the target lacks."""
+        names = same_names(index.name for index in existing.indexes)
+        missing = tuple(index for index in self.indexes if same_name(index.name) not in names)
+        return TableIndexes(True, (*existing.indexes, *missing), self.foreign_keys)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """The columns, in lower case, of the primary key and all unique ones; `parts` are those that count only in part."""
+    """The columns, in lower case, of the primary key and all unique ones. `parts` are those of which only a prefix
+    counts."""
 
     columns: frozenset[str]
     parts: frozenset[str]
@@ -125,7 +130,7 @@ def _begins_with(index: KnownIndex, columns: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Charset:
-    """A character set with its collation, in lower case; the collation is "" where it is not known."""
+    """A character set with its collation, in lower case; the collation is "" if it is not known."""
 
     name: str
     collation: str
@@ -142,8 +147,9 @@ class PartitionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition. `values` are SQL texts, a tuple as long as the partitioning's `by` for each member: the one upper
-    bound of a RANGE (``MAXVALUE`` among them), the members of a LIST. `is_default`: it takes what no other LIST has."""
+    """One partition. `values` are SQL texts, one tuple as long as the partitioning's `by` for each member: the one
+    upper bound of a RANGE (which may contain ``MAXVALUE``), the members of a LIST. `is_default` means that it takes the
+    rows that no other LIST has."""
 
     name: str
     values: tuple[tuple[str, ...], ...] = ()
@@ -152,8 +158,9 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """`by` is the SQL text of the expression, or the names of the columns (COLUMNS and KEY). `partitions` are in
-    upstream's order. `collations` pairs columns (lower case) with their collation, as far as it is known."""
+    """How a table is partitioned. `by` is the SQL text of the expression, or the names of the columns (COLUMNS and
+    KEY). `partitions` are in upstream's order. `collations` pairs columns (lower case) with their collation, as far as
+    it is known."""
 
     kind: PartitionKind
     by: tuple[str, ...]
@@ -161,6 +168,8 @@ class Partitioning:
     collations: tuple[tuple[str, str], ...] = ()
 
     def find(self, name: str) -> int | None:
-        """The position of the partition `name`, in any case; None where there is no such partition."""
+        """Returns the position of the partition `name`, in any case; None if there is no such partition."""
         lowered = same_name(name)
-        return next((at for at, each in enumerate(self.partitions) if same_name(each.name) == lowered), None)
+        return next(
+            (position for position, each in enumerate(self.partitions) if same_name(each.name) == lowered), None
+        )

@@ -1,4 +1,5 @@
-"""What the operator's settings say of tables, and of how much goes at a time: values that are passed on whole."""
+"""What the operator's settings say of tables, and of how much is processed at a time. The values are passed on
+whole."""
 
 from __future__ import annotations
 
@@ -15,32 +16,32 @@ from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency, NamedTables
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """Of each table of upstream, what the rules say."""
+    """The rules for each table of upstream."""
 
     wanted: Callable[[TableName], bool]
-    """The table filter."""
+    """Returns whether the table filter includes the table."""
     naming: Naming = SAME
-    """What tables are in the target: their names and table modes."""
+    """The tables' names in the target and their table modes."""
     shaping_of: ShapingOf = unshaped
     policy_of: PolicyOf = evolve
-    """[consumer.ddl], and the statements that event filters ignore."""
+    """Returns the policy by [consumer.ddl], and by the event filters that ignore statements."""
     bad_row_action: Callable[[TableName], BadRowAction] = lambda _: STOP
     starts: Starts = NO_STARTS
     """Which tables begin at a moment of their own."""
     accept_gap: Callable[[TableName], bool] = lambda _: False
-    """Whether missing files are accepted."""
+    """Returns whether missing files are accepted."""
     never_split: Callable[[TableName], bool] = lambda _: False
-    """Whether no two writers share a table without a key."""
+    """Returns whether no two writers share a table without a key."""
     named: NamedTables = NONE_NAMED
-    """The tables that rules give by their whole names."""
+    """The tables that rules give by their full names."""
     selected: Callable[[TableName, Sequence[Column]], tuple[Column, ...]] = lambda _, columns: tuple(columns)
-    """Which of a table's columns TiCDC writes."""
+    """Returns which of a table's columns TiCDC writes."""
     filter: tuple[str, ...] = ()
-    """Its rules, as they are given."""
+    """The rules of the table filter, as they are given."""
     asked_for: Callable[[TableName], bool] = lambda _: True
-    """Whether one of them asks for the table, though another one may leave it out."""
+    """Returns whether one of them asks for the table, though another one may exclude it."""
     hides: Callable[[str], bool] = lambda _: False
-    """Whether the table filter leaves out tables of this name, in databases of which nothing may tell."""
+    """Returns whether the table filter excludes tables of this name in databases that the storage may not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,14 @@ class Batches:
     consistency: Consistency = Consistency.ROW
     """Which rows readers see at once."""
     publish_bytes: int = 128 << 20
-    """Of these, about the most."""
+    """About the most that is published at once."""
 
     @property
     def published_bytes(self) -> int:
-        """The most, about, whose rows readers see in one transaction; 0: one by one."""
+        """About the most whose rows readers see in one transaction; 0: row by row."""
         return 0 if self.consistency is Consistency.ROW else self.publish_bytes
 
     @property
     def load_bytes(self) -> int:
-        """The most that a table's load reads, where it does not go together with others."""
+        """The most that a table's load reads if it does not go together with others."""
         return min(self.round_bytes, self.published_bytes or self.memory_limit)

@@ -14,38 +14,38 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 LOGICAL_BITS = 18
 MAX_TSO = (1 << 63) - 1
-"""Above every commit-ts: "to the end of the storage"."""
+"""A TSO above every commit-ts: "to the end of the storage"."""
 
 
 def tso_to_ms(tso: int) -> int:
-    """The physical part of a TSO: milliseconds since 1970."""
+    """Returns the physical part of a TSO: milliseconds since 1970."""
     return tso >> LOGICAL_BITS
 
 
 def ms_to_tso(milliseconds: int) -> int:
-    """The first TSO of a millisecond."""
+    """Returns the first TSO of a millisecond."""
     return milliseconds << LOGICAL_BITS
 
 
 def seconds_behind(tso: int, milliseconds: float) -> float:
-    """How far a TSO is behind a moment in milliseconds since 1970; 0 where it is not."""
+    """Returns by how many seconds a TSO lags a moment in milliseconds since 1970; 0 if it does not."""
     return max(0.0, (milliseconds - tso_to_ms(tso)) / 1000)
 
 
 def tso_to_time(tso: int) -> datetime:
-    """The physical part of a TSO as a UTC time."""
+    """Returns the physical part of a TSO as a UTC time."""
     return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)
 
 
 def time_text(tso: int) -> str:
-    """The moment of a TSO, in UTC."""
+    """Returns the moment of a TSO as a text, in UTC."""
     if tso >= MAX_TSO:
         return "the end of the storage"
     return f"{tso_to_time(tso):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if tso else "-"
 
 
 def tso_to_text(tso: int) -> str:
-    """`tso_to_time` as SQL writes it, with microseconds."""
+    """Returns `tso_to_time` as SQL writes it, with microseconds."""
     return tso_to_time(tso).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
@@ -54,12 +54,12 @@ _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time zone between 1970 and 2038, the range of TIMESTAMP, with no need for zone tables where it is used.
+    """A time zone between 1970 and 2038, the range of TIMESTAMP, which needs no zone tables where it is used.
 
     ``offsets[n]`` (seconds east of UTC) holds for local times, in seconds since 1970, below ``starts[n]``; the last
-    offset holds for all later times. An offset is None where the clock was turned forward over those times. If the
-    clock shows a time twice, the earlier of its two moments is used; `doubled` are these moments, as stretches (from,
-    up to but not including) of UTC in the form of TIMESTAMP texts.
+    offset holds for all later times. An offset is None if the clock was turned forward over those times. If the clock
+    shows a time twice, the earlier of its two moments is used. `doubled` are these moments, as stretches (from, up to
+    but not including) of UTC in the form of TIMESTAMP texts.
     """
 
     name: str = "UTC"
@@ -76,8 +76,8 @@ UTC_CLOCK = Clock()
 
 
 def zone_of(name: str) -> tzinfo:
-    """The zone of a name (``Europe/Berlin``) or an offset (``+08:00``). Raises ValueError."""
-    from zoneinfo import ZoneInfo  # it looks at the system's folders, which executors have no use for
+    """Returns the zone of a name (``Europe/Berlin``) or an offset (``+08:00``). Raises ValueError."""
+    from zoneinfo import ZoneInfo  # it reads the system's folders, which executors do not need
 
     offset = _OFFSET.fullmatch(name)
     try:
@@ -93,14 +93,14 @@ def zone_of(name: str) -> tzinfo:
 
 class Timekeeper:
     def now(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Returns seconds since some moment; never goes back."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
     def between(self, least: float, most: float) -> float:
-        """Any number of the two and those between."""
+        """Returns a random number between the two."""
         return random.uniform(least, most)
 
 

@@ -7,19 +7,19 @@ from collections import Counter
 
 from consumer.errors import ConsumerError
 from consumer.model.events import (
-    Ended,
+    ConsumerFailed,
     Event,
-    Failed,
     RoundFinished,
     RoundStarted,
+    RunEnded,
     StepFinished,
     TableResumed,
     TableStopped,
-    Work,
     WorkStarted,
+    WorkUnit,
 )
-from consumer.model.hints import completed
-from consumer.model.names import TableName, behind_name
+from consumer.model.hints import hint_with_options
+from consumer.model.names import TableName, without_table_name
 from consumer.model.texts import duration_text
 from consumer.model.times import seconds_behind
 from consumer.observe.logs import Log
@@ -56,9 +56,9 @@ class Lines:
             case TableResumed(table):
                 self.stopped.discard(table)
                 self._log.info("table resumed", table=str(table))
-            case Failed(error, seconds):
+            case ConsumerFailed(error, seconds):
                 self._failed(error, seconds)
-            case Ended(signal):
+            case RunEnded(signal):
                 self._log.info("ended by a signal", signal=signal)
 
     def _round_finished(self, event: RoundFinished) -> None:
@@ -71,7 +71,7 @@ class Lines:
         fields = {name: count for name, count in counts.items() if count}
         write("round finished", commit_ts=event.checkpoint, **fields, lag=duration_text(lag), seconds=round(seconds, 3))
 
-    def _load_started(self, work: Work) -> None:
+    def _load_started(self, work: WorkUnit) -> None:
         if not work.statement:
             name = {"table": str(work.tables[0])} if len(work.tables) == 1 else {"tables": len(work.tables)}
             self._of_table("load started", **name, files=work.files, bytes=work.bytes)
@@ -97,13 +97,13 @@ class Lines:
     def _failed(self, error: Exception, seconds: float) -> None:
         sentence, hint = f"this is a bug in the consumer: {type(error).__name__}: {error}", ""
         if isinstance(error, ConsumerError):
-            sentence, hint = error.sentence(), completed(error.hint, self._options)
+            sentence, hint = error.sentence(), hint_with_options(error.hint, self._options)
         more = {"hint": hint} if hint else {}
         self._log.error("ended by an error", error=sentence, tried_again_in=f"{seconds:.0f}s", **more)
 
     def _stopped(self, table: TableName, error: ConsumerError, beside: bool) -> None:
-        reason = behind_name(table, error.sentence())
-        hint = {} if self._summed_up else {"hint": completed(error.hint, self._options)}
+        reason = without_table_name(table, error.sentence())
+        hint = {} if self._summed_up else {"hint": hint_with_options(error.hint, self._options)}
         what = "load beside the table stopped" if beside else "table stopped"
         self._log.error(what, table=str(table), error=reason, **hint)
         if self._summed_up:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from consumer.errors import ConsumerError
 from consumer.model.events import (
     CheckpointRead,
+    ConsumerFailed,
     Event,
-    Failed,
     Idle,
     Note,
     NowDoing,
@@ -188,7 +188,7 @@ class Live:
                 self._trouble.pop(what, None)
             case Note():
                 totals.warnings += 1
-            case Failed(error):
+            case ConsumerFailed(error):
                 self._failed = error
 
     def _read(self, checkpoint: int) -> None:

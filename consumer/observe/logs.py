@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from consumer.errors import BadConfig
-from consumer.model.texts import visible
+from consumer.model.texts import printable
 
 _QUIET = (
     "py4j",
@@ -151,13 +151,13 @@ def _logger(settings: LogSettings, lines: _Lines) -> Any:
 
 def _as_text(_logger: object, _name: str, event: Line) -> str:
     about = f"{event.pop('consumer')}: " if "consumer" in event else ""
-    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {about}{visible(event.pop('event'))}"
+    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {about}{printable(event.pop('event'))}"
     if "kind" in event:  # a note, whose text says all of it
         return head
     # A hint can hold a command: quoted like the other values it could not be pasted.
     hint = event.pop("hint", "")
     line = " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])
-    return "\n".join([line, *map(visible, f"  {hint}".split("\n"))]) if hint else line
+    return "\n".join([line, *map(printable, f"  {hint}".split("\n"))]) if hint else line
 
 
 def _value(value: object) -> str:

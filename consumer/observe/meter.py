@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consumer.model.events import Event, RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
+from consumer.model.events import Event, RoundStarted, StepFinished, WorkEnded, WorkMoved, WorkStarted, WorkUnit
 from consumer.model.load import LoadPart
-from consumer.model.texts import cut, duration_text
+from consumer.model.texts import duration_text, shortened
 
 _SHOWN = 60
 
@@ -49,7 +49,7 @@ class Meter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
         self._total, self._done, self._first = 0, LoadPart(), 0.0
-        self._in_hand: dict[Work, _InHand] = {}
+        self._in_hand: dict[WorkUnit, _InHand] = {}
 
     def tell(self, event: Event) -> None:
         with self._lock:
@@ -80,8 +80,8 @@ class Meter:
             return Reading(done, total, seconds, len(self._in_hand) - statements, statements, text)
 
 
-def _text(work: Work, seconds: float) -> str:
+def _text(work: WorkUnit, seconds: float) -> str:
     more = f" and {len(work.tables) - 1:,} more" if len(work.tables) > 1 else ""
-    query = cut(work.statement, _SHOWN)
+    query = shortened(work.statement, _SHOWN)
     what = f"{query} of" if work.statement else "load of"
     return f"{what} {work.tables[0]}{more}, {duration_text(seconds)}"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from consumer.errors import ConsumerError
-from consumer.model.events import Event, Failed, Recorded, RoundFinished, RoundStarted, TableStopped, WorkMoved
-from consumer.model.hints import completed
+from consumer.model.events import ConsumerFailed, Event, Recorded, RoundFinished, RoundStarted, TableStopped, WorkMoved
+from consumer.model.hints import hint_with_options
 from consumer.model.names import TableName
 from consumer.model.process import words_of
 from consumer.model.progress import Progress, State
@@ -80,7 +80,7 @@ class Notifier:
                     self._late = progress.late
                     self._stopped, self._lost, self._bad = _stopped(progress), _losses(progress), _bad(progress)
                 self._progress = progress
-            case TableStopped(table, error, beside=True):
+            case TableStopped(table, error, parallel_load=True):
                 self._put("load-stopped", table, error=error.sentence(), hint=error.hint)
             case TableStopped(table, error):
                 self._stops(table, error.sentence(), error.hint)
@@ -89,7 +89,7 @@ class Notifier:
                 self._put("goes-on")
             case RoundFinished():
                 self._round_finished()
-            case Failed(error) if not self._failed:
+            case ConsumerFailed(error) if not self._failed:
                 self._failed = True
                 known = error if isinstance(error, ConsumerError) else None
                 self._put("failed", error=known.sentence() if known else str(error), hint=known.hint if known else "")
@@ -133,7 +133,9 @@ class Notifier:
         body |= {"target": self._identity.target, "time": round(self._clock(), 3)}
         body |= {} if table is None else {"table": str(table)}
         for key, value in more.items():
-            text = completed(value, self._identity.options) if key == "hint" and isinstance(value, str) else value
+            text = (
+                hint_with_options(value, self._identity.options) if key == "hint" and isinstance(value, str) else value
+            )
             body[key] = self._scrub(text) if isinstance(text, str) else text
         if self._thread is None:
             self._thread = threading.Thread(target=self._deliver_all, name="notify", daemon=True)
@@ -192,8 +194,8 @@ def _stopped(progress: Progress) -> dict[TableName, str]:
 
 
 def _losses(progress: Progress) -> Mapping[TableName, int]:
-    return {name: len(found) for name, found in progress.accepted.items()}
+    return {name: len(found) for name, found in progress.accepted_losses.items()}
 
 
 def _bad(progress: Progress) -> Mapping[TableName, int]:
-    return {name: len(found) for name, found in progress.lacking.items()}
+    return {name: len(found) for name, found in progress.quarantined_rows.items()}

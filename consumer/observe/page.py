@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from consumer.model.hints import pieces, retry_command
-from consumer.model.texts import count_text, duration_text, size_text, visible
+from consumer.model.hints import hint_parts, retry_command
+from consumer.model.texts import count_text, duration_text, printable, size_text
 from consumer.model.times import time_text
 from consumer.observe.http import TEXT, Answer, Query, Site
 from consumer.observe.live import Live, Sample, View
@@ -123,8 +123,8 @@ def html(lives: Sequence[Live], query: Mapping[str, str], ready_lag: float) -> s
         reasons=", ".join(_reasons(view, ready_lag)),
         charts=_charts(view.samples),
         speed=_speed(view.samples),
-        hint=lambda row: pieces(row.hint, view.identity.options),
-        retry=lambda row: pieces(retry_command(row.table), view.identity.options),
+        hint=lambda row: hint_parts(row.hint, view.identity.options),
+        retry=lambda row: hint_parts(retry_command(row.table), view.identity.options),
         made=time_text_of(now_ms=view.status.asked),
         width=WIDTH,
         height=HEIGHT,
@@ -208,7 +208,7 @@ def _template() -> Template:
         "duration": duration_text,
         "size": size_text,
         "count": count_text,
-        "visible": visible,
+        "visible": printable,
         "moment": time_text,
         "clock": lambda seconds: time_text_of(int(seconds * 1000)),
     }

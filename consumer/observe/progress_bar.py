@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from consumer.model.events import Event, Idle, Retrying
-from consumer.model.texts import count_text, duration_text, size_text, visible
+from consumer.model.texts import count_text, duration_text, printable, size_text
 from consumer.model.times import tso_to_time
 from consumer.observe.heartbeat import Activity
 from consumer.observe.meter import Reading
@@ -83,7 +83,7 @@ class ProgressBar:
 
         reading = self._read()
         line = Table.grid(padding=(0, 1))
-        texts = [Text(visible(line_text(self._doing(), reading)), no_wrap=True, overflow="ellipsis")]
+        texts = [Text(printable(line_text(self._doing(), reading)), no_wrap=True, overflow="ellipsis")]
         if reading.loads and reading.total:
             line.add_row(Bar(reading.total, reading.done.bytes, width=_WIDTH), *texts)
         else:

@@ -1,4 +1,4 @@
-"""Files of a table decoded by their own schema files: no target is asked."""
+"""Decodes files of a table by their own schema files, without the target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import Stretches
 from consumer.plan.options import RoundOptions
-from consumer.plan.unread import Unread
+from consumer.plan.unread import UnreadFile
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 
@@ -30,11 +30,11 @@ def rows_were_read(
     file: DataFile,
     seen: Stretches,
 ) -> bool:
-    """Whether all rows of the file up to `since` have a commit-ts in the stretches `seen`: its two ends do not tell
-    that, so it is read. False where it cannot be decoded."""
+    """Returns whether all rows of the file up to `since` have a commit-ts in the stretches `seen`. The file's first and
+    last commit-ts do not show that, so it is read. Returns False if it cannot be decoded."""
     from consumer.changes.folding import decoded  # Arrow is loaded only where it is needed
 
-    window, entry = Window(since, MAX_TSO), Unread(file, 0, MAX_TSO)
+    window, entry = Window(since, MAX_TSO), UnreadFile(file, 0, MAX_TSO)
     stats: list[FileStat] = []
     try:
         for task in decoding_tasks(table, window, [entry], assembly, options, {file.folder.partition: seen}):
@@ -45,16 +45,16 @@ def rows_were_read(
     return not any(stat.unseen_ts for stat in stats)
 
 
-def damage(
+def decoding_error(
     table: TableName,
     window: Window,
-    unread: Sequence[Unread],
+    unread: Sequence[UnreadFile],
     assembly: Assembly,
     options: RoundOptions,
     reader: StorageReader,
 ) -> ConsumerError | None:
-    """What a load of the window would meet in the files, None where they can be decoded. What the target makes of their
-    columns, the load alone can say."""
+    """Returns the error that a load of the window would meet in the files, None if they can be decoded. Whether the
+    target accepts their columns, only the load itself can find out."""
     from consumer.changes.folding import decoded
 
     try:
@@ -71,27 +71,27 @@ def damage(
 def decoding_tasks(
     table: TableName,
     window: Window,
-    unread: Sequence[Unread],
+    unread: Sequence[UnreadFile],
     assembly: Assembly,
     options: RoundOptions,
     seen: Mapping[str, Stretches] | None = None,
 ) -> Iterator[LoadTask]:
-    """Tasks that decode files by their own schema files, one for each of these; no target is asked. `seen`: as of
-    `TableVersionConsumer`."""
+    """Yields tasks that decode files by their own schema files, one task for each schema file, without the target.
+    `seen` is as in `TableVersionConsumer`."""
     dialect, catalog = options.files.dialect, assembly.catalog
     load = plan_load(table, window, unread, {}, (), options.files)
     schemas = {file.path: file for p in load.files if (file := catalog.schema(p.file.folder)) is not None}
     for schema in schemas.values():
-        own = replace(load, files=tuple(p for p in load.files if catalog.schema(p.file.folder) == schema))
+        own_load = replace(load, files=tuple(p for p in load.files if catalog.schema(p.file.folder) == schema))
         declared = catalog.declared(schema)
         columns = tuple(
-            replace(column, elements=column.elements or known.elements)
+            replace(column, elements=column.elements or definition.elements)
             for column in schema.columns
-            if not column.hidden and not (known := declared.get(same_name(column.name), Definition())).virtual
+            if not column.hidden and not (definition := declared.get(same_name(column.name), Definition())).virtual
         )
         names = [column.name for column in columns]
         key = catalog.shape(schema).handle_key(columns) or ()
-        virtual = tuple(sorted(name for name, known in declared.items() if known.virtual))
-        about = TableLoad(table, shaping=options.rules.shaping_of(table))
-        target = LoadTarget(about, columns, tuple(names), tuple(map(names.index, key)), virtual=virtual)
-        yield TableVersionConsumer(own, catalog, dialect, options.rules, seen or {}).task(0, target, None)
+        virtual = tuple(sorted(name for name, definition in declared.items() if definition.virtual))
+        table_load = TableLoad(table, shaping=options.rules.shaping_of(table))
+        target = LoadTarget(table_load, columns, tuple(names), tuple(map(names.index, key)), virtual=virtual)
+        yield TableVersionConsumer(own_load, catalog, dialect, options.rules, seen or {}).task(0, target, None)

@@ -1,4 +1,4 @@
-"""Tables that the target lacks: somebody has dropped them there, or nothing has made them."""
+"""Handles tables that the target lacks: somebody has dropped them there, or nothing has created them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from consumer.model.names import TableName
 from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
-from consumer.pipeline.resync import offered
+from consumer.pipeline.resync import reloadable_tables
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import RoundOptions
 from consumer.target import Sink
@@ -21,27 +21,31 @@ _EXPORT = "load an export of it with `load-export` and its --table"
 _RESTORE = "restore it as it was from a backup of the target"
 
 
-def gone(
+def missing_table_error(
     table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> ConsumerError:
-    """The error to report for the sink's `error` about `table`: usually the same. It is another one if the target lacks
-    a table that the storage can make again, or to which rows were applied: creating it empty would lose them."""
+    """Returns the error to report for the sink's `error` about `table`, usually the same. It is another one if the
+    target lacks a table that the storage can rebuild, or a table to which rows were applied: creating it empty would
+    lose them."""
     if not isinstance(error, TableMissing):
         return error
-    anew = table in offered(sink, [table], assembly, progress, options)
+    can_rebuild = table in reloadable_tables(sink, [table], assembly, progress, options)
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
     start = progress.start_of(table)
     if start and not read and not _ran(table, progress):
-        return _not_there_at_start(table, start, table in progress.starts, anew, assembly, options)
-    return _reported(table, error, anew, read, options)
+        return _not_there_at_start(table, start, table in progress.starts, can_rebuild, assembly, options)
+    return _reported(table, error, can_rebuild, read, options)
 
 
-def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, options: RoundOptions) -> TableMissing:
-    """`anew`: the storage can make it again; `read`: some of its files were."""
+def _reported(
+    table: TableName, error: TableMissing, can_rebuild: bool, read: bool, options: RoundOptions
+) -> TableMissing:
+    """Returns the error of a table that the target lacks. `can_rebuild`: the storage has all of it; `read`: some of its
+    files were read."""
     naming = options.rules.naming
     if read and options.replay:
         return _dropped(table, naming, f"{_RESTORE}, or " + in_a_replay(RESYNC))
-    if anew:
+    if can_rebuild:
         return _dropped(table, naming, "load it again from the storage: " + resync_command(table))
     if read and naming.merges(table):
         return _dropped(
@@ -58,17 +62,17 @@ def _reported(table: TableName, error: TableMissing, anew: bool, read: bool, opt
 
 
 def _not_there_at_start(
-    table: TableName, start_ts: int, alone: bool, anew: bool, assembly: Assembly, options: RoundOptions
+    table: TableName, start_ts: int, alone: bool, can_rebuild: bool, assembly: Assembly, options: RoundOptions
 ) -> TableMissing:
-    naming, own = options.rules.naming, assembly.history.alive.get(table)
+    naming, incarnation = options.rules.naming, assembly.history.alive.get(table)
     copied = f"copy it from upstream as of {start_ts} and run again"
     if not options.replay:
-        again = ", or load it from the storage: " + resync_command(table) if anew else ""
+        again = ", or load it from the storage: " + resync_command(table) if can_rebuild else ""
         hint, by = f"{_EXPORT}, or {copied}" + again, "--start-ts or an export"
     else:
         hint, by = copied, "--from-ts"
-        if own is not None and own.birth is not None and own.not_anew is None:
-            hint += f", or replay it from its CREATE TABLE on: --from-ts {own.birth.version - 1} --tables "
+        if incarnation is not None and incarnation.birth is not None and incarnation.why_not_rebuildable is None:
+            hint += f", or replay it from its CREATE TABLE on: --from-ts {incarnation.birth.version - 1} --tables "
             hint += table_rule(table)
     return TableMissing(
         f"the target has no table {naming.shown(table)}, though it began with {'it' if alone else 'all tables'} as of"
@@ -79,66 +83,70 @@ def _not_there_at_start(
 
 
 def _ran(table: TableName, progress: Progress) -> bool:
-    return any((ddl.database, ddl.table) == table and not progress.was_given(ddl) for ddl in progress.ddls)
+    return any((ddl.database, ddl.table) == table and not progress.was_preloaded(ddl) for ddl in progress.ddls)
 
 
-def all_gone(
+def dropped_table_errors(
     sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions, loaded: Collection[TableName] = ()
 ) -> dict[TableName, ConsumerError]:
-    """Tables that are in order according to the progress, and that somebody has dropped in the target. Where the
-    checkpoint went back, statements above it may have taken them away: these are not looked at, nor those that were
-    `loaded` just now."""
+    """Returns the errors of tables that are healthy according to the progress and that somebody has dropped in the
+    target. Two kinds are not checked: tables above the checkpoint, if it went back, because later statements may have
+    dropped them; and tables that were `loaded` just now."""
     live = (name for name in assembly.timeline.live if options.rules.wanted(name) and name not in loaded)
     places = ((name, progress.table(name)) for name in live)
-    looked = (n for n, p in places if p.state is State.OK and p.applied_ts <= assembly.checkpoint)
-    there = {name: options.rules.naming.target(name) for name in looked}
-    absent = sink.missing(set(there.values())) if there else ()
+    checked = (n for n, p in places if p.state is State.OK and p.applied_ts <= assembly.checkpoint)
+    targets = {name: options.rules.naming.target(name) for name in checked}
+    absent = sink.missing(set(targets.values())) if targets else ()
     if not absent:
         return {}
-    missing = [name for name, target in there.items() if target in absent]
-    tables = assembly.there(progress)
+    missing = [name for name, target in targets.items() if target in absent]
+    incarnations = assembly.target_tables(progress)
     read: dict[TableName, int] = {}
     for folder in progress.folders:
         owner = assembly.catalog.owner(folder)
         read[owner] = max(folder.version, read.get(owner, 0))
-    known = (name for name in missing if name in tables)
-    names = sorted(name for name in known if _was_there(tables[name], read.get(name, -1), progress))
-    anew = offered(sink, names, assembly, progress, options)
+    live_names = (name for name in missing if name in incarnations)
+    names = sorted(name for name in live_names if _existed(incarnations[name], read.get(name, -1), progress))
+    rebuildable = reloadable_tables(sink, names, assembly, progress, options)
     naming = options.rules.naming
     lost = {name: _dropped(name, naming, f"{_EXPORT}, or {_RESTORE}") for name in names}
-    return {name: _reported(name, error, name in anew, name in read, options) for name, error in lost.items()}
+    return {name: _reported(name, error, name in rebuildable, name in read, options) for name, error in lost.items()}
 
 
-class NotBegun(NamedTuple):
-    """Tables without a CREATE TABLE in the storage, behind the end of another one of their name, of which the target
-    has no rows yet. Somebody can make them by hand."""
+class UnbegunTables(NamedTuple):
+    """Tables that have no CREATE TABLE in the storage, that follow an ended table of the same name, and of which the
+    target has no rows yet. Somebody can create them by hand."""
 
     absent: Collection[TableName]
-    """The target lacks them."""
+    """The target lacks these tables."""
     filled: Mapping[TableName, ConsumerError]
-    """It has tables of their names that hold the rows of others."""
+    """By table, the error of those under whose names the target holds the rows of other tables."""
     ready: Collection[TableName]
-    """The others: they can begin."""
+    """The other tables: they can begin."""
 
 
-def not_begun(sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions) -> NotBegun:
+def find_unbegun_tables(sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions) -> UnbegunTables:
     naming, history = options.rules.naming, assembly.history
-    found: dict[TableName, int] = {}
+    since_of: dict[TableName, int] = {}
     for name in filter(options.rules.wanted, assembly.timeline.live):
-        first, since, place = history.unmade(name), history.ended(name), progress.table(name)
-        # Its rows are above its first file. One that is OK has begun, and so has what the target was given.
-        behind = first is not None and place.applied_ts <= first and place.state is not State.OK
-        if behind and since is not None and progress.start_of(name) < since:
-            found[name] = since
-    there = {name: naming.target(name) for name in found}
-    absent = sink.missing(set(there.values())) if there else ()
-    own = {target for name, target in there.items() if target not in absent and not naming.merges(name)}
-    # A merged table has rows of others, and only CREATE TABLE statements tell that the columns fit together.
-    filled = {*(sink.has_rows(sorted(own)) if own else ()), *(set(there.values()) - own).difference(absent)}
-    return NotBegun(
-        [name for name in found if there[name] in absent],
-        {name: _holds_others(name, since, naming) for name, since in found.items() if there[name] in filled},
-        [name for name in found if there[name] not in {*absent, *filled}],
+        first, since, place = history.uncreated_since(name), history.ended_since(name), progress.table(name)
+        # The table's rows are above its first file. A table that is OK has begun, and so has one that the target
+        # already had.
+        is_new = first is not None and place.applied_ts <= first and place.state is not State.OK
+        if is_new and since is not None and progress.start_of(name) < since:
+            since_of[name] = since
+    targets = {name: naming.target(name) for name in since_of}
+    absent = sink.missing(set(targets.values())) if targets else ()
+    unmerged = {target for name, target in targets.items() if target not in absent and not naming.merges(name)}
+    # A merged table has rows of others, and only CREATE TABLE statements show that the columns fit together.
+    filled = {
+        *(sink.has_rows(sorted(unmerged)) if unmerged else ()),
+        *(set(targets.values()) - unmerged).difference(absent),
+    }
+    return UnbegunTables(
+        [name for name in since_of if targets[name] in absent],
+        {name: _holds_others(name, since, naming) for name, since in since_of.items() if targets[name] in filled},
+        [name for name in since_of if targets[name] not in {*absent, *filled}],
     )
 
 
@@ -165,15 +173,15 @@ def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:
     )
 
 
-def _was_there(table: Incarnation, read: int, progress: Progress) -> bool:
-    """Whether its rows were applied, its CREATE TABLE was executed, or the target was given it; `read` is the newest
-    version of its files that were read. A view has no rows."""
-    born = 0 if table.birth is None else table.birth.version
-    if table.is_view:
+def _existed(incarnation: Incarnation, read: int, progress: Progress) -> bool:
+    """Returns whether the table's rows were applied, its CREATE TABLE was executed, or the target already had it.
+    `read` is the newest version among its files that were read. A view has no rows."""
+    birth_version = 0 if incarnation.birth is None else incarnation.birth.version
+    if incarnation.is_view:
         return False
-    if table.given_at(progress) or read >= born:
+    if incarnation.preloaded_at(progress) or read >= birth_version:
         return True
-    if table.birth is None or len(table.names) > 1:
+    if incarnation.birth is None or len(incarnation.names) > 1:
         return False
-    record = progress.ddls.get(ddl_id(table.birth))
+    record = progress.ddls.get(ddl_id(incarnation.birth))
     return record is not None and record.state is DdlState.DONE

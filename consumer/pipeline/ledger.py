@@ -1,4 +1,4 @@
-"""The progress that the target has confirmed, and every change of it."""
+"""Keeps the progress that the target has confirmed, and makes every change of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from consumer.model.events import Recorded
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import OwnedTables, Progress, ProgressChange, State, TableProgress
-from consumer.pipeline.waiting import patiently
+from consumer.pipeline.waiting import with_observed_retries
 from consumer.ports import Observer
 from consumer.target import ProgressPort
 
@@ -25,8 +25,8 @@ _MARKS = (State.EMPTYING, State.EXCHANGING)
 
 
 class Ledger:
-    """Nobody else changes the progress. `seconds`: for how long a call to it is tried. The target knows its tables as
-    `naming` has them."""
+    """Keeps the progress; nothing else changes it. A call to the target is tried for `seconds`. The target calls its
+    tables as `naming` maps them."""
 
     def __init__(
         self, target: ProgressPort, observer: Observer, seconds: float, progress: Progress, naming: Naming = SAME
@@ -38,14 +38,14 @@ class Ledger:
         self._start: Start = lambda _: None
 
     def begin(self, start: Start) -> None:
-        """Record what `start` makes of the progress, now and after the target has lost it."""
+        """Records the change that `start` derives from the progress, now and whenever the target has lost it."""
         self._start = start
         if (change := start(self.progress)) is not None:
             self.record(change)
 
     def confirmed(self) -> Progress:
-        """The progress in the target. After a round that broke off it is read again, once nothing of that round can
-        change it any more. Raises Retryable; then no round may run."""
+        """Returns the progress in the target. After a round that broke off it is read again, once nothing of that round
+        can change it any more. Raises Retryable; then no round may run."""
         if not self._confirmed:
             self.progress = self._target.fence()
             self.begin(self._start)
@@ -54,7 +54,7 @@ class Ledger:
 
     @property
     def progress(self) -> Progress:
-        """What the target last confirmed."""
+        """The progress that the target last confirmed."""
         return self._progress
 
     @progress.setter
@@ -64,7 +64,7 @@ class Ledger:
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """A round. If it breaks off, the state of the target is unknown."""
+        """Encloses a round. If it breaks off, the state of the target is unknown."""
         self.confirmed()
         if self._at_syncpoint:
             self.record(ProgressChange(leaves=True))
@@ -74,11 +74,11 @@ class Ledger:
         self._target.rest()
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
-        """`call` to the target, retried for as long as the settings say."""
-        return patiently(what, call, self._observer, self._seconds)
+        """Makes `call` to the target, and retries it for as long as the settings say."""
+        return with_observed_retries(what, call, self._observer, self._seconds)
 
     def record(self, change: ProgressChange) -> None:
-        """Make `change` durable, with retries, and only then part of `progress`. A table that stops stays marked."""
+        """Makes `change` durable, with retries, and only then part of `progress`. A table that stops stays marked."""
         stops = (name for name, place in change.tables.items() if place and place.state is State.STOPPED)
         marked = {*stops}.intersection(self._with(State.EXCHANGING))
         places = {n: replace(p, state=State.EXCHANGING) if n in marked and p else p for n, p in change.tables.items()}
@@ -86,24 +86,25 @@ class Ledger:
         self.believe(self.patiently("record progress", lambda: self._target.record(kept)))
 
     def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
-        """As the target's, with retries."""
+        """Does what the target's `take` does, with retries."""
         return self.patiently("record whose tables they are", lambda: self._target.take(wanted))
 
     def believe(self, recorded: ProgressChange) -> None:
-        """The target has confirmed that `recorded` is durable, with what it is about."""
+        """Applies `recorded` to `progress`: the target has confirmed that it is durable, with the rows or statement it
+        belongs to."""
         self._at_syncpoint = bool(recorded.syncpoint) or (self._at_syncpoint and not recorded.leaves)
         self.progress = self.progress.after(recorded)
 
     def empty(self, name: TableName, change: ProgressChange) -> None:
-        """Drop a table, to be loaded again: `change` is its progress then. If this run dies in between, the next run
-        finishes it."""
+        """Drops a table that is to be loaded again. `change` is its progress then. If this run dies in between, the
+        next run finishes it."""
         place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING, reason=_RESYNC_DIED)
         self.record(replace(change, tables={**change.tables, name: place}, moved_lacks={name: ()}))
         self._empty(name)
 
     def exchange(self, names: Collection[TableName], change: ProgressChange) -> None:
-        """Let tables take the places of those that they were loaded beside: `change` is the progress then. If this run
-        dies in between, the next run finishes it."""
+        """Lets loaded tables take the places of the tables that they were loaded to replace. `change` is the progress
+        then. If this run dies in between, the next run finishes it."""
         places = {name: change.tables[name] or TableProgress(0) for name in names}
         marked = {n: replace(p, state=State.EXCHANGING, reason=_EXCHANGE_DIED) for n, p in places.items()}
         lacks = {**change.moved_lacks, **dict.fromkeys(names, ())}
@@ -112,10 +113,10 @@ class Ledger:
             self._exchange(name)
 
     def finish_marked(self) -> Mapping[TableName, TableMissing]:
-        """Drop the tables that a run has marked, and let others take their places, except for those that belong to
-        another consumer by now. Returns the tables of which somebody has dropped what was to take their places: they
-        stay marked, as their progress is that of the other one."""
-        if (change := spared(self.take, self.progress, self._naming)) is not None:
+        """Drops the tables that a run has marked, and replaces those that it has marked to be replaced, except for
+        tables that belong to another consumer by now. Returns the tables whose replacement somebody has dropped: they
+        stay marked, because their progress is already that of the replacement."""
+        if (change := spared_tables_change(self.take, self.progress, self._naming)) is not None:
             self.record(change)
         for name in self.marked:
             self._empty(name)
@@ -136,23 +137,26 @@ class Ledger:
         return [name for name, place in self.progress.tables.items() if place.state is mark]
 
     def _empty(self, name: TableName) -> None:
-        there, gone = self._naming.target(name), self._unmarked(name)
-        self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
+        target, unmarked = self._naming.target(name), self._unmarked(name)
+        self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(target, unmarked)))
 
     def _exchange(self, name: TableName) -> None:
-        there, done = self._naming.target(name), self._unmarked(name)
+        target, unmarked = self._naming.target(name), self._unmarked(name)
         what = f"let {name} take its place"
-        self.believe(self.patiently(what, lambda: self._target.replace_table(there, done)))
+        self.believe(self.patiently(what, lambda: self._target.replace_table(target, unmarked)))
 
     def _unmarked(self, name: TableName) -> ProgressChange:
         return ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
 
 
-def spared(
+def spared_tables_change(
     take: Callable[[Mapping[TableName, int | None]], OwnedTables], progress: Progress, naming: Naming
 ) -> ProgressChange | None:
-    """The tables that are marked, and stay as they are since they belong to another consumer; None for none."""
+    """Returns the change that unmarks the marked tables which belong to another consumer and so stay as they are; None
+    if there are none."""
     marked = {name: naming.target(name) for name, place in progress.tables.items() if place.state in _MARKS}
     owned = take(dict.fromkeys(marked.values())) if marked else {}
-    places = {name: TableProgress(progress.table(name).applied_ts) for name, there in marked.items() if there in owned}
+    places = {
+        name: TableProgress(progress.table(name).applied_ts) for name, target in marked.items() if target in owned
+    }
     return ProgressChange(tables=places) if places else None

@@ -1,4 +1,4 @@
-"""What ended loads return: committed and recorded, or the reason why a table stops or is planned again."""
+"""Handles the results of ended loads: they are committed and recorded, or their table stops or is planned again."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from consumer.model.steps import LoadRows
 from consumer.model.times import now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.files import put_off, wait_for_file
-from consumer.pipeline.snapshot import check_rows, too_large_for_target
+from consumer.pipeline.files import leave_to_later_round, wait_for_file
+from consumer.pipeline.snapshot import check_rows, target_size_error
 
 NO_COMMIT_TS = Note(
     NoteKind.COMMIT_TS,
@@ -48,18 +48,19 @@ NO_TIME = Note(
 
 
 class LoadResults:
-    """The loads that have not ended, by the number of their task, and what becomes of each."""
+    """Keeps the loads that have not ended, by the number of their task, and handles the result of each."""
 
     def __init__(self, context: RoundContext) -> None:
         self._context = context
         self._open: dict[int, LoadRows] = {}
         self._held: list[tuple[LoadOutcome, float]] = []
-        """What waits to be published together with other tables, each with the seconds that its load ran."""
+        """The loaded outcomes that wait to be published together with other tables, each with the seconds that its load
+        ran."""
         self.planned_again = False
-        """Whether a load failed and was planned again. What was learnt of it may be known to this round alone."""
+        """Whether a load failed and was planned again. Only this round may know what was learned from the failure."""
 
     def expect(self, task: LoadTask, load: LoadRows) -> None:
-        """`task` is to run for `load`."""
+        """Registers that `task` is going to run for `load`."""
         self._open[task.number] = load
 
     def forget(self, task: LoadTask) -> None:
@@ -67,9 +68,9 @@ class LoadResults:
         self._open.pop(task.number)
 
     def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
-        """Commit what is loaded, or keep it for `publish`. The tables of the other outcomes stop or are planned again,
-        but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
-        done = [quarantine.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
+        """Commits what is loaded, or keeps it for `publish`. The tables of the other outcomes stop or are planned
+        again, except those that failed for now (Retryable): they stay expected. `seconds` is how long the loads ran."""
+        done = [quarantine.without_untimed_rows(self._open[o.task.number], o) for o in outcomes if o.error is None]
         check_rows(self._context.options, done)
         timed = [(outcome, seconds) for outcome in done]
         if self._context.options.batches.consistency is Consistency.SNAPSHOT:
@@ -84,8 +85,8 @@ class LoadResults:
                 self._failed(self._open.pop(outcome.task.number), outcome.task.target, outcome.error)
 
     def publish(self) -> bool:
-        """Commit what is kept: all that ends at the earliest moment, in one transaction. Returns whether there was
-        something."""
+        """Commits the kept outcomes that end at the earliest moment, in one transaction. Returns whether there were
+        some."""
         if not self._held:
             return False
         end = min(outcome.task.window.end for outcome, _ in self._held)
@@ -108,10 +109,10 @@ class LoadResults:
             context.tell(note)
 
     def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
-        """Record bad rows, then plan the load again."""
+        """Records bad rows, then plans the load again."""
         try:
-            quarantined = quarantine.of_task(self._context, task, error.rows)
-            letters = quarantine.keep(self._context, load, quarantined)
+            quarantined = quarantine.outcome_of_bad_rows(self._context, task, error.rows)
+            letters = quarantine.write_dead_letters(self._context, load, quarantined)
         except TooManyBadRows as too_many:
             self._context.stop(load.table, too_many)
             return
@@ -119,11 +120,11 @@ class LoadResults:
         self._release(load)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
-        """Stop the table, unless the error says what to do otherwise: then the load is planned again. Raises
-        StagingUnseen: no table can be loaded so."""
+        """Plans the load again if the error allows it; otherwise stops the table. Raises StagingUnseen: with it no
+        table can be loaded."""
         if isinstance(error, StagingUnseen):
             raise error
-        if self._learnt(load, target, error) or put_off(self._context, load.table, error):
+        if self._learnt(load, target, error) or leave_to_later_round(self._context, load.table, error):
             self._release(load)
         else:
             self._context.stop(load.table, error)
@@ -133,26 +134,26 @@ class LoadResults:
         self._context.round.release(load.table)
 
     def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
-        """Whether planning `load` again helps: with other columns, with more of the rows in one task, or without rows
-        that came late."""
+        """Returns whether planning `load` again helps: with other columns, with more of the rows in one task, or
+        without rows that came late."""
         context = self._context
         if isinstance(error, CameLate) and context.options.rules.accept_gap(load.table):
             context.accept(load.table, [Loss.of(error, 0, load.window.after)])
-            context.lessons.late[load.table] = load.window.after
+            context.memory.late[load.table] = load.window.after
             return True
         if isinstance(error, RowsVary):
-            return context.lessons.absent.learn(load, error, target.load.quarantine is not None)
+            return context.memory.absent.learn(load, error, target.load.quarantine is not None)
         if not isinstance(error, RowsCollide):
             return False
         state = context.consumers[load.table].state
         bounded = load.bytes >= state.round_bytes and not context.options.files.dialect.timeless
-        learnt = context.lessons.collisions.learn(load, target.whole, bounded)
-        state.round_bytes = max(state.round_bytes, context.lessons.collisions.bytes_for(load))
+        learnt = context.memory.collisions.learn(load, target.in_one_call, bounded)
+        state.round_bytes = max(state.round_bytes, context.memory.collisions.bytes_for(load))
         return learnt
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
-        """Publish and record. If the sink reports an error of one table, that table stops, and the rest is committed.
-        If all is too much for one commit, it is committed table by table."""
+        """Publishes and records the outcomes. If the sink reports an error of one table, that table stops, and the rest
+        is committed. If all is too much for one commit, it is committed table by table. Returns what is committed."""
         context = self._context
         while done:
             done, letters = self._keep(done)
@@ -178,26 +179,27 @@ class LoadResults:
                     continue
             except TableError as error:
                 if isinstance(error, LoadFailed) and context.options.batches.consistency is Consistency.SNAPSHOT:
-                    raise too_large_for_target(error) from error
+                    raise target_size_error(error) from error
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]
                 if not wrong:
                     raise
-                if (left := quarantine.without(context, wrong[0], error)) is not None:
-                    done = [left if outcome is wrong[0] else outcome for outcome in done]
+                if (remaining := quarantine.without_refused_rows(context, wrong[0], error)) is not None:
+                    done = [remaining if outcome is wrong[0] else outcome for outcome in done]
                     continue
                 self._open.pop(wrong[0].task.number)
-                quarantine.stop_with_place(context, wrong[0].task, error)
+                quarantine.stop_with_line(context, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
             context.ledger.believe(recorded)
-            quarantine.tell(context, done)
+            quarantine.report_quarantined(context, done)
             break
         return done
 
     def _committed(self, done: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange | TargetBusy:
-        """What the sink has recorded; or the lock that a table waits for, where the others can go on without it."""
+        """Returns what the sink has recorded; or the lock that one table waits for, if the others can continue without
+        it."""
         try:
             return self._context.ports.sink.commit(done, change)
         except TargetBusy as error:
@@ -207,7 +209,7 @@ class LoadResults:
             raise
 
     def _put_off(self, done: Sequence[LoadOutcome], error: TargetBusy) -> list[LoadOutcome]:
-        """All but the one that waits, which is loaded again."""
+        """Returns all outcomes except that of the waiting table, which is loaded again."""
         for outcome in done:
             if str(outcome.table) == error.table:
                 self.forget(outcome.task)
@@ -215,13 +217,13 @@ class LoadResults:
         return [outcome for outcome in done if str(outcome.table) != error.table]
 
     def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
-        """Keep the rows that were quarantined; what to record of them by the tasks' numbers. Tables that have too many
-        of them are stopped, and not among the outcomes any more."""
+        """Keeps the rows that were quarantined. Returns the outcomes, and by task number what to record of these rows.
+        Tables with too many of them are stopped, and are not among the returned outcomes."""
         kept, letters = [], {}
         for outcome in done:
             number = outcome.task.number
             try:
-                letters[number] = quarantine.keep(self._context, self._open[number], outcome)
+                letters[number] = quarantine.write_dead_letters(self._context, self._open[number], outcome)
                 kept.append(outcome)
             except TooManyBadRows as error:
                 self._open.pop(number)
@@ -230,9 +232,9 @@ class LoadResults:
 
 
 def notes_of(done: Sequence[LoadOutcome], dialect: Dialect) -> Iterator[Note]:
-    """What a person should know of loads that are recorded."""
+    """Yields what a person should know of loads that are recorded."""
     for outcome in done:
-        if outcome.task.target.own and outcome.puts:
+        if outcome.task.target.extra_columns and outcome.puts:
             yield _kept_note(outcome)
     dated = f"; {protocol_of(dialect).commit_ts} adds the commit-ts"
     if any(stat.coarse_ts for outcome in done for stat in outcome.files):
@@ -245,14 +247,15 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect) -> Iterator[Note]:
 
 def _kept_note(outcome: LoadOutcome) -> Note:
     text = (
-        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.own)}: existing"
-        " rows keep their values; new rows, also those whose key changed, get the columns' defaults"
+        f"{outcome.table}: the rows do not have the target's columns"
+        f" {', '.join(outcome.task.target.extra_columns)}: existing rows keep their values; new rows, also those whose"
+        " key changed, get the columns' defaults"
     )
     return Note(NoteKind.KEPT_COLUMNS, text, outcome.table)
 
 
 def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
-    """Values that are applied as the files have them, and may differ from the upstream's."""
+    """Yields notes about values that are applied as the files have them and that may differ from the upstream's."""
     if lost := sum(stat.lost_texts for stat in outcome.files):
         text = f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
         yield Note(NoteKind.LOST_TEXT, text, outcome.table, lost)

@@ -1,5 +1,5 @@
-"""Loads: all tables that are ready, in parallel with one another and with statements; where the rows of each go, or why
-its table stops."""
+"""Runs loads: all tables that are ready, in parallel with one another and with statements. Decides where the rows of
+each go, or why its table stops."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ from consumer.errors import (
 )
 from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
-from consumer.model.events import NowDoing, Retrying, Work, WorkEnded, WorkMoved, WorkStarted
+from consumer.model.events import NowDoing, Retrying, WorkEnded, WorkMoved, WorkStarted, WorkUnit
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Purpose
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
-from consumer.model.rules import Consistency, hidden
+from consumer.model.rules import Consistency, hide_masked_values
 from consumer.model.steps import LoadRows
 from consumer.model.times import MAX_TSO, now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.files import learn_bounds, wait_for_file
-from consumer.pipeline.gone import gone
+from consumer.pipeline.gone import missing_table_error
 from consumer.pipeline.load_results import LoadResults
-from consumer.pipeline.snapshot import too_much
+from consumer.pipeline.snapshot import publish_size_error
 from consumer.pipeline.version_consumer import TableVersionConsumer
-from consumer.pipeline.waiting import InFlight, of_target
+from consumer.pipeline.waiting import InFlight, waits_for_target
 from consumer.plan.late import Stretches
-from consumer.plan.options import FilesKnown
+from consumer.plan.options import FileOptions
 from consumer.ports import Moved
 from consumer.target import LoadRequest, Writer
 
 SINGLE_TASK_BYTES = 128 << 20
-"""The round size of tables that only one task can load: what one task may hold in memory."""
+"""The round size, in bytes, of tables that only one task can load: what one task may hold in memory."""
 
 
 @dataclass(slots=True)
 class _Load:
-    """Tables that are loaded by one call of the loader. `alone`: no other load runs at the same time."""
+    """Tables that are loaded by one call of the loader. If `alone`, no other load runs at the same time."""
 
     tasks: list[LoadTask]
     alone: bool = False
 
-    def work(self) -> Work:
-        """As it is reported to the observer."""
+    def work(self) -> WorkUnit:
+        """Returns the load as it is reported to the observer."""
         paths = {piece.path for task in self.tasks for piece in task.slices}
-        return Work(tuple(task.target.table for task in self.tasks), len(paths), self.bytes)
+        return WorkUnit(tuple(task.target.table for task in self.tasks), len(paths), self.bytes)
 
     @property
     def bytes(self) -> int:
-        """Of change files."""
+        """The bytes of its change files."""
         return sum(task.bytes for task in self.tasks)
 
 
@@ -75,18 +75,18 @@ class LoadRunner:
         self._waiting: deque[_Load] = deque()
         self._in_flight = InFlight(context.ports.loader.connections, context.options.batches.memory_limit)
         self._breaks: Counter[TableName] = Counter()
-        self._left = False
+        self._draining = False
 
-    def leave(self) -> bool:
-        """Start nothing more, where no load failed and is looked into. Tables whose load has not begun are left as they
-        are."""
-        self._left = not (self._breaks or self._results.planned_again)
-        return self._left
+    def stop_starting(self) -> bool:
+        """Stops starting loads, unless the cause of a failed load is being searched. Tables whose load has not begun
+        keep their state. Returns whether it stops."""
+        self._draining = not (self._breaks or self._results.planned_again)
+        return self._draining
 
     def begin(self) -> bool:
-        """Start what is ready, as far as there are connections for it. True if some of it is already done."""
+        """Starts what is ready, as far as there are connections for it. Returns True if some of it is already done."""
         if self._waiting:
-            return False  # tables that get ready meanwhile are packed into common jobs
+            return False  # tables that become ready meanwhile are packed into common jobs
         context = self._context
         before = context.round.changes
         learn_bounds(context)
@@ -94,7 +94,7 @@ class LoadRunner:
         return replan or context.round.changes != before
 
     def start(self, loads: Sequence[LoadRows]) -> bool:
-        """Start `loads`. True if one of them must be planned again."""
+        """Starts `loads`. Returns True if one of them must be planned again."""
         context = self._context
         replan = False
         tasks: list[LoadTask] = []
@@ -105,7 +105,7 @@ class LoadRunner:
                 continue
             table = version.load.table
             grown = context.consumers[table].state.round_bytes
-            too_long = too_much(context.options, version.load, context.lessons.bounds, grown)
+            too_long = publish_size_error(context.options, version.load, context.memory.bounds, grown)
             if too_long is not None:
                 context.stop(table, too_long)
                 continue
@@ -124,8 +124,8 @@ class LoadRunner:
         return replan
 
     def publish(self) -> bool:
-        """Nothing runs, and nothing can begin: commit the rows that wait to be seen together. Returns whether there
-        were some. Raises the error of a table that they must not be seen without."""
+        """Commits the rows that wait to become visible together; called when nothing runs and nothing can begin.
+        Returns whether there were some. Raises the error of a table without which they must not become visible."""
         context = self._context
         if context.options.batches.consistency is not Consistency.SNAPSHOT:
             return False
@@ -133,13 +133,13 @@ class LoadRunner:
             raise error
         return self._results.publish()
 
-    def over(self) -> bool:
-        """Whether no load is left to start."""
+    def is_finished(self) -> bool:
+        """Returns whether no load remains to be started."""
         return not (self._waiting or self._context.round.ready_loads())
 
     def _launch(self) -> None:
         context = self._context
-        while self._waiting and not self._left:
+        while self._waiting and not self._draining:
             load = self._waiting[0]
             all_of_them = context.ports.loader.connections
             width = all_of_them if load.alone else min(context.ports.loader.width(load.tasks), all_of_them)
@@ -150,17 +150,17 @@ class LoadRunner:
             work = load.work()
             context.tell(WorkStarted(work))
             ranges, moved = context.ports.reader.range_reader(), self._moved(work)
-            call = partial(quarantine.load_with_places, context.ports.loader, load.tasks, writer, ranges, moved)
+            call = partial(quarantine.load_with_lines, context.ports.loader, load.tasks, writer, ranges, moved)
             ended = partial(self._ended, load, work, writer, width, now())
-            context.side.start("load", call, ended)
+            context.calls.start("load", call, ended)
 
-    def _moved(self, work: Work) -> Moved:
+    def _moved(self, work: WorkUnit) -> Moved:
         return lambda part: self._context.tell(WorkMoved(work, part))
 
     def _ended(
         self,
         load: _Load,
-        work: Work,
+        work: WorkUnit,
         writer: Writer,
         width: int,
         started: float,
@@ -171,18 +171,18 @@ class LoadRunner:
         self._in_flight.give_back(width, load.bytes)
         if isinstance(result, BaseException):
             raise result
-        # Attempts that Spark has given up may still be at work somewhere: nothing of them comes later than this.
+        # Attempts that Spark has given up may still run somewhere. After this nothing of them is written.
         context.ledger.patiently("end a load", partial(context.ports.sink.end, writer))
         seconds = now() - started
         self._results.record(result, seconds)
         for outcome in result:
-            if of_target(outcome.error) and not context.deferred.blocked(outcome.table):
+            if waits_for_target(outcome.error) and not context.deferred.blocked(outcome.table):
                 context.blocked(outcome.table, seconds)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
 
     def _again(self, busy: Sequence[LoadOutcome], load: _Load) -> None:
-        """Handle the tables whose load failed for now."""
+        """Handles the tables whose load failed for now."""
         broken: list[LoadTask] = []
         for outcome in busy:
             error = outcome.error
@@ -198,12 +198,12 @@ class LoadRunner:
         self._run_broken(broken, busy, load)
 
     def _run_broken(self, tasks: list[LoadTask], busy: Sequence[LoadOutcome], load: _Load) -> None:
-        """A job that broke is run again. If it breaks again, its tables are loaded one at a time with nothing else
-        running, to find the one that breaks it. That one stops."""
+        """Runs a job again that broke. If it breaks again, its tables are loaded one at a time with nothing else
+        running, to find the table that breaks it. That table stops."""
         if load.alone and tasks:
             target = tasks[0].target
             self._results.forget(tasks[0])
-            self._context.stop(target.table, hidden(_breaks_jobs(target.table, busy), target.load.shaping))
+            self._context.stop(target.table, hide_masked_values(_breaks_jobs(target.table, busy), target.load.shaping))
         elif any(self._breaks[task.target.table] > 1 for task in tasks):
             self._waiting.extend(_Load([task], alone=True) for task in tasks)
         elif tasks:
@@ -211,31 +211,33 @@ class LoadRunner:
 
 
 def _targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
-    """The target of each load that can run. The other tables are stopped."""
+    """Returns the target of each load that can run. The other tables are stopped."""
     versions = _versions(context, loads)
     if not versions:
         return []
     requests = [request for _, request in versions]
-    found = []
+    loads_with_target = []
     targets = context.ledger.patiently("look at the target", lambda: context.ports.sink.prepare(requests))
     for (version, _), target in zip(versions, targets, strict=True):
         table = version.load.table
         if isinstance(target, ConsumerError):
-            why = gone(table, target, context.ports.sink, context.assembly, context.progress, context.options)
+            why = missing_table_error(
+                table, target, context.ports.sink, context.assembly, context.progress, context.options
+            )
             context.stop(table, why)
             continue
         if (refusal := _refusal(context, version, target)) is not None:
             context.stop(table, refusal)
         else:
-            found.append((version, target))
-    return found
+            loads_with_target.append((version, target))
+    return loads_with_target
 
 
 def _too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> bool:
-    """Whether a table that only one task can load must be planned again, in smaller rounds."""
+    """Returns whether a table that only one task can load must be planned again, in smaller rounds."""
     state = context.consumers[load.table].state
-    most = max(SINGLE_TASK_BYTES, context.lessons.collisions.bytes_for(load))
-    if (target.key and not target.whole) or load.bytes <= most:
+    most = max(SINGLE_TASK_BYTES, context.memory.collisions.bytes_for(load))
+    if (target.key and not target.in_one_call) or load.bytes <= most:
         return False
     smaller = state.round_bytes > most
     state.round_bytes = most
@@ -243,13 +245,13 @@ def _too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> boo
 
 
 def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadRequest]]:
-    """The version consumer of each load with what it asks the sink. Tables that another consumer has, or whose columns
-    do not fit, are stopped."""
-    owned = context.others.foreign([load.table for load in loads])
-    for table, error in owned.items():
+    """Returns the version consumer of each load with its request to the sink. Tables that another consumer has, or
+    whose columns do not fit, are stopped."""
+    foreign = context.ownership.taken_by_others([load.table for load in loads])
+    for table, error in foreign.items():
         context.stop(table, error)
-    options, lessons, found = context.options, context.lessons, []
-    for load in (load for load in loads if load.table not in owned):
+    options, lessons, versions = context.options, context.memory, []
+    for load in (load for load in loads if load.table not in foreign):
         _accept_old_keys(context, load)
         version = TableVersionConsumer(
             load,
@@ -263,23 +265,23 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
         try:
             purpose = Purpose.LOAD_COLLIDED if lessons.collisions.has(load) else None
             request = version.request(lessons.absent.of(load), purpose, _quarantine(context, load))
-            found.append((version, request))
+            versions.append((version, request))
         except ConsumerError as error:
             context.stop(load.table, error)
-    return found
+    return versions
 
 
 def _seen(context: RoundContext, load: LoadRows) -> Mapping[str, Stretches]:
-    """By partition, the commit-ts that rows of `load` may have; empty where they have none, or where it was accepted
-    that some came late."""
-    if context.options.files.dialect.timeless or context.lessons.came_late(load):
+    """Returns by partition the commit-ts that rows of `load` may have. It is empty if rows have no commit-ts, or if it
+    was accepted that some came late."""
+    if context.options.files.dialect.timeless or context.memory.came_late(load):
         return {}
     roots = {planned.file.folder.root for planned in load.files}
-    return context.assembly.seen(load.table, roots, context.progress, load.window.after)
+    return context.assembly.accounted_commit_ts(load.table, roots, context.progress, load.window.after)
 
 
 def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadTarget) -> ConsumerError | None:
-    """Why rows of this table cannot be applied exactly."""
+    """Returns why rows of this table cannot be applied exactly, None if they can."""
     load = version.load
     if not target.key and load.window.end == MAX_TSO:
         return _keyless_without_checkpoint(load.table)
@@ -294,8 +296,8 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
     return None if column is None else ambiguous_key(load.table, column)
 
 
-def ambiguous_column(files: FilesKnown, target: LoadTarget) -> str | None:
-    """A column of the key whose values can be two moments each."""
+def ambiguous_column(files: FileOptions, target: LoadTarget) -> str | None:
+    """Returns a column of the key whose values can mean two moments each, None if there is none."""
     if not files.dialect.clock.doubled:
         return None
     names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
@@ -303,14 +305,14 @@ def ambiguous_column(files: FilesKnown, target: LoadTarget) -> str | None:
 
 
 def _quarantine(context: RoundContext, load: LoadRows) -> Quarantine | None:
-    """How many bad rows may be quarantined, if any."""
+    """Returns how many bad rows may be quarantined, None if the table does not quarantine."""
     action = context.options.rules.bad_row_action(load.table)
     if context.options.rules.naming.mode(load.table) is not None:
-        return None  # a letter names a row by upstream's key, of which such a table has many
-    if context.ports.letters is None or not action.quarantines:
+        return None  # a dead letter names a row by upstream's key, of which such a table has many
+    if context.ports.dead_letters is None or not action.quarantines:
         return None
-    known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
-    return Quarantine(action.most, context.lessons.absent.uneven(load), kept=known)
+    recorded_ids = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
+    return Quarantine(action.most, context.memory.absent.uneven(load), recorded_ids=recorded_ids)
 
 
 _AMBIGUOUS = (
@@ -331,7 +333,7 @@ def _accept_old_keys(context: RoundContext, load: LoadRows) -> None:
 
 
 def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
-    """The error of a table whose key's `column` can hold values that are two moments each."""
+    """Returns the error of a table whose key's `column` can hold values that mean two moments each."""
     return CannotBeExact(
         _AMBIGUOUS.format(column),
         hint="where no key is in that hour, set accept-timestamp-key = true in [consumer] of the file of --config; else"
@@ -342,7 +344,7 @@ def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
 
 
 def _keyless_without_checkpoint(table: TableName) -> CannotBeExact:
-    """The error of a table without a key in a storage without a checkpoint."""
+    """Returns the error of a table without a key in a storage without a checkpoint."""
     return CannotBeExact(
         "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be recognized",
         hint="run again once TiCDC has written `metadata`, or leave the table out with --tables",

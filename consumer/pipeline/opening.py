@@ -1,4 +1,4 @@
-"""How a round opens: the assembly of its listing, and what is recorded before it begins."""
+"""Opens a round: builds the assembly of its listing, and returns what is recorded before the round begins."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from consumer.model.table_rules import TableRules
 from consumer.plan import shaping, table_modes
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import settle_moved
-from consumer.plan.let_in import let_in
+from consumer.plan.let_in import include_tables
 from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_begun
-from consumer.plan.starting import check_exchanged, starting
-from consumer.plan.survey import check_decided, check_keys_told, check_protocol
+from consumer.plan.starting import check_exchanged, starting_change
+from consumer.plan.survey import check_decided, check_old_keys, check_protocol
 from consumer.plan.unread import rewritten_files
 from consumer.ports import RangeReader, StorageReader
 
 _MOST_LISTINGS = 4
-"""Under a writer that never rests each listing can show another gap."""
+"""The most listings in a row. With a writer that never pauses each listing can show another gap."""
 
 
 _AT_A_TIME, _PART_BYTES = 16, 4 << 20
-"""Files that are looked at whole, and how much of each is held."""
+"""How many files are read at a time, and how many bytes of each are held."""
 
 
 def copied_files(
-    reader: StorageReader, listing: Listing, progress: Progress, known: dict[DataFile, int]
+    reader: StorageReader, listing: Listing, progress: Progress, checksums: dict[DataFile, int]
 ) -> ProgressChange:
-    """What to record of files that have another stamp than when they were read, and the same content: somebody has
-    copied the storage. Only those are read for it whose checksum was recorded, and whose size is as it was. `known` are
-    the checksums of files, and gets what is learnt of them."""
+    """Returns what to record of files that have another stamp than when they were read, and the same content: somebody
+    has copied the storage. Only files whose checksum was recorded, and whose size is unchanged, are read for this.
+    `checksums` holds the checksums of files, and new ones are added to it."""
     listed = (file for files in listing.files.values() for file in files)
-    asked = [(file, then) for file, then in rewritten_files(listed, progress.folders) if then.may_hold(file)]
+    asked = [(file, record) for file, record in rewritten_files(listed, progress.folders) if record.may_hold(file)]
     if not asked:
         return ProgressChange()
-    new = [file for file, _ in asked if file not in known]
+    unread = [file for file, _ in asked if file not in checksums]
     with ThreadPoolExecutor(_AT_A_TIME, "look") as pool:
-        found = zip(new, pool.map(partial(_checksum, reader.range_reader()), new), strict=True)
-        known |= {file: checksum for file, checksum in found if checksum is not None}
+        new_checksums = zip(unread, pool.map(partial(_checksum, reader.range_reader()), unread), strict=True)
+        checksums |= {file: checksum for file, checksum in new_checksums if checksum is not None}
     folders: dict[Folder, FolderProgress] = {}
-    for file, then in asked:
-        if known.get(file) == then.checksum:
+    for file, record in asked:
+        if checksums.get(file) == record.checksum:
             folders[file.folder] = folders.get(file.folder, progress.folders[file.folder]).copied(file)
     return ProgressChange(folders=folders)
 
 
 def _checksum(reader: RangeReader, file: DataFile) -> int | None:
-    """That of the file's content, None where it cannot be read: its table's load tells why."""
+    """Returns the checksum of the file's content, None if it cannot be read: the load of its table reports why."""
     checksum = 0
     try:
         for offset in range(0, file.size, _PART_BYTES):
@@ -66,80 +66,82 @@ def _checksum(reader: RangeReader, file: DataFile) -> int | None:
 
 
 def assembly_of(reader: StorageReader, listing: Listing, progress: Progress, options: RoundOptions) -> Assembly:
-    """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing may
-    explain, the storage is listed again first, until the same gaps are there."""
-    found, known = _looked_at_whole(reader, listing, progress, options), set[tuple[object, ...]]()
+    """Returns the assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another
+    listing may explain, the storage is listed again, until a listing shows no new gaps."""
+    assembly, known_gaps = _looked_at_whole(reader, listing, progress, options), set[tuple[object, ...]]()
     for _ in range(_MOST_LISTINGS):
-        gaps = found.new_gaps(progress, options.rules.accept_gap)
-        if not gaps - known:
+        gaps = assembly.new_gaps(progress, options.rules.accept_gap)
+        if not gaps - known_gaps:
             break
-        known |= gaps
+        known_gaps |= gaps
         full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
-        found = _looked_at_whole(reader, full, progress, options)
-    return found
+        assembly = _looked_at_whole(reader, full, progress, options)
+    return assembly
 
 
 def _looked_at_whole(reader: StorageReader, listing: Listing, progress: Progress, options: RoundOptions) -> Assembly:
-    """`listing`, or a later one that has all files of every folder with rewritten files: TiCDC may go on rewriting
-    between two listings."""
-    found, whole, shown = _checked(listing, progress, options), set[Folder](), set[Folder]()
+    """Returns the assembly of `listing`, or of a later one that has all files of every folder with rewritten files:
+    TiCDC may go on rewriting between two listings."""
+    assembly, complete, listed_folders = _checked(listing, progress, options), set[Folder](), set[Folder]()
     while True:
-        doubts, left_out = found.doubts(progress), found.left_out(progress)
+        doubts, left_out = assembly.doubtful_folders(progress), assembly.unlisted_folders(progress)
         names = reader.named(doubts.asked) if doubts.asked else {}
         numbers = {folder: named.number for folder, named in names.items()}
-        anew = found.written_anew(doubts, numbers, progress, options.files.dialect.timeless, reader.bounds)
-        if whole.issuperset(anew.whole) and left_out <= shown:
-            return found.recording(anew, names)
-        whole.update(anew.whole)
-        shown |= {*anew.whole, *left_out}
+        rewritten = assembly.find_rewritten(doubts, numbers, progress, options.files.dialect.timeless, reader.bounds)
+        if complete.issuperset(rewritten.relisted) and left_out <= listed_folders:
+            return assembly.recording(rewritten, names)
+        complete.update(rewritten.relisted)
+        listed_folders |= {*rewritten.relisted, *left_out}
         if listing.partial:
-            again = reader.listing(listing.checkpoint, progress, shown)
+            again = reader.listing(listing.checkpoint, progress, listed_folders)
             listing = replace(again, settled=listing.settled, reached=listing.reached)
-        found = _checked(listing, progress, options, whole)
+        assembly = _checked(listing, progress, options, complete)
 
 
-def _checked(listing: Listing, progress: Progress, options: RoundOptions, whole: Collection[Folder] = ()) -> Assembly:
-    """The assembly, where the settings are right for it. Raises BadConfig."""
+def _checked(
+    listing: Listing, progress: Progress, options: RoundOptions, complete: Collection[Folder] = ()
+) -> Assembly:
+    """Returns the assembly if the settings are right for it. Raises BadConfig otherwise."""
     files, rules = options.files, options.rules
-    found = Assembly.of(listing, progress, rules.wanted, _policy_of(rules), files.retention, whole, rules.naming)
-    check_protocol(files.dialect.protocol, found)
-    check_decided(files.undecided, found)
+    assembly = Assembly.of(listing, progress, rules.wanted, _policy_of(rules), files.retention, complete, rules.naming)
+    check_protocol(files.dialect.protocol, assembly)
+    check_decided(files.undecided, assembly)
     if not files.accept_key_loss:
-        check_keys_told(files.dialect, found)
-    check_begun(rules.naming, found, progress)
-    shaping.check_shaping(rules.shaping_of, progress, found.catalog)
-    return found
+        check_old_keys(files.dialect, assembly)
+    check_begun(rules.naming, assembly, progress)
+    shaping.check_shaping(rules.shaping_of, progress, assembly.catalog)
+    return assembly
 
 
-def begins_tables(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
-    """What to record first, of tables that begin at a moment of their own. The assembly is made again after that.
-    Raises BadConfig."""
-    change = starting(assembly, progress, rules.starts, rules.shaping_of, _policy_of(rules))
+def table_starts_change(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
+    """Returns what to record first of tables that begin at a moment of their own. The assembly is built again after
+    that. Raises BadConfig."""
+    change = starting_change(assembly, progress, rules.starts, rules.shaping_of, _policy_of(rules))
     if change is None:
         return None
     check_exchanged(assembly, progress.after(change))
-    return change.merged(*other_rules(assembly, progress, rules))
+    return change.merged(*changed_rules(assembly, progress, rules))
 
 
-def opens_round(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
-    """What to record before the round of `assembly` begins. The assembly is made again after that."""
+def round_opening_change(assembly: Assembly, progress: Progress, rules: TableRules) -> ProgressChange | None:
+    """Returns what to record before the round of `assembly` begins. The assembly is built again after that."""
     if progress.starts:
         check_exchanged(assembly, progress)
-    let = let_in(assembly, progress, _policy_of(rules), rules.naming)
-    changes = (settle_moved(assembly.files, progress), let, *other_rules(assembly, progress, rules))
+    included = include_tables(assembly, progress, _policy_of(rules), rules.naming)
+    changes = (settle_moved(assembly.files, progress), included, *changed_rules(assembly, progress, rules))
     return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
 
 
-def other_rules(assembly: Assembly, progress: Progress, rules: TableRules) -> Iterator[ProgressChange]:
-    """The rules of tables, where others are recorded."""
+def changed_rules(assembly: Assembly, progress: Progress, rules: TableRules) -> Iterator[ProgressChange]:
+    """Yields the current rules of tables, if other ones are recorded."""
     tables = assembly.catalog.by_table
     if rules.naming.routes != progress.routes:
         yield ProgressChange(routes=rules.naming.routes)
-    if (modes := table_modes.recorded(rules.naming, tables)) != progress.modes:
+    if (modes := table_modes.modes_record(rules.naming, tables)) != progress.modes:
         yield ProgressChange(modes=modes)
-    if (filters := shaping.recorded(rules.shaping_of, tables)) != progress.filters:
+    if (filters := shaping.filters_record(rules.shaping_of, tables)) != progress.filters:
         yield ProgressChange(filters=filters)
 
 
 def _policy_of(rules: TableRules) -> PolicyOf:
-    return table_modes.keeping(rules.policy_of, rules.naming)
+    return table_modes.policy_keeping_ended(rules.policy_of, rules.naming)

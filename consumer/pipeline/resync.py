@@ -1,5 +1,5 @@
-"""Loading a table again from the storage, from the statement that created it on: whether that can be, and what is
-recorded of it."""
+"""Loads a table again from the storage, from the statement that created it: decides whether that is possible, and what
+is recorded."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from consumer.model.progress import (
 from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import Others
+from consumer.pipeline.others import OwnershipGuard
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
-from consumer.plan.gaps import find_gaps, gone_upto
+from consumer.plan.gaps import find_gaps, lost_rows_up_to
 from consumer.plan.options import RoundOptions
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
@@ -55,8 +55,8 @@ _OF_A_VIEW = "resync the tables that it shows, or run `once`, which goes on with
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
 
-def born(change: ProgressChange, table: TableName) -> int:
-    """The version of the statement that makes the table again by the `change` of `start_over`."""
+def birth_version(change: ProgressChange, table: TableName) -> int:
+    """Returns the version of the statement that creates the table again, from the `change` of `start_over`."""
     place = change.tables[table]
     assert place is not None
     return place.applied_ts + 1
@@ -70,45 +70,54 @@ def start_over(
     reader: StorageReader,
     sink: Sink,
 ) -> ProgressChange:
-    """The progress of the table once it is empty and not read: its statements from its birth on are pending again.
+    """Returns the progress of the table once it is empty and unread: its statements from its birth on are pending
+    again.
 
-    Raises BadConfig for a table that is unknown, left out or dropped, CheckpointBehind while `metadata` is below what
-    was applied, CannotBeExact where the storage does not hold the table from its beginning, GapFound where the head of
-    its files was cleaned up.
+    Raises BadConfig for a table that is unknown, excluded or dropped, CheckpointBehind while `metadata` is below what
+    was applied, CannotBeExact if the storage does not hold the table from its beginning, GapFound if the first ones of
+    its files were cleaned up.
     """
-    incarnation, birth = _made_anew(table, assembly.there(progress), assembly, progress, options, _referred(sink))
+    incarnation, birth = _incarnation_and_birth(
+        table, assembly.target_tables(progress), assembly, progress, options, _referred(sink)
+    )
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
-    own = {folder: None for folder in read if assembly.catalog.table_of(folder) is incarnation}
+    own_folders = {folder: None for folder in read if assembly.catalog.table_of(folder) is incarnation}
     change = ProgressChange(
         tables={table: TableProgress(birth.version - 1)},
-        folders={**own, **dict(_of_others(table, incarnation, birth.version, assembly, progress, reader))},
+        folders={
+            **own_folders,
+            **dict(_folders_of_others(table, incarnation, birth.version, assembly, progress, reader)),
+        },
         forget_ddls=tuple(ddl for ddl in map(ddl_id, incarnation.statements) if ddl in progress.ddls),
         starts={table: 0} if progress.start_of(table) >= birth.version else {},
         rewind=True,
     )
     files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
-    gone = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds)
+    gone_ts = lost_rows_up_to(files, folders, progress.table(table).applied_ts, reader.bounds)
     if not options.rules.accept_gap(table):
         again = assembly_of(reader, assembly.listing, progress.after(change), options)
-        _check_files(table, gone > birth.version, again, progress.after(change), birth.version)
-    elif gone > birth.version:
-        loss = Loss("files of it that were read are gone, or were written again", "", birth.version, gone)
+        _check_files(table, gone_ts > birth.version, again, progress.after(change), birth.version)
+    elif gone_ts > birth.version:
+        loss = Loss("files of it that were read are gone, or were written again", "", birth.version, gone_ts)
         change = replace(change, losses={table: {loss.id: loss}})
     return change
 
 
-def beside_end(table: TableName, birth: int, assembly: Assembly) -> int:
-    """Up to where the table can be loaded beside the one that the target has: as long as upstream's has its name. What
-    comes then is done once it has taken the other one's place."""
+def parallel_load_end(table: TableName, birth: int, assembly: Assembly) -> int:
+    """Returns the commit-ts up to which the table can be loaded parallel to the one that the target has: as long as
+    upstream's table has its name. Later changes are applied once it has replaced the other one."""
     incarnation = assembly.history.at(table, birth)
     assert incarnation is not None
     ends = [*incarnation.since[1:], *([incarnation.end.version] if incarnation.end is not None else [])]
     return min([assembly.checkpoint, *(version - 1 for version in ends)])
 
 
-def begun_beside(table: TableName, birth: int, again: Progress, assembly: Assembly, naming: Naming) -> ProgressChange:
-    """What the consumer begins with that loads the table beside the one that the target has: what is older than the
-    table counts as given. `again` is the replica's progress as `start_over` leaves it, `naming` that consumer's own."""
+def parallel_load_start(
+    table: TableName, birth: int, again: Progress, assembly: Assembly, naming: Naming
+) -> ProgressChange:
+    """Returns the initial progress of the consumer that loads the table parallel to the one that the target has:
+    everything older than the table counts as pre-existing. `again` is the replica's progress as `start_over` leaves it,
+    `naming` is that consumer's own."""
     folders = {folder: place for folder, place in again.folders.items() if assembly.catalog.owner(folder) == table}
     return ProgressChange(
         applied_ts=birth - 1,
@@ -121,42 +130,48 @@ def begun_beside(table: TableName, birth: int, again: Progress, assembly: Assemb
     )
 
 
-def taken_over(
+def progress_after_replacement(
     table: TableName, change: ProgressChange, beside: Progress, loaded: tuple[int, int], assembly: Assembly
 ) -> ProgressChange:
-    """The replica's progress once the table is the one that was loaded `beside` it. `change` is that of `start_over`,
-    `loaded` is how many row changes were read and how many rows were written."""
+    """Returns the change of the replica's progress once the table is the one that was loaded in parallel, with the
+    progress `beside`. `change` is that of `start_over`. `loaded` is how many row changes were read and how many rows
+    were written."""
     place = beside.table(table)
-    own = tuple(record for ddl, record in beside.ddls.items() if (ddl.database, ddl.table) == table)
-    executed = {record.id for record in own}
+    own_records = tuple(record for ddl, record in beside.ddls.items() if (ddl.database, ddl.table) == table)
+    executed = {record.id for record in own_records}
     folders = {f: read for f, read in beside.folders.items() if assembly.catalog.owner(f) == table}
     return replace(
         change,
         tables={table: TableProgress(place.applied_ts)},
         folders={**change.folders, **folders},
-        ddls=own,
+        ddls=own_records,
         forget_ddls=tuple(ddl for ddl in change.forget_ddls if ddl not in executed),
         losses={table: {**change.losses.get(table, {}), **beside.losses.get(table, {})}},
         quarantined={table: beside.bad_rows.get(table, {})},
-        audit=(AuditRow("resync", table, born(change, table) - 1, place.applied_ts, *loaded),),
+        audit=(AuditRow("resync", table, birth_version(change, table) - 1, place.applied_ts, *loaded),),
     )
 
 
 def ended_loads(names: Iterable[str], name: str, assembly: Assembly, progress: Progress) -> Mapping[str, TableName]:
-    """Of the consumer `names` those under which the consumer `name` has begun to load a table again that ended since,
-    each with that table. Of a table that the storage does not name, as its folder is away, nobody knows that."""
+    """Returns, with their table, those consumers in `names` under which the consumer `name` has begun to load a table
+    again that has ended since. A table that the storage does not name, because its folder is missing, is not among
+    them."""
     begun = [other for other in names if is_resync_of(other, name)]
     if not begun:
         return {}
-    tables = [*assembly.there(progress).items(), *assembly.history.alive.items()]
-    going_on = {resync_name(name, table, found.birth.version) for table, found in tables if found.birth is not None}
-    known = assembly.catalog.by_table
-    tables_of = {other: [table for table in known if is_resync_of(other, name, table)] for other in begun}
-    return {other: of[0] for other, of in tables_of.items() if of and other not in going_on}
+    tables = [*assembly.target_tables(progress).items(), *assembly.history.alive.items()]
+    ongoing = {
+        resync_name(name, table, incarnation.birth.version)
+        for table, incarnation in tables
+        if incarnation.birth is not None
+    }
+    tables_in_storage = assembly.catalog.by_table
+    tables_of = {other: [table for table in tables_in_storage if is_resync_of(other, name, table)] for other in begun}
+    return {other: tables[0] for other, tables in tables_of.items() if tables and other not in ongoing}
 
 
-def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:
-    """Why the table cannot be loaded beside the one that the target has, "" if it can."""
+def parallel_load_refusal(table: TableName, birth: int, assembly: Assembly, progress: Progress) -> str:
+    """Returns why the table cannot be loaded parallel to the one that the target has, "" if it can."""
     incarnation = assembly.history.at(table, birth)
     assert incarnation is not None
     records = ((file, progress.ddls.get(ddl_id(file))) for file in incarnation.statements)
@@ -165,14 +180,14 @@ def not_beside(table: TableName, birth: int, assembly: Assembly, progress: Progr
     return "" if file is None else f"a statement of it was done by hand ({file.query}), and can be so again only there"
 
 
-def give_up(
+def restart_from_export(
     table: TableName, moment: int, assembly: Assembly, progress: Progress, options: RoundOptions, reader: StorageReader
 ) -> ProgressChange:
-    """The progress of the table once it is dropped, to be given to the target as it was at `moment`, which an export
-    has: what came behind that is pending again.
+    """Returns the progress of the table once it is dropped and is to be loaded from an export as of `moment`: later
+    statements and rows are pending again.
 
-    Raises BadConfig for one that was no table of that name then, or is none now, CheckpointBehind while `metadata` is
-    below what was applied, CannotBeExact where what came behind the moment cannot be done to this table alone.
+    Raises BadConfig if the name belonged to another table then, or belongs to none now, CheckpointBehind while
+    `metadata` is below what was applied, CannotBeExact if the later statements cannot be repeated for this table alone.
     """
     _check_own_table(table, options.rules.naming)
     _check_moment(table, assembly, progress)
@@ -197,7 +212,7 @@ def give_up(
                 table=str(table),
                 code=Code.NOT_RELOADABLE,
             )
-    passed = passed_files(table, moment, assembly, progress, reader)
+    passed = folders_up_to(table, moment, assembly, progress, reader)
     if (gap := next(find_gaps(table, assembly.files.get(table, ()), passed, moment), None)) is not None:
         raise GapFound(
             f"changes that are newer than the export are lost too: {gap.message}",
@@ -213,57 +228,60 @@ def give_up(
     )
 
 
-def passed_files(
+def folders_up_to(
     table: TableName, moment: int, assembly: Assembly, progress: Progress, reader: StorageReader
 ) -> dict[Folder, FolderProgress]:
-    """The folders of the table once it has all rows up to `moment`: the files before the first one that has more of
-    them need not be there. One that lacks its neighbour, and begins behind the moment, is looked for. What was read of
-    a folder of another table, which had the name before, stays; of its files only those with rows behind `moment` are
-    read again."""
+    """Returns the folders of the table once it has all rows up to `moment`.
+
+    1. The files before the first one with later rows need not exist. A file that lacks the one before it, and begins
+       after the moment, is reported as a gap.
+    2. What was read of a folder of another table, which had the name before, stays read. Of its files only those with
+       rows after `moment` are read again.
+    """
     incarnation = assembly.history.at(table, moment)
     if incarnation is None:
         return {}
     files = [file for file in assembly.files.get(table, ()) if assembly.catalog.table_of(file.folder) is incarnation]
     bounds = reader.bounds(files)
-    found = dict(_of_others(table, incarnation, moment, assembly, progress, reader))
+    folders = dict(_folders_of_others(table, incarnation, moment, assembly, progress, reader))
     for folder, group in groupby(files, key=lambda file: file.folder):
-        own = list(group)
-        first = next((file for file in own if _is_above(bounds.get(file.path), moment, unknown=True)), None)
-        before = [file.index for file in own if first is None or file.index < first.index]
-        begun = bounds.get(first.path) if first is not None else None
-        if first is not None and isinstance(begun, Bounds) and begun.first <= moment:
+        folder_files = list(group)
+        first = next((file for file in folder_files if _is_above(bounds.get(file.path), moment, unknown=True)), None)
+        before = [file.index for file in folder_files if first is None or file.index < first.index]
+        first_bounds = bounds.get(first.path) if first is not None else None
+        if first is not None and isinstance(first_bounds, Bounds) and first_bounds.first <= moment:
             before = [first.index - 1]
         if done := max(before, default=0):
-            found[folder] = FolderProgress(done)
-    return found
+            folders[folder] = FolderProgress(done)
+    return folders
 
 
-def offered(
+def reloadable_tables(
     sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
-    """Those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is known
-    without looking at their files, and they belong to no other consumer."""
+    """Returns those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is
+    known without reading their files, and they belong to no other consumer."""
     wanted, referred = [table for table in tables if table.table], _referred(sink)
-    there = assembly.there(progress) if wanted else {}
-    found = set()
+    target_tables = assembly.target_tables(progress) if wanted else {}
+    rebuildable = set()
     for table in wanted:
         with contextlib.suppress(ConsumerError):
-            _made_anew(table, there, assembly, progress, options, referred)
-            found.add(table)
-    others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming)
-    return found - others.owned(found).keys() if found else found
+            _incarnation_and_birth(table, target_tables, assembly, progress, options, referred)
+            rebuildable.add(table)
+    others = OwnershipGuard(sink.of_others, assembly, lambda: progress, options.rules.naming)
+    return rebuildable - others.owned_by_others(rebuildable).keys() if rebuildable else rebuildable
 
 
-def _made_anew(
+def _incarnation_and_birth(
     table: TableName,
-    there: Mapping[TableName, Incarnation],
+    target_tables: Mapping[TableName, Incarnation],
     assembly: Assembly,
     progress: Progress,
     options: RoundOptions,
     referred: _Referred | None,
 ) -> tuple[Incarnation, SchemaFile]:
-    """The table and the statement that makes it; `there` are the target's tables. `referred` is
-    the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
+    """Returns the table and the statement that creates it. `target_tables` are the target's tables. `referred` returns
+    the sink's referred columns, None if the sink has no foreign keys. Raises what `start_over` raises."""
     if options.replay:
         raise BadConfig(
             "this --name is that of a replay: its tables cannot be loaded again from their beginning",
@@ -272,14 +290,14 @@ def _made_anew(
     check_name(table, assembly)
     _check_own_table(table, options.rules.naming)
     _check_moment(table, assembly, progress)
-    incarnation = there.get(table) or assembly.history.alive.get(table)
+    incarnation = target_tables.get(table) or assembly.history.alive.get(table)
     if incarnation is None:
         raise BadConfig(
             f"{table} was dropped or renamed upstream: loading it would bring it back",
             hint="what is left of it in the target can be dropped by hand",
         )
     birth = _birth(table, incarnation, assembly)
-    if table not in there:
+    if table not in target_tables:
         _check_order(table, birth, assembly)
     _check_statements(table, birth, incarnation, progress, options)
     _check_schemas(table, birth, assembly)
@@ -289,7 +307,7 @@ def _made_anew(
 
 
 def _check_own_table(table: TableName, naming: Naming) -> None:
-    """Raises CannotBeExact for one whose rows are beside those of others in the target."""
+    """Raises CannotBeExact for a table that shares its table in the target with others."""
     if naming.merges(table):
         raise CannotBeExact(
             f"a route merges it with others in {naming.target(table)}, which would be emptied",
@@ -304,8 +322,8 @@ def _referred(sink: Sink) -> _Referred | None:
 
 
 def check_name(table: TableName, assembly: Assembly) -> None:
-    """Raises BadConfig for a table that the storage does not have, as where it is the target's name under a route, and
-    for one that the rules leave out."""
+    """Raises BadConfig for a table that the storage does not have, for example because a route gives it that name only
+    in the target, and for one that the rules exclude."""
     if table not in assembly.catalog.by_table:
         raise BadConfig(
             f"there is no table {table} in the storage", hint="names are case-sensitive; `inspect` lists the tables"
@@ -315,7 +333,8 @@ def check_name(table: TableName, assembly: Assembly) -> None:
 
 
 def _check_moment(table: TableName, assembly: Assembly, progress: Progress) -> None:
-    """Statements above the checkpoint are not due. Those that already ran would be missing in the new table."""
+    """Raises CheckpointBehind if the checkpoint is below what was applied: statements above it are not due, and those
+    that already ran would be missing in the new table."""
     applied_ts = max(progress.applied_ts, progress.table(table).applied_ts)
     if assembly.checkpoint < applied_ts:
         raise CheckpointBehind(
@@ -327,8 +346,8 @@ def _check_moment(table: TableName, assembly: Assembly, progress: Progress) -> N
 
 
 def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> None:
-    """What the target does not have yet comes after whatever had its name: a place past statements that are still to
-    run would leave them out."""
+    """Raises CannotBeExact if statements before the table's birth are still to run. The table would begin at a place
+    after these, and they would never run."""
     before = [s for s in assembly.timeline.pending if table in s.touches and s.version < birth.version]
     if before:
         raise CannotBeExact(
@@ -341,7 +360,7 @@ def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> Non
 
 
 def _birth(table: TableName, incarnation: Incarnation, assembly: Assembly) -> SchemaFile:
-    if (why := incarnation.not_anew) is not None:
+    if (why := incarnation.why_not_rebuildable) is not None:
         hint = _SNAPSHOT if incarnation.birth is None else _OF_A_VIEW if incarnation.is_view else _BACKFILL
         raise CannotBeExact(why, hint=hint, table=str(table), code=Code.NOT_RELOADABLE)
     assert incarnation.birth is not None
@@ -358,7 +377,8 @@ def _birth(table: TableName, incarnation: Incarnation, assembly: Assembly) -> Sc
 def _check_statements(
     table: TableName, birth: SchemaFile, incarnation: Incarnation, progress: Progress, options: RoundOptions
 ) -> None:
-    """All of them must be for this program to execute, the birth above all: what a person made is not thrown away."""
+    """Raises CannotBeExact unless this program executes all of the statements, the birth above all: what a person has
+    created is not thrown away."""
     kind = kind_of(birth.action)
     if options.rules.policy_of(birth.action, table, birth.query) is DdlPolicy.IGNORE:
         raise CannotBeExact(
@@ -387,7 +407,8 @@ def _check_statements(
 
 
 def _check_schemas(table: TableName, birth: SchemaFile, assembly: Assembly) -> None:
-    """It would stop again at the rows that nobody can read, without those that it has."""
+    """Raises SchemaMissing if a schema file is missing: the table would stop again at these rows, without those that it
+    has."""
     for file in assembly.files.get(table, ()):
         version = file.folder.version
         if birth.version <= version <= assembly.checkpoint and assembly.catalog.schema(file.folder) is None:
@@ -397,7 +418,8 @@ def _check_schemas(table: TableName, birth: SchemaFile, assembly: Assembly) -> N
 def _check_foreign_keys(
     table: TableName, incarnation: Incarnation, assembly: Assembly, options: RoundOptions, referred: _Referred
 ) -> None:
-    """Its statements run beside the other tables as these are now."""
+    """Raises CannotBeExact if foreign keys may not fit: the table's statements run while the other tables are as they
+    are now."""
     executed = [
         f for f in incarnation.statements if options.rules.policy_of(f.action, table, f.query) is not DdlPolicy.IGNORE
     ]
@@ -430,7 +452,7 @@ def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Pro
         )
 
 
-def _of_others(
+def _folders_of_others(
     name: TableName,
     table: Incarnation,
     moment: int,
@@ -438,8 +460,9 @@ def _of_others(
     progress: Progress,
     reader: StorageReader,
 ) -> Iterator[tuple[Folder, FolderProgress]]:
-    """Folders of other tables that had the `name` before hold their rows, and those that TiCDC put there for the sake
-    of their columns: of the files that were read, those whose last row is above `moment` are unread again."""
+    """Yields the folders, named `name`, that belong to other tables: earlier tables of this name, and tables whose
+    columns TiCDC wrote there. Of their files that were read, those whose last row is above `moment` become unread
+    again."""
     files = [
         file
         for file in assembly.files.get(name, ())
@@ -453,10 +476,10 @@ def _of_others(
         yield folder, folder_without(progress.folders[folder], listed, unread)
 
 
-def _is_above(found: Bounds | ConsumerError | None, version: int, unknown: bool = False) -> bool:
-    """`unknown` for what cannot be told: such a file of an older table was passed over when that was."""
-    if isinstance(found, Retryable):
-        raise found
-    if not isinstance(found, Bounds):
+def _is_above(bounds: Bounds | ConsumerError | None, version: int, unknown: bool = False) -> bool:
+    """Returns whether the last row is above `version`. If the bounds are not known, `unknown` is returned."""
+    if isinstance(bounds, Retryable):
+        raise bounds
+    if not isinstance(bounds, Bounds):
         return unknown
-    return found.last > version if found.exact else tso_to_ms(found.last) > tso_to_ms(version)
+    return bounds.last > version if bounds.exact else tso_to_ms(bounds.last) > tso_to_ms(version)

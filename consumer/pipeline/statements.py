@@ -1,4 +1,4 @@
-"""Statements: all that are ready, in parallel with one another and with loads. No two touch the same table."""
+"""Runs statements: all that are ready, in parallel with one another and with loads. No two touch the same table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy
-from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
+from consumer.model.events import Note, NoteKind, StepFinished, WorkEnded, WorkStarted, WorkUnit
 from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlKind, DdlRecord, ProgressChange, State, TableProgress
@@ -19,16 +19,16 @@ from consumer.model.table_rules import TableRules
 from consumer.model.texts import count_text, one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.others import left_to
+from consumer.pipeline.others import reason_left_to
 from consumer.pipeline.session_refusal import session_refusal
-from consumer.plan.ddl_step import ddl_step, refusal
+from consumer.plan.ddl_step import ddl_step, statement_refusal
 from consumer.plan.shaping import shaping_refusal
 from consumer.plan.statement import Statement
 from consumer.target import DdlOutcome
 
 _LARGEST_CHUNK = 32
 _Chunk = list[tuple[Statement, ApplyDdl]]
-"""Statements that the target is given in one call."""
+"""Statements that the target gets in one call."""
 
 
 class StatementRunner:
@@ -38,27 +38,29 @@ class StatementRunner:
         self._context = context
         self._withdrawn = False
 
-    def leave(self) -> None:
-        """Start nothing more."""
-        self._withdrawn = self._context.side.withdraw()
+    def stop_starting(self) -> None:
+        """Stops starting statements."""
+        self._withdrawn = self._context.calls.withdraw()
 
-    def over(self) -> bool:
-        """Whether no statement is left to start."""
+    def is_finished(self) -> bool:
+        """Returns whether no statement remains to be started."""
         return not (self._withdrawn or self._context.round.ready_statements())
 
     def begin(self) -> bool:
-        """Start what is ready. True if some of it is already done."""
+        """Starts what is ready. Returns True if some of it is already done."""
         context, at_a_time = self._context, self._context.ports.sink.statements
         steps: _Chunk = []
         done = False
         ready = context.round.ready_statements()
-        # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
+        # Thousands of short statements run faster in chunks; a slow one holds up the others of its chunk.
         size = min(_LARGEST_CHUNK, -(-len(ready) // (2 * at_a_time))) if at_a_time else 0
-        context.others.take_for(ready)
+        context.ownership.take_tables_of(ready)
         for statement in ready:
             try:
                 self._check(statement)
-                if (other := context.others.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
+                if (
+                    other := context.ownership.other_owner_of_database(statement)
+                ) or statement.policy is DdlPolicy.IGNORE:
                     self._ignore(statement, other)
                 else:
                     step = self._step(statement)
@@ -66,7 +68,7 @@ class StatementRunner:
                         self._start([(statement, step)], at_a_time)  # begun before: it may wait for a lock
                         continue
                     steps.append((statement, step))
-                    steps += () if at_a_time else self._run_behind(statement)
+                    steps += () if at_a_time else self._run_along(statement)
                     if len(steps) == size:
                         self._start(steps, at_a_time)
                         steps = []
@@ -81,28 +83,29 @@ class StatementRunner:
             done = True
         return done
 
-    def _run_behind(self, statement: Statement) -> Iterator[tuple[Statement, ApplyDdl]]:
-        """What can go along with `statement`: a table can have thousands, one after another."""
-        behind = deque(self._context.round.run_behind(statement, _LARGEST_CHUNK))
+    def _run_along(self, statement: Statement) -> Iterator[tuple[Statement, ApplyDdl]]:
+        """Yields the statements that can run in the same call after `statement`: a table can have thousands, one after
+        another."""
+        following = deque(self._context.round.run_behind(statement, _LARGEST_CHUNK))
         try:
-            while behind:
-                self._check(behind[0])
-                yield behind[0], self._step(behind[0])
-                behind.popleft()
-        except DdlRefused:  # it is found so again when its turn comes
-            for other in behind:
-                self._context.round.again(other)
+            while following:
+                self._check(following[0])
+                yield following[0], self._step(following[0])
+                following.popleft()
+        except DdlRefused:  # the same is found again when its turn comes
+            for other in following:
+                self._context.round.requeue(other)
 
     def _start(self, chunk: _Chunk, at_a_time: int) -> None:
-        """Run `chunk` beside the rest. The first ones begin while those behind them are being prepared."""
+        """Runs `chunk` in parallel to the rest. The first chunks begin while later ones are being prepared."""
         then = partial(self._came_back, chunk)
-        self._context.side.start("statement", self._worked_at(chunk), then, at_a_time)
+        self._context.calls.start("statement", self._worked_at(chunk), then, at_a_time)
 
     def _worked_at(self, chunk: _Chunk) -> Callable[[], tuple[float, Sequence[DdlOutcome]]]:
-        """A function that runs `chunk` and reports its begin and its end, on any thread: the one that drives the round
-        can be busy for long, with the start of Spark. Its result: seconds, outcomes."""
+        """Returns a function that runs `chunk` and reports its begin and its end, on any thread: the thread that drives
+        the round can be busy for long, with the start of Spark. The function returns the seconds and the outcomes."""
         names = tuple(dict.fromkeys(statement.file.name for statement, _ in chunk))
-        work = Work(names, statement=one_line(chunk[0][0].file.query))
+        work = WorkUnit(names, statement=one_line(chunk[0][0].file.query))
         unfinished = self._unfinished(chunk)
 
         def run() -> tuple[float, Sequence[DdlOutcome]]:
@@ -117,7 +120,8 @@ class StatementRunner:
         return run
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        """Run the statements in the target. A Retryable of the whole call is that of each. On any thread."""
+        """Runs the statements in the target. A Retryable of the whole call becomes the outcome of each. Runs on any
+        thread."""
         steps = [step for _, step in chunk]
         try:
             return self._context.ports.sink.apply_ddls(steps, unfinished)
@@ -144,30 +148,31 @@ class StatementRunner:
                 raise outcome.error
             if isinstance(outcome.error, Retryable):
                 what = f"execute a statement of {statement.file.name}"
-                context.defer(statement.touches, what, outcome.error, partial(context.round.again, statement))
+                context.defer(statement.touches, what, outcome.error, partial(context.round.requeue, statement))
 
     def _tried(self, chunk: _Chunk, outcomes: Sequence[DdlOutcome]) -> list[tuple[Statement, DdlOutcome]]:
-        """Those but the ones behind a failed one of their table."""
+        """Returns the outcomes except those after a failed statement of the same table: these statements are tried
+        again."""
         tried: list[tuple[Statement, DdlOutcome]] = []
         failed: set[TableName] = set()
         for (statement, _), outcome in zip(chunk, outcomes, strict=True):
             if failed.isdisjoint(statement.touches):
                 tried.append((statement, outcome))
             else:
-                self._context.round.again(statement)
+                self._context.round.requeue(statement)
             failed.update(statement.touches if outcome.error is not None else ())
         return tried
 
     def _unfinished(self, chunk: _Chunk) -> dict[DdlId, DdlRecord]:
-        known = self._context.progress.ddls
-        return {step.id: known[step.id] for _, step in chunk if step.id in known}
+        records = self._context.progress.ddls
+        return {step.id: records[step.id] for _, step in chunk if step.id in records}
 
     def _check(self, statement: Statement) -> None:
-        """Raises DdlRefused for a statement that is not to run."""
+        """Raises DdlRefused for a statement that must not run."""
         context = self._context
         refused = (
-            refusal_of(statement, context.options.rules)
-            or context.others.refusal(statement)
+            refusal_before_target(statement, context.options.rules)
+            or context.ownership.refusal(statement)
             or context.ledger.patiently(
                 "look at the target",
                 lambda: session_refusal(statement, context.assembly, context.ports.sink, context.options.rules.hides),
@@ -186,8 +191,9 @@ class StatementRunner:
         )
 
     def _changes(self, statement: Statement, renames: Sequence[Statement]) -> tuple[ProgressChange, ProgressChange]:
-        """What is recorded with its intent, and with its fact; `renames` are those that it overtakes."""
-        # Tables that are left out stay where they were: nobody read the rows under their names.
+        """Returns what is recorded with the intent of `statement`, and with its fact. `renames` are those that it
+        overtakes."""
+        # Tables that are excluded keep their place: nobody read the rows under their names.
         changes = (statement.before(self._context.progress), statement.after())
         before, after = map(self._of_wanted, changes)
         if not statement.heals:
@@ -197,28 +203,28 @@ class StatementRunner:
             for other in self._context.round.overtaken(statement)
         )
         if renames:
-            # Until the table is gone under its old name, the RENAMEs are pending.
-            gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
-            dead = ProgressChange(tables=gone, ddls=overtaken, moved_lacks=dict.fromkeys(gone, ()))
-            before, after = ProgressChange(), dead.merged(after)
+            # Until the table under its old name has been dropped, the RENAMEs stay pending.
+            dropped = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
+            of_renames = ProgressChange(tables=dropped, ddls=overtaken, moved_lacks=dict.fromkeys(dropped, ()))
+            before, after = ProgressChange(), of_renames.merged(after)
         else:
-            # With W at this version the overtaken ones no longer count, so both become durable at once.
+            # With W at this version the overtaken statements no longer count, so both become durable at once.
             before = before.merged(ProgressChange(ddls=overtaken))
-        return before, after.merged(*self._lost(statement))
+        return before, after.merged(*self._never_read_changes(statement))
 
-    def _lost(self, statement: Statement) -> Iterator[ProgressChange]:
-        """The files of its tables that will never be read."""
-        for name in sorted(self._context.round.ended(statement)) if statement.heals else ():
+    def _never_read_changes(self, statement: Statement) -> Iterator[ProgressChange]:
+        """Yields the changes for the files of its tables that will never be read."""
+        for name in sorted(self._context.round.touched_tables(statement)) if statement.heals else ():
             if name.table:
-                files = self._context.round.lost(name, statement.until(name))
-                lost = self._context.consumers[name].lost(files, self._context.progress)
+                files = self._context.round.never_read_files(name, statement.until(name))
+                lost = self._context.consumers[name].without_files(files, self._context.progress)
                 yield ProgressChange(folders=lost)
 
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
         return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.rules.wanted(n)})
 
     def _still_stopped(self, change: ProgressChange) -> ProgressChange:
-        """A table that goes past a statement without its rows, as it is emptied later, is stopped until then."""
+        """Keeps a table stopped that passes a statement without its rows, because it is emptied later."""
         consumers = self._context.consumers
         held = {
             n: consumers[n].stopped_at(place.applied_ts)
@@ -228,8 +234,8 @@ class StatementRunner:
         return replace(change, tables={name: held.get(name) or place for name, place in change.tables.items()})
 
     def _ignore(self, statement: Statement, other: str) -> None:
-        """Record the statement as skipped: its policy says so, or it is left to the consumer `other`. A table that was
-        made by hand must be empty where its CREATE is ignored."""
+        """Records the statement as skipped, because its policy says so or because it is left to the consumer `other`.
+        If a CREATE is ignored, the table that was made by hand must be empty."""
         context, name = self._context, statement.file.name
         creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES) and not statement.temporary
         if creates and context.ports.sink.has_rows([statement.naming.target(name)]):
@@ -240,7 +246,7 @@ class StatementRunner:
                 table=str(name),
                 version=statement.version,
             )
-        self._skip(statement, *((DdlKind.LEFT, left_to(other)) if other else statement.ignored))
+        self._skip(statement, *((DdlKind.LEFT, reason_left_to(other)) if other else statement.ignored))
 
     def _skip(self, statement: Statement, kind: DdlKind, reason: str) -> None:
         context, name = self._context, statement.file.name
@@ -255,10 +261,10 @@ class StatementRunner:
     def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
         context, name = self._context, statement.file.name
         if outcome.error is not None:
-            # It stops at this version, where those that the statement overtook would pass for ones that came late.
+            # The table stops at this version, where overtaken statements would be taken for ones that came late.
             context.ledger.record(outcome.step.before)
-            # Another consumer can have made the table since this round looked.
-            late = context.others.look_again(statement) if isinstance(outcome.error, DdlRefused) else None
+            # Another consumer can have created the table since this round looked.
+            late = context.ownership.refusal_now(statement) if isinstance(outcome.error, DdlRefused) else None
             self._refused(statement, late or outcome.error)
             return
         self._tell_lost(statement)
@@ -269,28 +275,29 @@ class StatementRunner:
             context.tell(Note(NoteKind.STATEMENT, f"{name}: {outcome.note}", name))
 
     def _done(self, statement: Statement, row: AuditRow, seconds: float) -> None:
-        """The statement is recorded: the round goes on behind it."""
+        """The statement is recorded: the round continues after it."""
         context = self._context
         moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
         context.round.applied(statement)
-        context.others.left(statement)
+        context.ownership.release_dropped(statement)
         context.settled(statement.touches)
         self._check_files(statement)
-        for gone in (*moved, *statement.drops):
-            if gone in context.consumers:
-                context.consumers[gone].drop(statement.version)
+        for dropped in (*moved, *statement.drops):
+            if dropped in context.consumers:
+                context.consumers[dropped].drop(statement.version)
         context.tell(StepFinished(row, seconds))
 
     def _tell_lost(self, statement: Statement) -> None:
-        for table in sorted(self._context.round.ended(statement)) if statement.heals else ():
-            lost = self._context.round.lost(table, statement.until(table))
+        for table in sorted(self._context.round.touched_tables(statement)) if statement.heals else ():
+            lost = self._context.round.never_read_files(table, statement.until(table))
             if lost:
                 files = count_text(len(lost), "file was", "files were")
                 text = f"{table}: {files} never read, whose rows this statement removed: {statement.file.query}"
                 self._context.tell(Note(NoteKind.UNREAD_FILES, text, table, len(lost)))
 
     def _check_files(self, statement: Statement) -> None:
-        """A table that begins with `statement` must have all of its files before the first of them is read."""
+        """A table that begins with `statement` must have all of its files before the first of them is read: stops it,
+        or accepts the losses."""
         context, name = self._context, statement.begins
         if name is not None and context.options.rules.accept_gap(name):
             losses = context.assembly.losses_after(statement, context.progress)
@@ -299,9 +306,9 @@ class StatementRunner:
             context.stop(name, gap)
 
     def _refused(self, statement: Statement, error: ConsumerError) -> None:
-        """A refused statement stops every table it touches: none of them may go past it. A view has no rows: it is left
-        out, and stops none, unless its name is another consumer's."""
-        if statement.may_fail and self._context.others.refusal(statement) is None:
+        """Stops every table that a refused statement touches: none of them may pass it. A view has no rows: the
+        statement is skipped and stops no table, unless another consumer has its name."""
+        if statement.may_fail and self._context.ownership.refusal(statement) is None:
             self._skip(statement, DdlKind.NO_ROWS, error.message)
             return
         self._context.round.refused(statement, error)
@@ -309,6 +316,6 @@ class StatementRunner:
             self._context.stop(name, error)
 
 
-def refusal_of(statement: Statement, rules: TableRules) -> DdlRefused | None:
-    """Why `statement` is not to run, as far as it shows without the target."""
-    return refusal(statement) or shaping_refusal(statement, rules.shaping_of)
+def refusal_before_target(statement: Statement, rules: TableRules) -> DdlRefused | None:
+    """Returns why `statement` must not run, as far as that is known without the target."""
+    return statement_refusal(statement) or shaping_refusal(statement, rules.shaping_of)

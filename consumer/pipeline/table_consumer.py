@@ -1,4 +1,4 @@
-"""TableConsumer: one table in a round: its files, its place, its result, and why it stopped."""
+"""Keeps one table's files, place, result and error in a round."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ from consumer.plan.unread import (
     TableState,
     folder_after,
     folder_with_due,
-    gone_with_heads,
-    is_written_again,
     lose_records,
+    lost_heads_up_to,
     unread_files,
+    was_rewritten,
 )
 from consumer.plan.windows import ends_with_millisecond
 from consumer.results import TableResult
 
 
 class TableConsumer:
-    """Owns one table's state of a round. `result` adds up over the rounds of a run."""
+    """Owns one table's state of a round. `result` is summed over the rounds of a run."""
 
     def __init__(
         self, name: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, result: TableResult
     ) -> None:
         self.name, self.result = name, result
         self.files = assembly.files.get(name, ()) if assembly.wanted(name) else ()
-        self._indexes, self._goes_on = assembly.listing.indexes, assembly.goes_on
+        self._indexes, self._ends_of = assembly.listing.indexes, assembly.rewritable_from
         self._timeless = options.files.dialect.timeless
-        self._ungated, self._whole = assembly.checkpoint == MAX_TSO, assembly.whole
-        unread = unread_files(self.files, progress.folders, self._timeless, assembly.whole)
+        self._ungated, self._complete_folders = assembly.checkpoint == MAX_TSO, assembly.relisted
+        unread = unread_files(self.files, progress.folders, self._timeless, assembly.relisted)
         self._with_bad_rows = {row.path for row in progress.bad_rows.get(name, {}).values()}
-        """Files that somebody is to mend."""
+        """Paths of files with lines that somebody is expected to repair."""
         position = progress.table(name).applied_ts
-        # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
-        known = {folder: progress.folders.get(folder) for folder in {entry.file.folder for entry in unread}}
-        settled = {folder for folder, place in known.items() if place and place.last_ts == position}
+        # A load that ended at a statement leaves only rows below it, unless a writer moved the table into another
+        # folder.
+        places = {folder: progress.folders.get(folder) for folder in {entry.file.folder for entry in unread}}
+        settled = {folder for folder, place in places.items() if place and place.last_ts == position}
         self.state = TableState(name, position, unread, options.batches.load_bytes, settled=settled)
 
     def change(
         self, load: LoadRows, outcome: LoadOutcome, progress: Progress, quarantined: Mapping[str, BadRow]
     ) -> ProgressChange:
-        """What to record with the rows of `load`, of which `quarantined` were quarantined. Without a checkpoint W
-        stays."""
+        """Returns what to record with the rows of `load`, of which `quarantined` were quarantined. Without a checkpoint
+        the watermark stays."""
         return ProgressChange(
             tables={} if load.window.end == MAX_TSO else {self.name: TableProgress(load.window.end)},
             folders=self._folders(self.read(load, outcome), progress.folders, outcome.files, load.window.after),
@@ -63,7 +64,7 @@ class TableConsumer:
         )
 
     def count(self, load: LoadRows, outcome: LoadOutcome, seconds: float) -> AuditRow:
-        """Add a load that is in the target to the result. Returns its audit row."""
+        """Adds a load that is in the target to the result. Returns its audit row."""
         self.result.changes += outcome.rows
         self.result.rows += outcome.puts + outcome.deletes
         self.result.puts += outcome.puts
@@ -80,20 +81,20 @@ class TableConsumer:
         )  # fmt: skip
 
     def read(self, load: LoadRows, outcome: LoadOutcome) -> dict[str, int]:
-        """By path, the lowest commit-ts that a later load must still read; 0: the file is done.
+        """Returns by path the lowest commit-ts that a later load must still read; 0 if the file is done.
 
         Rows without a commit-ts in the checkpoint's own millisecond are read again with the next checkpoint, in every
         file that has some: TiCDC may have written only a part of that millisecond.
         """
-        left: dict[str, int] = {}
+        remaining: dict[str, int] = {}
         for stat in outcome.files:
             next_ts = stat.next_ts
             coarse_ts = max(stat.coarse_ts, stat.coarse_quarantined)
             if coarse_ts and self._splits_millisecond(load.window, coarse_ts):
                 next_ts = coarse_ts
-            known = left.get(stat.path, 0)
-            left[stat.path] = min(filter(None, (known, next_ts)), default=0)
-        return left
+            earlier = remaining.get(stat.path, 0)
+            remaining[stat.path] = min(filter(None, (earlier, next_ts)), default=0)
+        return remaining
 
     def _splits_millisecond(self, window: Window, coarse_ts: int) -> bool:
         boundary = window.end in self.state.boundaries or window.end == MAX_TSO
@@ -107,11 +108,11 @@ class TableConsumer:
         position: int = 0,
         first: Mapping[str, int] | None = None,
     ) -> dict[Folder, FolderProgress]:
-        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `first` has
-        the least commit-ts of the rows of files of which `stats` do not tell, by path."""
+        """Returns the folders of the files in `read`. `stats` describe what was read, and the table was at `position`
+        before. `first` has, by path, the least commit-ts of the rows of files that `stats` do not describe."""
         first = dict(first or {})
         for stat in () if self._timeless else stats:
-            # Lines that were quarantined do not all tell their time.
+            # Not every quarantined line has a time.
             first[stat.path] = min(first.get(stat.path, MAX_TSO), stat.first_ts or MAX_TSO)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
@@ -120,21 +121,22 @@ class TableConsumer:
                 times[of_path[stat.path]] += [stat.first_ts, stat.last_ts]
         unread = {entry.file.path for entry in self.state.unread} | self.state.put_off
         checksums = {stat.path: stat.checksum for stat in stats}
-        found = {}
+        changed = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):
             if folder in times:
-                files, end = list(group), self._goes_on.get(folder)
-                # One that begins with a greater number than 1 has lost its head, and was found to be right so.
+                files, end = list(group), self._ends_of.get(folder)
+                # A folder that begins with a number above 1 has lost its first files, and was found to be right without
+                # them.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
                 after = folder_after(place, files, read, unread, end, checksums=checksums, first=first)
                 put_off = [file for file in files if file.path in unread and file.path not in read]
                 gone_ts = position if lose_records(put_off, place) else 0
-                gone_ts = max(place.gone_ts, gone_ts, self._gone(folder, place, files, first, position))
+                gone_ts = max(place.gone_ts, gone_ts, self._gone_ts(folder, place, files, first, position))
                 after = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
-                found[folder] = after.with_rows(times[folder], position)
-        return found
+                changed[folder] = after.with_rows(times[folder], position)
+        return changed
 
-    def _gone(
+    def _gone_ts(
         self,
         folder: Folder,
         place: FolderProgress,
@@ -142,27 +144,28 @@ class TableConsumer:
         first: Mapping[str, int],
         position: int,
     ) -> int:
-        """The commit-ts up to which rows of the folder may be gone by what `files`, its own, are now; 0 if none is."""
+        """Returns the commit-ts up to which rows of the folder may be gone, judged by its present `files`; 0 if none
+        is."""
         if self._timeless:
-            mended = any(file.path in self._with_bad_rows for file in files)
-            again = not mended and is_written_again(files, place, whole=folder in self._whole)
+            may_be_repaired = any(file.path in self._with_bad_rows for file in files)
+            again = not may_be_repaired and was_rewritten(files, place, whole=folder in self._complete_folders)
             return last_row(folder, place) if again else 0
-        # Without a checkpoint the table is no further than before, whatever was read.
-        return 0 if self._ungated else gone_with_heads(files, first, place, position)
+        # Without a checkpoint the table does not advance, whatever was read.
+        return 0 if self._ungated else lost_heads_up_to(files, first, place, position)
 
     def _stamp(self, folder: Folder) -> str:
-        """That of the folder's index file."""
+        """Returns the stamp of the folder's index file."""
         return self._indexes[folder].stamp if folder in self._indexes else ""
 
     def noted(self, above: Mapping[str, int], progress: Progress) -> dict[Folder, FolderProgress]:
-        """The folders once it is known of files, by path, from which commit-ts on they have rows."""
+        """Returns the folders once it is known, by path, from which commit-ts on files have rows."""
         return self._folders(above, progress.folders, position=self.state.position, first=above)
 
-    def lost(
+    def without_files(
         self, files: Sequence[DataFile], progress: Progress, end: int = 0, first: Mapping[str, int] | None = None
     ) -> dict[Folder, FolderProgress]:
-        """The folders that the table is done with once it never reads `files`. It had its rows up to `end`; `first` as
-        of `_folders`."""
+        """Returns the folders that are done once the table never reads `files`. It had its rows up to `end`; `first` is
+        as in `_folders`."""
         read = {file.path: 0 for file in files}
         return self._folders(read, progress.folders, position=end, first=first)
 
@@ -172,8 +175,9 @@ class TableConsumer:
         self.result.becomes("dropped")
 
     def stop(self, error: ConsumerError, progress: Progress) -> ProgressChange:
-        """Go no further in this run. The reason is recorded, and that the file that it is about is due: it may be gone
-        when the storage is listed next, and nothing else may tell."""
+        """Stops the table for this run. Returns the change that records the reason, and that the file which the error
+        is about is due: the file may be gone when the storage is listed next, and nothing else may show that it
+        existed."""
         self.state.error = error
         self.result.becomes("stopped", error)
         self.result.version = (error.version or 0) if isinstance(error, DdlRefused) else 0
@@ -182,24 +186,24 @@ class TableConsumer:
         )
 
     def _due(self, error: ConsumerError, progress: Progress) -> dict[Folder, FolderProgress]:
-        """The folder of the file that `error` is about, if it was not read before: it is due."""
-        gap = isinstance(error, GapFound)  # that names the file behind it
+        """Returns the folder of the file that `error` is about, if the file was not read before, as due."""
+        gap = isinstance(error, GapFound)  # a gap names the file after it
         due = [e.file for e in self.state.unread if e.file.path == error.path and not (e.next_ts or gap)]
-        found = {}
+        folders = {}
         for file in due:
             listed = [other for other in self.files if other.folder == file.folder]
             place = progress.folders.get(file.folder) or FolderProgress(listed[0].index - 1)
-            found[file.folder] = folder_with_due(place, listed, file.index, self.state.position + 1)
-        return found
+            folders[file.folder] = folder_with_due(place, listed, file.index, self.state.position + 1)
+        return folders
 
     def stopped_at(self, position: int) -> TableProgress | None:
-        """The place of the table at `position` if it is stopped, else None."""
+        """Returns the place of the table at `position` if it is stopped, else None."""
         error = self.state.error
         return None if error is None else TableProgress.stopped(position, error)
 
     def finish(self, applied_ts: int, waits: Waits | None) -> TableProgress | None:
-        """The place of a living table at the end of a round, None if it is at the global applied-ts. `waits` says what
-        it waits for."""
+        """Returns the place of a living table at the end of a round, None if it is at the global applied-ts. `waits` is
+        what it waits for, if it does."""
         self.result.watermark = self.state.position
         if (stopped := self.stopped_at(self.state.position)) is not None:
             return stopped

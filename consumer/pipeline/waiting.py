@@ -1,4 +1,4 @@
-"""What runs beside one another, and what waits: for a place, for a pause to end, for the target to answer."""
+"""Runs calls in parallel, and keeps what waits: for a free slot, for a pause to end, for the target to answer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from consumer.ports import Observer
 _Call = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
-class SideBySide:
-    """Calls beside one another, each on a thread of its own, and one thread that learns what came of them.
+class BackgroundCalls:
+    """Runs calls in parallel, each on a thread of its own. One thread handles their results.
 
-    Runs what it is given at once, or where it has its turn. Threads that are left behind do not keep the process
-    alive."""
+    A call runs at once, or when it is its turn. Threads that are left running do not keep the process alive.
+    """
 
     def __init__(self) -> None:
         self._ended: queue.SimpleQueue[tuple[Callable[[Any], None], Any]] = queue.SimpleQueue()
@@ -35,15 +35,15 @@ class SideBySide:
         self._under_way: Counter[str] = Counter()
         self._in_line: defaultdict[str, deque[_Call]] = defaultdict(deque)
         self.running = 0
-        """Calls whose end is not handled yet, with those in line."""
+        """The number of calls whose result is not handled yet, with those in the queue."""
 
     def start(
         self, name: str, call: Callable[[], Any], then: Callable[[Any], None], at_most: int | None = None
     ) -> None:
-        """Run `call` beside the rest; its result, or what it raised, goes to `then` by `follow`.
+        """Runs `call` in parallel to the rest. `handle_results` passes its result, or what it raised, to `then`.
 
-        `at_most` of one name run at a time (None: any number). The others stand in line, and the thread of a call that
-        has ended goes on with the first of them: whoever follows can be busy for long.
+        At most `at_most` calls of one name run at a time (None: any number). The others queue, and the thread of a call
+        that has ended runs the first of them itself: whoever calls `handle_results` can be busy for long.
         """
         self.running += 1
         with self._lock:
@@ -54,16 +54,16 @@ class SideBySide:
         threading.Thread(target=self._run, args=(name, call, then), name=name, daemon=True).start()
 
     def withdraw(self) -> bool:
-        """Start nothing of what stands in line. Returns whether something did: its end is not handled."""
+        """Drops all queued calls. Returns whether there were any. Their `then` is not called."""
         with self._lock:
-            gone = sum(map(len, self._in_line.values()))
+            withdrawn = sum(map(len, self._in_line.values()))
             self._in_line.clear()
-        self.running -= gone
-        return gone > 0
+        self.running -= withdrawn
+        return withdrawn > 0
 
-    def follow(self, timeout: float | None, linger: float) -> None:
-        """Wait until a call has ended, `timeout` seconds at most (None: however long), and `linger` more for others; on
-        this thread, tell of each."""
+    def handle_results(self, timeout: float | None, linger: float) -> None:
+        """Waits until a call has ended, at most `timeout` seconds (None: without limit), and at most `linger` seconds
+        more for others. Handles each result on this thread."""
         try:
             ended = [self._ended.get(timeout=timeout)]
         except queue.Empty:
@@ -93,17 +93,18 @@ class SideBySide:
 
 
 class InFlight:
-    """What the loads that run take, over all tables: the one budget that is asked before a load begins.
+    """What the running loads use, over all tables: the one budget that is asked before a load begins.
 
-    `connections` to the target, and `size` bytes of change files that were begun and are not in the target. A load that
-    is larger than all of it goes alone."""
+    `connections` is the limit of connections to the target. `size` is the limit of bytes of change files whose load has
+    begun and is not in the target. A load that is larger than the whole budget runs alone.
+    """
 
     def __init__(self, connections: int, size: int) -> None:
         self._connections, self._size = connections, size
         self._taken = self._bytes = 0
 
     def take(self, connections: int, size: int) -> bool:
-        """Whether a load of that can begin now; then it has."""
+        """Takes the load's share and returns True if it can begin now, otherwise returns False."""
         full = self._taken + connections > self._connections or self._bytes + size > self._size
         if self._taken and full:
             return False
@@ -112,12 +113,12 @@ class InFlight:
         return True
 
     def give_back(self, connections: int, size: int) -> None:
-        """It has ended."""
+        """Returns the share of a load that has ended."""
         self._taken -= connections
         self._bytes -= size
 
     def parted(self, tasks: Sequence[LoadTask]) -> Iterator[list[LoadTask]]:
-        """Tables that one call of the loader would load, in as few parts of the budget as their order allows."""
+        """Splits the tables of one call of the loader into as few parts of the budget as their order allows."""
         part: list[LoadTask] = []
         size = 0
         for task in tasks:
@@ -133,8 +134,8 @@ class InFlight:
 _SHORTEST_PAUSE = 0.5
 
 
-def of_target(error: BaseException | None) -> bool:
-    """Whether the target is what the step had to wait for."""
+def waits_for_target(error: BaseException | None) -> bool:
+    """Returns whether the step had to wait for the target."""
     return isinstance(error, TargetBusy | TargetUnavailable)
 
 
@@ -146,63 +147,64 @@ class _Deferral:
     again: Callable[[], None]
     tries: int = 0
     due: float | None = None
-    """When it is retried; None: not in this round, or right now."""
+    """When the step is retried, by `now()`. None: not in this round, or right now."""
 
 
-class Deferred:
-    """Tables that have to wait for the target or the storage. Each is retried after a pause, and the others go on.
-    `seconds`: how long a table is retried in one round, from its first failure on."""
+class DeferredTables:
+    """Keeps the tables that have to wait for the target or the storage. Each is retried after a pause, and the others
+    continue. `seconds` is how long a table is retried in one round, from its first failure on."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._found: dict[TableName, _Deferral] = {}
+        self._deferrals: dict[TableName, _Deferral] = {}
 
     def add(self, names: Sequence[TableName], error: Retryable, again: Callable[[], None]) -> float | None:
-        """The current step of `names` has failed and is retried by `again`. Returns for how many seconds, None if the
-        next round retries it."""
+        """Records that the current step of `names` has failed and that `again` retries it. Returns for how many seconds
+        it is retried, None if the next round does it."""
         moment = now()
-        deferral = self._found.setdefault(names[0], _Deferral(tuple(names), error, moment, again))
+        deferral = self._deferrals.setdefault(names[0], _Deferral(tuple(names), error, moment, again))
         deferral.names, deferral.error, deferral.again = tuple(names), error, again
         deferral.tries += 1
-        left = deferral.since + self._seconds - moment
-        wait = min(max(_SHORTEST_PAUSE, pause(deferral.tries)), max(left, 0.0))
-        deferral.due = moment + wait if error.may_pass and left > 0 else None
-        return None if deferral.due is None else left
+        seconds_left = deferral.since + self._seconds - moment
+        wait = min(max(_SHORTEST_PAUSE, pause(deferral.tries)), max(seconds_left, 0.0))
+        deferral.due = moment + wait if error.may_pass and seconds_left > 0 else None
+        return None if deferral.due is None else seconds_left
 
     def settled(self, names: Sequence[TableName]) -> None:
-        """The step of the tables succeeded, or they stop for another reason."""
+        """Forgets the tables: their step succeeded, or they stop for another reason."""
         for name in names:
-            self._found.pop(name, None)
+            self._deferrals.pop(name, None)
 
     def blocked(self, name: TableName) -> float:
-        """For how long the step that was added last under `name` has waited for the target, 0 if it does not."""
-        found = self._found.get(name)
-        return now() - found.since if found and of_target(found.error) else 0.0
+        """Returns for how many seconds the step that was last added under `name` has waited for the target, 0 if it
+        does not."""
+        deferral = self._deferrals.get(name)
+        return now() - deferral.since if deferral and waits_for_target(deferral.error) else 0.0
 
     def try_due(self) -> None:
-        """Retry the tables whose pause is over."""
+        """Retries the tables whose pause is over."""
         moment = now()
-        for deferral in self._found.values():
+        for deferral in self._deferrals.values():
             if deferral.due is not None and deferral.due <= moment:
                 deferral.due = None
                 deferral.again()
 
     def is_due(self, name: TableName) -> bool:
-        """Whether the table that was added last under `name` is tried again in this round."""
-        return self._found[name].due is not None
+        """Returns whether the table that was last added under `name` is tried again in this round."""
+        return self._deferrals[name].due is not None
 
     def next_due(self) -> float | None:
-        """Seconds until the next is due, None where there is none."""
-        times = [deferral.due for deferral in self._found.values() if deferral.due is not None]
+        """Returns the seconds until the next table is due, None if none is."""
+        times = [deferral.due for deferral in self._deferrals.values() if deferral.due is not None]
         return max(0.0, min(times) - now()) if times else None
 
     def first(self) -> Retryable | None:
-        """The error of a table that still waits."""
-        return next((deferral.error for deferral in self._found.values()), None)
+        """Returns the error of the first table that still waits, None if none does."""
+        return next((deferral.error for deferral in self._deferrals.values()), None)
 
     def reasons(self) -> dict[TableName, Waits]:
-        """By table, what it still waits for."""
-        return {name: _reason(deferral.error) for deferral in self._found.values() for name in deferral.names}
+        """Returns by table what it still waits for."""
+        return {name: _reason(deferral.error) for deferral in self._deferrals.values() for name in deferral.names}
 
 
 def _reason(error: ConsumerError) -> Waits:
@@ -212,17 +214,17 @@ def _reason(error: ConsumerError) -> Waits:
 T = TypeVar("T")
 
 
-def patiently(what: str, call: Callable[[], T], observer: Observer, seconds: float) -> T:
-    """`call`, for `seconds` from its first failure on (see model.patience); the observer gets each failure, and the
-    end of the trouble."""
+def with_observed_retries(what: str, call: Callable[[], T], observer: Observer, seconds: float) -> T:
+    """Returns the result of `call`, retried for `seconds` from its first failure on (see model.patience). The observer
+    gets each failure, and the end of the trouble."""
     failed = False
 
-    def met(error: Retryable, left: float) -> None:
+    def on_failure(error: Retryable, left: float) -> None:
         nonlocal failed
         failed = True
         observer.tell(Retrying(what, error, left))
 
-    result = patience.patiently(call, seconds, met)
+    result = patience.with_retries(call, seconds, on_failure)
     if failed:
         observer.tell(RetryPassed(what))
     return result

@@ -1,4 +1,4 @@
-"""The schema files of a listing, indexed: which columns a folder's rows have, and whose rows they are."""
+"""Indexes the schema files of a listing: which columns a folder's rows have, and to which table they belong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from consumer.model.progress import Progress, State
 
 
 def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
-    """Rows whose columns are unknown."""
+    """Returns the error of rows whose columns are unknown."""
     folder = file.folder
     return SchemaMissing(
         f"rows of version {folder.version}, but no schema file of that version in {folder.root}/meta/",
@@ -32,7 +32,7 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
 
 
 def schemas_gone(table: TableName, root: str) -> SchemaMissing:
-    """A table whose folder is not there."""
+    """Returns the error of a table whose folder is missing."""
     return SchemaMissing(
         f"rows of it were read, and {root}/ has no schema file any more: its folder was taken away, or is not mounted",
         hint="put the folder back; or leave the table out with --tables, if TiCDC does not write it any more",
@@ -43,9 +43,12 @@ def schemas_gone(table: TableName, root: str) -> SchemaMissing:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``. `history` tells what
-    statements say. `damaged` are the checksums, as their names tell them, of the files at ``(root, version)`` that
-    cannot be read."""
+    """The schema files of a listing, indexed.
+
+    `files` are sorted by version. `by_folder` finds the schema file of ``(root, version)``. `history` has what
+    statements declare. `damaged` are the checksums, taken from their names, of the files at ``(root, version)`` that
+    cannot be read.
+    """
 
     files: tuple[SchemaFile, ...]
     by_folder: Mapping[tuple[str, int], SchemaFile]
@@ -57,7 +60,7 @@ class Catalog:
 
     @classmethod
     def of(cls, schemas: Iterable[SchemaFile], damaged: Iterable[str] = ()) -> Catalog:
-        """`damaged` are the paths of schema files that cannot be read."""
+        """Builds the catalog. `damaged` are the paths of schema files that cannot be read."""
         files = tuple(sorted(schemas, key=lambda file: (file.version, file.path)))
         by_table: defaultdict[TableName, list[SchemaFile]] = defaultdict(list)
         by_root: defaultdict[str, list[SchemaFile]] = defaultdict(list)
@@ -73,39 +76,43 @@ class Catalog:
         )
 
     def schema(self, folder: Folder) -> SchemaFile | None:
-        """The schema file that describes the rows of `folder`, None where the storage does not hold it."""
+        """Returns the schema file that describes the rows of `folder`, None if the storage does not have it."""
         return self.by_folder.get((folder.root, folder.version))
 
     def is_over(self, folder: Folder, version: int) -> bool:
-        """Whether no row above `version`, at which the table's rows began again, is in the older `folder`. TiCDC writes
-        rows where the newest schema file with their columns is. That is the one with which the table began again, the
-        first from `version` on, if it has the folder's columns. If not, a statement that TiCDC filtered out can give
-        the table the old columns again. Folders that ids name, and those of the old form, are never written again."""
+        """Returns whether no row above `version`, at which the table's rows began again, is in the older `folder`.
+
+        TiCDC writes rows into the folder of the newest schema file with their columns. That is the one with which the
+        table began again, the first from `version` on, if it has the folder's columns. Otherwise a statement that TiCDC
+        filtered out can give the table the old columns again. Folders that are named by ids, and those of the old form,
+        are never written again.
+        """
         file = self.schema(folder)
         if is_table_id(folder.root) or (file is not None and file.path.endswith("/schema.json")):
             return True
         checksum = self.damaged.get((folder.root, folder.version)) if file is None else file.checksum
         history = self.by_root.get(folder.root, ())
-        at = bisect_left(history, version, key=lambda file: file.version)
-        return checksum is not None and at < len(history) and history[at].checksum == checksum
+        place = bisect_left(history, version, key=lambda file: file.version)
+        return checksum is not None and place < len(history) and history[place].checksum == checksum
 
     def shape(self, file: SchemaFile) -> Shape:
-        """What the statements up to `file` tell of its table."""
+        """Returns what the statements up to `file` declare of its table."""
         return self.history.shape(file)
 
     def declared(self, file: SchemaFile) -> Mapping[str, Definition]:
-        """What they say about its columns, by lower-case name."""
+        """Returns what the statements declare about its columns, by lower-case name."""
         return self.shape(file).columns
 
     def reordered(self, file: SchemaFile) -> bool:
-        """Whether an earlier schema file of the same root had the same columns in another order: the checksum does not
-        know it."""
+        """Returns whether an earlier schema file of the same root had the same columns in another order: the checksum
+        does not show that."""
         if file.root not in self._reordered:
             self._reordered[file.root] = frozenset(_reordered(self.by_root.get(file.root, ())))
         return file.path in self._reordered[file.root]
 
     def owner(self, folder: Folder) -> TableName:
-        """Whose rows lie in `folder`. Without its schema file: whoever else owns the root, else the path itself."""
+        """Returns the table whose rows are in `folder`. Without its schema file this is the last other owner of the
+        root, else the path itself."""
         if (file := self.schema(folder)) is not None:
             return file.name
         for other in reversed(self.by_root.get(folder.root, ())):
@@ -114,22 +121,24 @@ class Catalog:
         return TableName(database, table)
 
     def table_of(self, folder: Folder) -> Incarnation | None:
-        """The table that had the folder's name at the folder's version: what was read of the folder is that table's.
-        None where the storage tells of none."""
+        """Returns the table that had the folder's name at the folder's version: what was read of the folder belongs to
+        it. None if the storage shows none."""
         return self.history.at(self.owner(folder), folder.version)
 
-    def gone(self, progress: Progress) -> dict[str, TableName]:
-        """By root, tables of which rows were read, that were not dropped, and that have no schema file any more. TiCDC
-        never deletes one. Of a folder that an id names, nobody knows whose it was."""
+    def missing_folders(self, progress: Progress) -> dict[str, TableName]:
+        """Returns by root the tables of which rows were read, that were not dropped, and that have no schema file any
+        more. TiCDC never deletes one. It is not known to which table a folder belonged that is named by an id."""
         read = {folder.root: folder for folder in progress.folders if folder.root not in self.by_root}
         if not read:
             return {}
-        left = {root_of(*name) for name, place in progress.tables.items() if place.state is State.DROPPED}
-        left.update(root for root, _ in self.damaged)
-        return {root: self.owner(folder) for root, folder in read.items() if root not in left and not is_table_id(root)}
+        dropped = {root_of(*name) for name, place in progress.tables.items() if place.state is State.DROPPED}
+        dropped.update(root for root, _ in self.damaged)
+        return {
+            root: self.owner(folder) for root, folder in read.items() if root not in dropped and not is_table_id(root)
+        }
 
     def files_by_table(self, files: Mapping[str, Sequence[DataFile]]) -> dict[TableName, list[DataFile]]:
-        """The data files of each table, in file order of their series."""
+        """Returns the data files of each table, in file order of their series."""
         owners: dict[Folder, TableName] = {}
         tables: defaultdict[TableName, list[DataFile]] = defaultdict(list)
         for group in files.values():
@@ -144,7 +153,7 @@ class Catalog:
 
 
 def _reordered(files: Sequence[SchemaFile]) -> Iterator[str]:
-    """The paths of those of `files`, which are sorted, that some file before has the columns of in another order."""
+    """Yields the paths of those of the sorted `files` whose columns an earlier file has in another order."""
     orders: defaultdict[int, set[tuple[str, ...]]] = defaultdict(set)
     for file in files:
         order = tuple(column.name for column in file.columns)

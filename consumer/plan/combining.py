@@ -1,4 +1,5 @@
-"""Tables whose features do not go together: rules and changefeed tell them, before anything of them is read."""
+"""Finds tables whose features do not go together. Rules and changefeed show that before anything of the tables is
+read."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 
 from consumer.codec import protocol_of
 from consumer.errors import CannotBeExact, Code, ConsumerError
-from consumer.model.combinations import Feature, refused
+from consumer.model.combinations import Feature, forbidden_combination
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -18,12 +19,16 @@ from consumer.plan.options import RoundOptions
 def cannot_begin(
     assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> Iterator[tuple[TableName, ConsumerError]]:
-    """The tables that a round stops as it opens, each with its error: what is wrong with their files, and those that
-    cannot be as the rules have them."""
+    """Yields the tables that a round stops as it opens, each with its error: those whose files are wrong, and those
+    whose rules do not go together."""
     rules, dialect = options.rules, options.files.dialect
     yield from assembly.errors(progress, rules.accept_gap)
     for table in filter(rules.wanted, assembly.tables):
-        why = refused(_features(table, rules, dialect), protocol_of(dialect).commit_ts) if table.table else None
+        why = (
+            forbidden_combination(_features(table, rules, dialect), protocol_of(dialect).commit_ts)
+            if table.table
+            else None
+        )
         if why is not None:
             yield table, CannotBeExact(why.why, hint=why.hint, table=str(table), code=Code.RULES_CONFLICT)
 

@@ -1,10 +1,11 @@
-"""Rows without a time are ordered by their place, and nodes name date folders by the clocks of their own zones.
+"""Orders files whose rows have no time. Such rows are ordered by their place, and nodes name date folders by the clocks
+of their own zones.
 
-So a table that moves to another node can have its newer rows in the folder of an earlier date. Where files were
-modified in another order than their folders' dates are in, one of the two is wrong: the nodes' zones differ, or the
-storage was copied. Times that lie outside of their folders' dates are a copy's, and say nothing.
+So a table that moves to another node can have its newer rows in the folder of an earlier date. If files were modified
+in another order than their folders' dates, one of the two is wrong: the nodes' zones differ, or the storage was copied.
+Times outside of their folders' dates were made by a copy, and show nothing.
 
-Rows that say their millisecond need a place only within one: the fold refuses a key whose last row hangs on it.
+Rows that have their millisecond need a place only within one: the fold refuses a key whose last row depends on it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _TOLD = (
 _Series = tuple[str, int, str, str]
 
 
-def place(file: DataFile) -> tuple[object, ...]:
-    """What sorts the files of a table by when they were written."""
+def writing_order(file: DataFile) -> tuple[object, ...]:
+    """Returns the key that sorts the files of a table by when they were written."""
     return (*_series(file), file.modified, file.folder.date, file.index)
 
 
@@ -40,8 +41,8 @@ def check_dates(
     folders: Mapping[Folder, FolderProgress],
     order: str = "",
 ) -> CannotBeExact | None:
-    """Why the order of the `unread` files of a table is unknown, None if it is known; `listed` are all of its files,
-    `order` is what the operator says orders them. What is older than files that were applied is late in any order."""
+    """Returns why the order of the `unread` files of a table is unknown, None if it is known. `listed` are all of its
+    files, `order` is the operator's setting. A file that is older than files that were applied is late in any order."""
     waiting = {file.path for file in unread}
     by_series = groupby(sorted(listed, key=_by_date), key=_series)
     for _, group in by_series:
@@ -57,9 +58,10 @@ def check_dates(
 
 
 def unordered_dates(files: Iterable[DataFile]) -> set[Folder]:
-    """The folders (without their dates) whose files nothing proves to have been written in the order of their dates.
+    """Returns the folders (without their dates) whose files are not proven to have been written in the order of their
+    dates.
 
-    That is proven by times that fit the dates and grow with them.
+    The proof is times that fit the dates and grow with them.
     """
     spans: defaultdict[Folder, list[tuple[bool, int, int]]] = defaultdict(list)
     for folder, group in groupby(sorted(files), key=lambda file: file.folder):
@@ -74,21 +76,22 @@ def _rise(dates: Sequence[tuple[bool, int, int]]) -> bool:
 
 
 def _mixed(files: list[DataFile]) -> CannotBeExact | None:
-    """Files to be read of several levels of dates, which overlap: a changefeed whose date-separator was changed."""
+    """Returns the error of unread files with several levels of dates that overlap: the changefeed's date-separator was
+    changed."""
     if len({len(file.folder.date) for file in files}) < 2 or not unordered_dates(files):
         return None
-    one, other = files[0], files[-1]
+    first, last = files[0], files[-1]
     return CannotBeExact(
-        f"{other.path} has another level of dates (date-separator was changed), and rows without a commit-ts do not say"
+        f"{last.path} has another level of dates (date-separator was changed), and rows without a commit-ts do not say"
         " which came first",
         hint=_TOLD,
-        path=one.path,
+        path=first.path,
         code=Code.NO_COMMIT_TS,
     )
 
 
 def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
-    """Two files to be read whose times and dates are in opposite orders."""
+    """Returns the error of two unread files whose times and dates are in opposite orders."""
     latest: DataFile | None = None
     new = [file for file in files if file.path in waiting and _fits(file)]
     for _, group in groupby(new, key=lambda file: file.folder.date):
@@ -109,13 +112,14 @@ def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
 def _came_late(
     files: list[DataFile], waiting: set[str], folders: Mapping[Folder, FolderProgress], order: str
 ) -> CannotBeExact | None:
-    """A file to be read of a date before one that was read, unless its time says that it was written later."""
+    """Returns the error of an unread file whose date is before one that was read, unless its time shows that it was
+    written later."""
     read = [file for file in files if file.path not in waiting and file.folder in folders]
     newest = max(read, key=lambda file: (file.folder.date, file.index), default=None)
     for file in files if newest is not None else ():
         old = file.path in waiting and file.folder.date < newest.folder.date  # type: ignore[union-attr]
-        tells = order == "time" or (not order and _fits(file))
-        if old and not (tells and file.modified > newest.modified):  # type: ignore[union-attr]
+        is_timed = order == "time" or (not order and _fits(file))
+        if old and not (is_timed and file.modified > newest.modified):  # type: ignore[union-attr]
             date = newest.folder.date  # type: ignore[union-attr]
             return CannotBeExact(
                 f"it was not there when files of {date} were applied, and rows without a commit-ts do not say whether"
@@ -128,7 +132,7 @@ def _came_late(
 
 
 def _fits(file: DataFile) -> bool:
-    """Whether the folder's date was that of some zone when the file was modified."""
+    """Returns whether the folder's date was that of some zone when the file was modified."""
     if not file.modified:
         return False
     moment = datetime.fromtimestamp(file.modified / 1e9, UTC)

@@ -1,6 +1,6 @@
-"""Foreign keys between tables, as the statements tell: which statements of the other table must not run while a key is
-still there, and which tables can no longer be made again because of one. Servers look at the two definitions even where
-they check no keys."""
+"""Follows foreign keys between tables, as the statements declare them: which statements of the other table must not run
+while a key exists, and which tables can no longer be created again because of one. Servers compare the two definitions
+even if they check no keys."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _UNTYING_ACTIONS = frozenset({Action.DROP_FOREIGN_KEY, Action.MULTI_SCHEMA_CHANG
 
 
 class ForeignKeys:
-    """Kept while the statements are walked in upstream order: which tables have keys to which, and where a pending
-    statement takes them away, so that a later one about the other table is refused until then. It may name a table too
-    many: keys are not told apart, and the names that tables had stay in the book."""
+    """Records, while the statements are walked in upstream order, which tables have keys to which. If a pending
+    statement drops a key, a later one about the other table is refused until then. It may name too many tables: keys
+    are not distinguished, and former names of tables stay recorded."""
 
     def __init__(self) -> None:
         self._made: dict[TableName, list[SchemaFile]] = {}
@@ -51,18 +51,19 @@ class ForeignKeys:
         self._children: defaultdict[TableName, set[TableName]] = defaultdict(set)
         self._unknown: set[TableName] = set()
 
-    def behind(self, statement: Statement) -> set[TableName]:
-        """The tables whose statements before it the server must have executed, as they take away keys to its own."""
+    def preceding_tables(self, statement: Statement) -> set[TableName]:
+        """Returns the tables whose earlier statements the server must have executed, because they drop keys to the
+        statement's own table."""
         if not (self._children or self._unknown) or statement.action not in _REFUSED_ACTIONS:
             return set()
-        own = statement.touches if statement.action is Action.EXCHANGE_PARTITION else (statement.file.name,)
-        found = {child for name in own for child in self._children.get(name.folded, ())}
-        if statement.creates is None and not all(name.folded in self._born for name in own):
-            found |= self._unknown
-        return found - {statement.file.name}
+        names = statement.touches if statement.action is Action.EXCHANGE_PARTITION else (statement.file.name,)
+        children = {child for name in names for child in self._children.get(name.folded, ())}
+        if statement.creates is None and not all(name.folded in self._born for name in names):
+            children |= self._unknown
+        return children - {statement.file.name}
 
     def follow(self, statement: Statement, pending: bool) -> None:
-        """Take the statement in. `pending`: it is still to run."""
+        """Records the statement. `pending` means that it is still to run."""
         file, action = statement.file, statement.action
         if action in RENAME_ACTIONS:
             self._rename(file, statement.old_name)
@@ -80,7 +81,8 @@ class ForeignKeys:
             self._made.setdefault(file.name.folded, []).append(file)
 
     def _rename(self, file: SchemaFile, old_name: TableName | None) -> None:
-        """Tables can exchange their names in one statement: what was known of a name is not forgotten."""
+        """Records a rename. Tables can exchange their names in one statement, so nothing of the old name is
+        forgotten."""
         if old_name is None:
             return
         old, new = old_name.folded, file.name.folded
@@ -97,19 +99,19 @@ class ForeignKeys:
                 self._children[parent].add(name)
 
     def _parents(self, file: SchemaFile) -> set[TableName]:
-        """The tables to which the statement makes keys, under the names that they had then and since."""
-        found = {other for other, _ in _made_by(file)}
+        """Returns the tables to which the statement creates keys, under the names that they had then and since."""
+        parents = {other for other, _ in _made_by(file)}
         for version, old, new in self._renames:
-            if version > file.version and old in found:
-                found.add(new)
-        return found
+            if version > file.version and old in parents:
+                parents.add(new)
+        return parents
 
 
 def outgrown_references(
     catalog: Catalog, statements: Iterable[SchemaFile], table: TableName, checkpoint: int
 ) -> Iterable[tuple[SchemaFile, SchemaFile]]:
-    """Those of the table's `statements` that make a foreign key to another table, each with a later statement, up to
-    `checkpoint`, after which that table may not fit it."""
+    """Returns those of the table's `statements` that create a foreign key to another table, each with a later
+    statement, up to `checkpoint`, after which that table may not fit it."""
     made: dict[TableName, tuple[SchemaFile, set[str]]] = {}
     for file in statements:
         for other, columns in _made_by(file):
@@ -124,8 +126,8 @@ def outgrown_references(
 
 
 def changed_under_keys(statements: Iterable[SchemaFile], referred: Collection[str]) -> SchemaFile | None:
-    """The first of a table's `statements`, those behind its birth, that a server may refuse once other tables have keys
-    to the columns `referred`, or before which the table did not fit them."""
+    """Returns the first of a table's `statements`, those after its birth, that a server may refuse once other tables
+    have keys to the columns `referred`, or before which the table did not fit them."""
     for file in statements:
         if file.action in _REBUILDING_ACTIONS or not _words(file.query).isdisjoint(referred):
             return file
@@ -133,7 +135,8 @@ def changed_under_keys(statements: Iterable[SchemaFile], referred: Collection[st
 
 
 def _made_by(file: SchemaFile) -> Iterator[tuple[TableName, set[str]]]:
-    """The tables to which the statement makes keys, with the names of their columns among other words."""
+    """Yields the tables to which the statement creates keys, with a set of words that includes the names of their
+    columns."""
     for reference in changes_of(file).names if "REFERENCES" in file.query.upper() else ():
         if reference.role == "foreign":
             other = reference.within(file.database).folded
@@ -141,6 +144,6 @@ def _made_by(file: SchemaFile) -> Iterator[tuple[TableName, set[str]]]:
 
 
 def _words(text: str) -> set[str]:
-    """Every name in it, and words that may be one, but for columns that say where another one stands."""
+    """Returns every name in the text, and words that may be one, except columns after AFTER."""
     places = pairwise(tokenize(text))
     return {same_name(token.name) for before, token in places if token.is_name and before.word != "AFTER"}

@@ -1,8 +1,8 @@
-"""What came late: rows and statements that were not there when their table was brought to where it is, and tables whose
-end the table rules left out.
+"""Finds what came late: rows and statements that did not exist when their table was brought to its place, and tables
+whose end the table rules excluded.
 
-Every row up to a checkpoint is in the storage, so a row at or below a table's progress that turns up in a new file was
-either sent again, after a restart, and then its first copy was read, or it was missing when the progress was made: a
+Every row up to a checkpoint is in the storage. So a row at or below a table's progress that appears in a new file was
+either sent again after a restart, and then its first copy was read; or it was missing when the progress was recorded: a
 file was copied later than `metadata`, or was lost and is back. A commit-ts outside of all ranges that were read belongs
 to a row that was never read.
 """
@@ -22,76 +22,81 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import Unread, unread_files
+from consumer.plan.unread import UnreadFile, unread_files
 
 
-class Ended(NamedTuple):
-    """A name that no table has had since `since`, and its files that are left to read."""
+class EndedName(NamedTuple):
+    """A name that no table has had since the version `since`, and its unread files."""
 
     since: int
-    unread: Sequence[Unread]
+    unread: Sequence[UnreadFile]
 
 
-class OfNobody(NamedTuple):
-    """What the unread files of an `Ended` name hold. Of a file in none of these, rows may be due later."""
+class OrphanRows(NamedTuple):
+    """What the unread files of an `EndedName` hold. A file in none of these may have rows that become due later."""
 
     due: Mapping[DataFile, ConsumerError]
-    """Those with rows between its end and the checkpoint, of a table that no statement made, and those that cannot be
-    read, and can have such."""
-    left: Collection[DataFile]
-    """Those of them that have rows above the checkpoint too."""
-    over: Sequence[DataFile]
-    """Those with no row behind its end."""
-    above: Mapping[str, int]
-    """By path, the first rows of those with none up to the checkpoint."""
+    """Files with rows between the end of the name and the checkpoint, of a table that no statement created, and files
+    that cannot be read and may have such rows."""
+    due_and_later: Collection[DataFile]
+    """Those of the `due` files that also have rows above the checkpoint."""
+    finished: Sequence[DataFile]
+    """Files with no row after the end of the name."""
+    first_later_ts: Mapping[str, int]
+    """By path, the first commit-ts of files that have no row up to the checkpoint."""
 
 
-def rows_of_nobody(
+def orphan_rows(
     name: TableName,
-    ended: Ended,
+    ended: EndedName,
     bounds: Mapping[str, Bounds | ConsumerError] | None,
     checkpoint: int,
     read: Mapping[Folder, FolderProgress],
     start: int,
     seen: Mapping[str, Stretches],
     were_read: WereRead,
-) -> OfNobody:
-    """`bounds` None: rows have no time, and a file can be of another table if it lies in a folder of the end, or is a
-    new one beside those that were `read` until then. `start`: the target was given what is older. `seen`: as of
-    `seen_rows`, where the table lives on under another name with the rows that it had; else empty."""
-    since, known = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
+) -> OrphanRows:
+    """Returns what the files of an ended name hold.
+
+    1. `bounds` are those of its files. They are None if rows have no time. Then a file can belong to another table if
+       it is in a folder of the end or later, or is new in a place of which files were `read` until then.
+    2. `start` is the commit-ts up to which the target already held everything.
+    3. `seen` is as of `accounted_commit_ts` if the table lives on under another name with the rows that it had, else
+       empty.
+    """
+    since, read_places = max(ended.since, start), {folder[:3] for folder in read} if bounds is None else set()
     due: dict[DataFile, ConsumerError] = {}
-    left: set[DataFile] = set()
-    over: list[DataFile] = []
-    above: dict[str, int] = {}
+    due_and_later: set[DataFile] = set()
+    finished: list[DataFile] = []
+    first_later_ts: dict[str, int] = {}
     for entry in ended.unread:
-        file, found = entry.file, Bounds(0, 0, exact=False) if bounds is None else bounds.get(entry.file.path)
-        if isinstance(found, CorruptFile | FileUnreadable):
-            due[file] = found.about(str(name))
+        file, file_bounds = entry.file, Bounds(0, 0, exact=False) if bounds is None else bounds.get(entry.file.path)
+        if isinstance(file_bounds, CorruptFile | FileUnreadable):
+            due[file] = file_bounds.about(str(name))
             continue
-        if not isinstance(found, Bounds):
+        if not isinstance(file_bounds, Bounds):
             continue
-        first, last = max(found.first, entry.next_ts), found.last
-        of = f"of commit-ts {last if last <= checkpoint else first}"
+        first, last = max(file_bounds.first, entry.next_ts), file_bounds.last
+        which = f"of commit-ts {last if last <= checkpoint else first}"
         if bounds is None:
             is_new = file.index > read.get(file.folder, FolderProgress()).done
-            newer = file.folder.version >= ended.since or (is_new and file.folder[:3] in known)
-            is_due, of = newer and file.folder.version > start, "without a commit-ts"
+            newer = file.folder.version >= ended.since or (is_new and file.folder[:3] in read_places)
+            is_due, which = newer and file.folder.version > start, "without a commit-ts"
         else:
             is_due = since < first <= checkpoint or since < last <= checkpoint
         if is_due:
-            due[file] = _of_nobody(name, file, ended.since, of, timeless=bounds is None)
-            left |= {file} if last > checkpoint else set()
+            due[file] = _of_nobody(name, file, ended.since, which, timeless=bounds is None)
+            due_and_later |= {file} if last > checkpoint else set()
         elif bounds is not None and last <= since:
             read_then = seen.get(file.folder.partition, ())
-            doubtful = read_then and found.exact and not _within(read_then, first, last)
+            doubtful = read_then and file_bounds.exact and not _within(read_then, first, last)
             if doubtful and not were_read(name, ended.since, file, read_then):
                 due[file] = _of_moved(name, file, ended.since, last)
             else:
-                over.append(file)
+                finished.append(file)
         elif first > checkpoint:
-            above[file.path] = first
-    return OfNobody(due, left, over, above)
+            first_later_ts[file.path] = first
+    return OrphanRows(due, due_and_later, finished, first_later_ts)
 
 
 def _of_nobody(name: TableName, file: DataFile, since: int, rows: str, timeless: bool) -> CameLate:
@@ -120,46 +125,48 @@ def _of_moved(name: TableName, file: DataFile, since: int, last: int) -> CameLat
 Stretches = tuple[int, ...]
 """Begin, end, begin, end, .. of stretches of commit-ts, ascending, the ends not included."""
 WereRead = Callable[[TableName, int, DataFile, Stretches], bool]
-"""Whether all rows of a file of the table, up to its end, lie in such stretches: where its two ends do not show it."""
+"""Returns whether all rows of a file of the table, up to its end, lie in such stretches, if its first and last
+commit-ts do not show it."""
 
 LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 
 
-def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
-    """By partition, the commit-ts that may be in new files of a table whose folders are `folders`: what was read, all
-    up to `floor` (the beginning of its rows, or of the target), and what is above its `position`."""
+def accounted_commit_ts(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
+    """Returns by partition the commit-ts that rows in new files of a table may have: the ranges that were read in its
+    `folders`, all up to `floor` (the beginning of its rows, or of the target), and all above its `position`."""
     always = [(0, floor + 1), (position + 1, MAX_TSO)]
     read = [
         (folder.partition, (place.first_ts, place.last_ts + 1)) for folder, place in folders.items() if place.last_ts
     ]
-    found = {}
+    stretches = {}
     for partition in {folder.partition for folder in folders}:
-        # Where partitions have no level of their own, or had none, their rows lie together.
-        own = [stretch for other, stretch in read if other in (partition, "") or not partition]
-        found[partition] = _joined([*always, *own])
-    return found
+        # If partitions have no folders of their own, or had none, their rows are in common folders.
+        of_partition = [stretch for other, stretch in read if other in (partition, "") or not partition]
+        stretches[partition] = _joined([*always, *of_partition])
+    return stretches
 
 
 def _within(stretches: Stretches, first: int, last: int) -> bool:
-    """Whether one of them has both."""
+    """Returns whether one of the stretches contains both."""
     place = bisect_right(stretches, first)
     return place % 2 == 1 and place == bisect_right(stretches, last)
 
 
 def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:
-    """What to record where writers have moved tables by themselves: rows up to there were read, of any of the table's
-    unread `files`. None where there are no such tables."""
+    """Returns what to record if writers have moved tables by themselves: rows up to there were read in any of the
+    table's unread `files`. Returns None if there are no such tables."""
     moved = {name: place.applied_ts for name, place in progress.tables.items() if place.code is Code.MOVED_BY_WRITER}
     folders: dict[Folder, FolderProgress] = {}
     for name, end in moved.items():
-        # A folder that nobody has recorded may have lost its head: the writer's own round found that to be right.
+        # A folder that nobody has recorded may have lost its first files: the writer's own round found that to be
+        # right.
         unread = unread_files(files.get(name, ()), progress.folders)
         first = {entry.file.folder: entry.file.index for entry in reversed(unread)}
         roots = {folder.root for folder in first}
         read = max((place.last_ts for folder, place in progress.folders.items() if folder.root in roots), default=0)
         for folder, index in first.items():
-            known = progress.folders.get(folder) or FolderProgress(index - 1)
-            folders[folder] = known.with_rows((min(read + 1, end), end), end)
+            place = progress.folders.get(folder) or FolderProgress(index - 1)
+            folders[folder] = place.with_rows((min(read + 1, end), end), end)
     return (
         ProgressChange(tables={n: TableProgress(end) for n, end in moved.items()}, folders=folders) if moved else None
     )
@@ -176,15 +183,16 @@ def _joined(stretches: Iterable[tuple[int, int]]) -> Stretches:
 
 
 def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName, CameLate]:
-    """By table (or database), the first of its statements that is older than the progress and was not there then. A
-    table that came and went in the meantime is not missed; a database comes with its tables."""
-    known = {(ddl.database, ddl.table) for ddl in progress.ddls}
-    found: dict[TableName, CameLate] = {}
+    """Returns by table (or database) the first of its statements that is older than the progress and did not exist
+    then. A table that was created and dropped in the meantime is not reported; a database is created with its
+    tables."""
+    recorded = {(ddl.database, ddl.table) for ddl in progress.ddls}
+    overdue: dict[TableName, CameLate] = {}
     for file in timeline.overdue:
-        missed = file.name in timeline.history.alive or (file.database, file.table) in known
+        missed = file.name in timeline.history.alive or (file.database, file.table) in recorded
         if missed or not (file.table or file.type == Action.CREATE_SCHEMA):
-            found.setdefault(file.name, _overdue(file, progress.table(file.name).applied_ts))
-    return found
+            overdue.setdefault(file.name, _overdue(file, progress.table(file.name).applied_ts))
+    return overdue
 
 
 def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
@@ -201,9 +209,9 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     )
 
 
-def kept_by_policy(name: TableName) -> DdlRefused:
-    """The error of a table that no longer exists upstream, whose DROP was not followed, and that is still in the
-    target."""
+def kept_by_policy_error(name: TableName) -> DdlRefused:
+    """Returns the error of a table that no longer exists upstream, whose DROP was not executed, and that is still in
+    the target."""
     kind = kind_of(Action.DROP_TABLE)
     return DdlRefused(
         f"{LEFT_OVER}: the policy for {kind} keeps it in the target",
@@ -215,10 +223,10 @@ def kept_by_policy(name: TableName) -> DdlRefused:
 
 
 def is_kept_by_policy(place: TableProgress) -> bool:
-    """Whether the table stopped for that."""
+    """Returns whether the table stopped because a policy keeps it."""
     return place.code is Code.KEPT_BY_POLICY
 
 
-def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
-    """The tables that stopped for that."""
-    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(place)}
+def tables_kept_by_policy(progress: Progress) -> dict[TableName, ConsumerError]:
+    """Returns the errors of the tables that stopped because a policy keeps them."""
+    return {name: kept_by_policy_error(name) for name, place in progress.tables.items() if is_kept_by_policy(place)}

@@ -1,4 +1,4 @@
-"""Notes about a storage and the progress on it."""
+"""Makes notes about a storage and the progress on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TWO_FEEDS = "check whether two changefeeds, or a re-created one, write to this 
 def notes(
     assembly: Assembly, progress: Progress, naming: Naming = SAME, named: NamedTables = NONE_NAMED
 ) -> Iterator[Note]:
-    """What differs from the storage of one changefeed, and what does not fit the progress."""
+    """Yields notes about what differs from the storage of one changefeed, and what does not fit the progress."""
     unknown = assembly.listing.unknown
     if unknown:
         shown = some_of(unknown, SHOWN)
@@ -64,7 +64,7 @@ def notes(
 
 
 def went_back(assembly: Assembly, progress: Progress) -> str:
-    """That the storage's checkpoint is below what was applied already; "" where it is not."""
+    """Returns a text that the storage's checkpoint is below what was applied already; "" if it is not."""
     checkpoint, applied = assembly.checkpoint, progress.applied_ts
     if max(checkpoint, assembly.listing.reached) >= applied:
         return ""
@@ -76,7 +76,8 @@ def went_back(assembly: Assembly, progress: Progress) -> str:
 
 
 def storage_notes(catalog: Catalog, files: _Files) -> Iterator[Note]:
-    """Signs that a storage does not hold what one changefeed should have written. `files` are in file order."""
+    """Yields notes about signs that a storage does not hold what one changefeed should have written. `files` are in
+    file order."""
     yield from _two_protocols(files)
     yield from _two_schemas(catalog)
     is_new = is_new_architecture(catalog)
@@ -98,14 +99,14 @@ def _two_protocols(files: _Files) -> Iterator[Note]:
 
 
 def _two_schemas(catalog: Catalog) -> Iterator[Note]:
-    """TiCDC writes one schema file for one version of a table."""
+    """Yields notes about versions of a table with several schema files: TiCDC writes one for each version."""
     versions: defaultdict[tuple[str, int], list[SchemaFile]] = defaultdict(list)
     for file in catalog.files:
         versions[file.root, file.version].append(file)
     twice = [group for group in versions.values() if len({file.checksum for file in group}) > 1]
-    for one, other, *_ in twice[:SHOWN]:
-        text = f"{one.name} has schema files of one version that differ, {one.path} and {other.path}: {_TWO_FEEDS}"
-        yield Note(NoteKind.TWO_CHANGEFEEDS, text, one.name)
+    for first, other, *_ in twice[:SHOWN]:
+        text = f"{first.name} has schema files of one version that differ, {first.path} and {other.path}: {_TWO_FEEDS}"
+        yield Note(NoteKind.TWO_CHANGEFEEDS, text, first.name)
 
 
 def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[Note]:
@@ -115,7 +116,7 @@ def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[Note]:
         how = f"has {file.size} bytes as before" if same else f"had {then.size} bytes and has {file.size} now"
         text = f"{file.path} was rewritten after it was read ({how}): rows that are new in it are applied"
         yield Note(NoteKind.REWRITTEN_FILE, text)
-    for folder in sorted(assembly.whole):
+    for folder in sorted(assembly.relisted):
         text = f"{directory_of(folder)}: files were rewritten after they were read: all files of the folder are checked"
         yield Note(NoteKind.REWRITTEN_FILE, text)
 

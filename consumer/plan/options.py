@@ -1,4 +1,4 @@
-"""What the settings say to a round: values."""
+"""The values that the settings give to a round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from consumer.plan.retention import NOT_KNOWN, Retention
 
 
 @dataclass(frozen=True, slots=True)
-class FilesKnown:
+class FileOptions:
     """What the settings say of the files."""
 
     dialect: Dialect
@@ -21,9 +21,10 @@ class FilesKnown:
     undecided: tuple[Undecided, ...] = ()
     """Options that are missing."""
     date_order: str = ""
-    """What orders the files of date folders where rows have no commit-ts: "time", "date", or "" if it is not set."""
+    """What orders the files of date folders if rows have no commit-ts: "time", "date", or "" if it is not set."""
     accept_key_loss: bool = False
-    """The operator has accepted that the old keys of rows are missing where TiCDC does not split updates of keys."""
+    """Whether the operator has accepted that the old keys of rows are missing if TiCDC does not split updates of
+    keys."""
     accept_timestamp_key: bool = False
 
 
@@ -31,19 +32,19 @@ class FilesKnown:
 class RoundOptions:
     """What the settings say to a round."""
 
-    files: FilesKnown
+    files: FileOptions
     rules: TableRules
     batches: Batches
     max_wait: float = 60.0
-    """For how many seconds a call to the target is retried."""
+    """The seconds for which a call to the target is retried."""
     late_after: float | None = None
-    """How many seconds the slowest table may be behind before somebody is notified; None: nobody is."""
+    """The lag of the slowest table, in seconds, from which on somebody is notified; None: nobody is."""
     syncpoints: int = 0
     """How many moments are kept at which all tables were complete, 0 for none."""
     name: str = "default"
-    """The consumer's."""
+    """The consumer's name."""
 
     @property
     def replay(self) -> bool:
-        """Whether it applies one range: none of its tables can be loaded from its CREATE TABLE on."""
+        """Whether one range is replayed: none of its tables can be loaded from its CREATE TABLE on."""
         return is_replay(self.name)

@@ -1,8 +1,8 @@
-"""The queue of pending statements in upstream order: which are at the front, which statements are in front of the
-others, and what holds them up: stopped tables, refused statements, and rows that must be loaded first.
+"""Keeps the pending statements in upstream order: which are at the front, which ones come before others, and what holds
+them up: stopped tables, refused statements, and rows that must be loaded first.
 
-A statement is behind those on its tables, and behind those of the database its tables are in. The cost of a round grows
-with the statements that run, not with those that wait.
+A statement waits for the earlier ones on its tables, and for those of the database of its tables. The cost of a round
+grows with the statements that run, not with those that wait.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _Numbers = dict[int, None]
 
 
 class _Line:
-    """The numbers of the statements that touch one name, in order. Each knows its neighbours, so that a statement finds
-    the nearest ones in front of it at once, however many there are."""
+    """The numbers of the statements that touch one name, in order. Each is linked to its neighbours, so that a
+    statement finds the nearest earlier ones at once, however many there are."""
 
     def __init__(self) -> None:
         self._before: dict[int, int | None] = {}
@@ -53,12 +53,12 @@ class _Line:
         else:
             self._before[after] = before
 
-    def in_front_of(self, own: int) -> Iterator[int]:
-        """The nearest comes first."""
-        if own not in self._before:
-            yield from reversed(list(_before(self, own)))
+    def in_front_of(self, statement_number: int) -> Iterator[int]:
+        """Yields the numbers before `number`, the nearest first."""
+        if statement_number not in self._before:
+            yield from reversed(list(_before(self, statement_number)))
             return
-        number = self._before[own]
+        number = self._before[statement_number]
         while number is not None:
             yield number
             number = self._before[number]
@@ -68,8 +68,8 @@ _NONE = _Line()
 
 
 class Queue:
-    """Statements have numbers, in upstream order. `stuck`, where it is given, are the numbers of those that wait for a
-    stopped table, directly or behind another: some statements need not wait for some of these."""
+    """Gives statements numbers, in upstream order. `stuck`, as an argument, are the numbers of those that wait for a
+    stopped table, directly or after another statement: some statements need not wait for some of these."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         self._pending = dict(enumerate(statements))
@@ -77,8 +77,8 @@ class Queue:
         self._by_name: defaultdict[TableName, _Line] = defaultdict(_Line)
         self._of_tables: defaultdict[str, _Numbers] = defaultdict(dict)
         self._merging: defaultdict[TableName, _Numbers] = defaultdict(dict)
-        self._left: dict[int, int] = {}
-        self._behind: defaultdict[int, list[int]] = defaultdict(list)
+        self._open_count: dict[int, int] = {}
+        self._followers: defaultdict[int, list[int]] = defaultdict(list)
         self._fresh: list[int] = []
         for number, statement in self._pending.items():
             self._append(number, statement)
@@ -93,30 +93,30 @@ class Queue:
         return self._numbers[id(statement)]
 
     def take(self) -> list[Statement]:
-        """The statements that came to the front since the last call, or were to be looked at again, in their order.
-        Of those that can pass stuck statements `blocker` tells whether they are there."""
+        """Returns, in order, the statements that came to the front since the last call, or are to be checked again. For
+        those that can pass stuck statements `blocker` returns whether they are at the front."""
         fresh, self._fresh = self._fresh, []
         return [self._pending[number] for number in sorted(set(fresh)) if number in self._pending]
 
-    def again(self, statements: Iterable[Statement]) -> None:
-        """Have `take` answer with these too."""
+    def requeue(self, statements: Iterable[Statement]) -> None:
+        """Makes the next `take` return these too."""
         self._fresh += map(self.number, statements)
 
     def run_behind(self, statement: Statement, most: int) -> Iterator[Statement]:
-        """Up to `most` of those that wait for nothing but `statement`, which is about one table alone and at the front,
-        and the others of that table in front of them."""
+        """Yields up to `most` statements that wait only for `statement`, which touches one table and is at the front,
+        and for the earlier ones of that table."""
         (name,) = statement.touches
         for number in islice(self._by_name[name], 1, 1 + most):
-            if self._left[number] != 1:
+            if self._open_count[number] != 1:
                 return
             yield self._pending[number]
 
     def is_at_front(self, statement: Statement) -> bool:
-        return self._left[self.number(statement)] <= 0
+        return self._open_count[self.number(statement)] <= 0
 
     def wait(self, statement: Statement, blocker: Statement) -> None:
-        """Have `take` answer with `statement` once `blocker` is gone."""
-        self._behind[self.number(blocker)].append(self.number(statement))
+        """Makes `take` return `statement` once `blocker` is removed."""
+        self._followers[self.number(blocker)].append(self.number(statement))
 
     def remove(self, statement: Statement) -> None:
         number = self.number(statement)
@@ -127,49 +127,50 @@ class Queue:
             self._of_tables[name.database].pop(number, None)
         if (merged := statement.joins) is not None:
             del self._merging[merged][number]
-        for other in self._behind.pop(number, ()):
-            self._left[other] -= 1
-            if self._left[other] <= 0:
+        for other in self._followers.pop(number, ()):
+            self._open_count[other] -= 1
+            if self._open_count[other] <= 0:
                 self._fresh.append(other)
 
     def next_version(self, name: TableName) -> int | None:
-        """The version of the first statement that touches the table."""
+        """Returns the version of the first statement that touches the table."""
         first = next(iter(self._by_name.get(name, _NONE)), None)
         return None if first is None else self._pending[first].version
 
     def blocker(self, statement: Statement, stuck: Collection[int]) -> Statement | None:
-        """One that must run before `statement`, on each name the nearest, so that each waits for one."""
+        """Returns a statement that must run before `statement`, on each name the nearest, so that each waits for
+        one."""
         for number, passable in self._ahead_of(statement):
             if not (number in stuck and passable):
                 return self._pending[number]
         return None
 
     def stuck_ahead(self, statement: Statement, stuck: Mapping[int, str], names: Mapping[TableName, str]) -> str | None:
-        """What a statement in front of `statement` waits for; `names` maps each name to the reason of its first stuck
-        statement."""
-        if passes(statement):
+        """Returns what a statement before `statement` waits for. `names` maps each name to the reason of its first
+        stuck statement."""
+        if may_pass_stuck(statement):
             ahead = ((number, passable) for number, passable in self._ahead_of(statement) if number in stuck)
             return next((stuck[number] for number, passable in ahead if not passable), None)
         return next((names[name] for name in _scopes(statement) if name in names), None)
 
     def overtaken(self, statement: Statement) -> list[Statement]:
-        """Those in front of `statement` that no longer matter once it has run."""
-        own = self.number(statement)
-        ahead = {number for name in statement.touches for number in _before(self._by_name[name], own)}
+        """Returns those before `statement` that no longer matter once it has run."""
+        number_of_statement = self.number(statement)
+        ahead = {number for name in statement.touches for number in _before(self._by_name[name], number_of_statement)}
         ahead.update(self._on_former_names(statement))
-        found = (self._pending[number] for number in sorted(ahead))
-        return [other for other in found if statement.overtakes(other)]
+        earlier = (self._pending[number] for number in sorted(ahead))
+        return [other for other in earlier if statement.overtakes(other)]
 
     def _append(self, number: int, statement: Statement) -> None:
-        if passes(statement):
-            self._left[number] = 0
+        if may_pass_stuck(statement):
+            self._open_count[number] = 0
         else:
             scopes = (self._by_name.get(scope, _NONE) for scope in _scopes(statement))
             ahead = {line.last for line in scopes if line.last is not None}
-            self._left[number] = len(ahead)
+            self._open_count[number] = len(ahead)
             for other in ahead:
-                self._behind[other].append(number)
-        if self._left[number] == 0:
+                self._followers[other].append(number)
+        if self._open_count[number] == 0:
             self._fresh.append(number)
         for name in statement.touches:
             self._by_name[name].append(number)
@@ -179,38 +180,38 @@ class Queue:
             self._merging[merged][number] = None
 
     def _ahead_of(self, statement: Statement) -> Iterator[tuple[int, bool]]:
-        """The numbers in front, each with whether it can be passed while it is stuck."""
-        own = self.number(statement)
+        """Yields the numbers before `statement`, each with whether it can be passed while it is stuck."""
+        own_number = self.number(statement)
         for name in _scopes(statement):
-            for number in self._by_name.get(name, _NONE).in_front_of(own):
+            for number in self._by_name.get(name, _NONE).in_front_of(own_number):
                 yield number, statement.overtakes(self._pending[number])
         for number in self._on_former_names(statement):
             yield number, statement.overtakes(self._pending[number])
         if (merged := statement.joins) is not None:
-            # The first one upstream says what the table is like.
+            # The first one upstream decides what the table is like.
             for number in reversed(self._merging[merged]):
-                if number < own:
+                if number < own_number:
                     yield number, True
         if not statement.file.table:
-            # A stopped table does not hold up its database, unless that takes away what its statements still need.
-            for number in _before(self._of_tables.get(statement.file.database, {}), own):
+            # A stopped table does not hold up its database, unless the database removes what its statements still need.
+            for number in _before(self._of_tables.get(statement.file.database, {}), own_number):
                 yield number, not statement.heals or statement.overtakes(self._pending[number])
 
     def _on_former_names(self, statement: Statement) -> Iterator[int]:
-        for had in statement.former:
-            for number in self._by_name.get(had.name, _NONE):
-                if self._pending[number].version > had.until:
+        for former_name in statement.former:
+            for number in self._by_name.get(former_name.name, _NONE):
+                if self._pending[number].version > former_name.until:
                     break
                 yield number
 
 
-def passes(statement: Statement) -> bool:
-    """Whether it can run in front of stuck statements that were before it."""
+def may_pass_stuck(statement: Statement) -> bool:
+    """Returns whether the statement can run before stuck statements that precede it."""
     return not statement.file.table or statement.ends or statement.joins is not None
 
 
 def _tables(statement: Statement) -> Iterator[TableName]:
-    """The tables that must not be gone with their database before the statement has run."""
+    """Yields the tables that must not be dropped with their database before the statement has run."""
     yield from statement.tables
     if statement.not_read is not None:
         yield statement.not_read.name
@@ -223,15 +224,16 @@ def _scopes(statement: Statement) -> Iterator[TableName]:
             yield TableName(name.database, "")
 
 
-def _before(numbers: Iterable[int], own: int) -> Iterator[int]:
+def _before(numbers: Iterable[int], end: int) -> Iterator[int]:
     for number in numbers:
-        if number >= own:
+        if number >= end:
             return
         yield number
 
 
 class Obstacles:
-    """`live` are the tables that exist after what has run so far: the round keeps it."""
+    """Finds what holds up statements. `live` are the tables that exist after what has run so far; the round updates
+    it."""
 
     def __init__(self, queue: Queue, tables: Mapping[TableName, TableState], live: Collection[TableName]) -> None:
         self._queue = queue
@@ -249,7 +251,7 @@ class Obstacles:
         self._stuck = None
 
     def stop(self, table: TableName) -> bool:
-        """`table` goes no further. True if statements wait for it."""
+        """`table` does not advance any more. Returns True if statements wait for it."""
         self._ill.add(table)
         if self._queue.next_version(table) is None:
             return False
@@ -257,14 +259,14 @@ class Obstacles:
         return True
 
     def heal(self, tables: Collection[TableName], statements: int) -> bool:
-        """`tables` go on, and so many `statements` are gone. Returns whether other statements can be stuck now."""
+        """`tables` resume, and so many `statements` were removed. Returns whether other statements can be stuck now."""
         changed = statements > 1 or not self._ill.isdisjoint(tables)
         self._ill.difference_update(tables)
         self._stuck = None if changed else self._stuck
         return changed
 
     def stuck(self) -> Mapping[int, str]:
-        """The numbers of the statements that cannot go past a stopped table, with what each waits for."""
+        """Returns the numbers of the statements that cannot pass a stopped table, with what each waits for."""
         if self._stuck is None:
             self._stuck = {}
             names: dict[TableName, str] = {}
@@ -277,7 +279,7 @@ class Obstacles:
         return self._stuck
 
     def _stop(self, statement: Statement) -> str | None:
-        """The stopped table that `statement` cannot go past."""
+        """Returns the stopped table that `statement` cannot pass, with its error."""
         if (refusal := self._refused.get(ddl_id(statement.file))) is not None:
             return f"{statement.file.name}: {refusal.message}"
         name = self.stopped(statement)
@@ -285,14 +287,15 @@ class Obstacles:
         return None if error is None else f"{name}: {error.message}"
 
     def stopped(self, statement: Statement) -> TableName | None:
-        """A table that will be emptied needs its definition, not its rows."""
+        """Returns a stopped table that `statement` needs, None for none. A table that will be emptied needs its
+        definition, not its rows."""
         if statement.heals or id(statement) in self._emptied:
             return None
         return next((name for name in statement.touches if self._tables[name].error is not None), None)
 
     def rows_left(self, statement: Statement) -> TableName | None:
-        """The first table with rows below the statement's version that are left to load. Those in front of it were
-        found complete, which they stay."""
+        """Returns the first table with unloaded rows below the statement's version. The tables before it were found
+        complete, and stay complete."""
         touches, key = statement.touches, id(statement)
         while self._complete_up_to[key] < len(touches):
             name = touches[self._complete_up_to[key]]
@@ -302,23 +305,24 @@ class Obstacles:
         return None
 
     def _complete(self, state: TableState, statement: Statement) -> bool:
-        """Whether no row of this table below the statement's version is left to load; none is of a table that does not
-        exist, whatever its old files hold."""
+        """Returns whether no row of this table below the statement's version remains to be loaded. A table that does
+        not exist has none, whatever its old files hold."""
         done = state.position >= statement.version or not state.unread
         return done or state.error is not None or state.name not in self._live
 
 
 def _before_a_truncate(pending: Sequence[Statement]) -> set[int]:
-    """The ids of the statements about one table alone that is truncated later: that table itself, not another that has
-    its name by then, and with nothing in between that needs its rows beside another table."""
-    found: set[int] = set()
+    """Returns the ids of the statements that touch only one table which is truncated later: that table itself, not
+    another one that has its name by then, and with nothing in between that needs its rows together with another
+    table's."""
+    ids: set[int] = set()
     truncated: set[TableName] = set()
     for statement in reversed(pending):
-        own = statement.file.name
-        if own in truncated and statement.touches == (own,):
-            found.add(id(statement))
-        if statement.touches != (own,) or statement.creates is not None or statement.drops:
-            truncated -= {own, *statement.touches, *statement.drops}
+        name = statement.file.name
+        if name in truncated and statement.touches == (name,):
+            ids.add(id(statement))
+        if statement.touches != (name,) or statement.creates is not None or statement.drops:
+            truncated -= {name, *statement.touches, *statement.drops}
         elif statement.heals and statement.action == Action.TRUNCATE_TABLE:
-            truncated.add(own)
-    return found
+            truncated.add(name)
+    return ids

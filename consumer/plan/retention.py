@@ -1,5 +1,5 @@
-"""TiCDC's clean-up deletes whole date folders, oldest first: which of them may be gone with rows still to be read, and
-what the progress no longer has to hold, as folders are gone or over."""
+"""Follows TiCDC's clean-up, which deletes whole date folders, oldest first: which of them may be gone with unread rows,
+and what the progress no longer has to hold, because folders are gone or closed."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ _FORMAT = "%Y-%m-%d"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`days` is the changefeed's ``file-expiration-days`` (0: it deletes none, None: unknown), `zone` that of its
-    nodes' clocks."""
+    """What is known of the clean-up. `days` is the changefeed's ``file-expiration-days`` (0: it deletes none, None:
+    unknown), `zone` that of its nodes' clocks."""
 
     days: int | None = None
     zone: tzinfo = UTC
 
     def date(self, tso: int, days_before: int = 0) -> str:
-        """The date folder that a node writes to at `tso`, or some days before."""
+        """Returns the date folder that a node writes to at `tso`, or some days before."""
         return self._day(tso, days_before).strftime(_FORMAT)
 
     def days_left(self, date: str, checkpoint: int) -> int:
-        """After how many days of the checkpoint the clean-up deletes the folder `date`; below 0: it may be gone."""
+        """Returns after how many days of the checkpoint the clean-up deletes the folder `date`. Below 0 it may be
+        gone."""
         return (datetime.strptime(date, _FORMAT).date() - self._day(checkpoint, self.days or 0).date()).days + 1
 
     def _day(self, tso: int, days_before: int) -> datetime:
@@ -44,7 +45,7 @@ NOT_KNOWN = Retention()
 
 
 def day_dates(folders: Iterable[Folder]) -> set[str]:
-    """The dates of the folders that the clean-up knows: it works with ``date-separator = "day"`` alone."""
+    """Returns the dates of the folders that the clean-up handles: it works only with ``date-separator = "day"``."""
     return {folder.date for folder in folders if _by_day(folder)}
 
 
@@ -54,7 +55,7 @@ def _by_day(folder: Folder) -> bool:
 
 @lru_cache(1 << 12)
 def _on_calendar(date: str) -> bool:
-    """No node's clock names a folder 2026-02-30, but people can."""
+    """Returns whether the date exists. No node's clock names a folder 2026-02-30, but people can."""
     try:
         datetime.strptime(date, _FORMAT)
     except ValueError:
@@ -64,20 +65,23 @@ def _on_calendar(date: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """What a listing shows of the clean-up. `used`: there are, or were, folders by day, or it may have deleted all
-    there were. `oldest` is a date before which all of them may be gone, once any is. `kept` are the roots that have
-    folders by day, `gone` those whose newest folder that was read is gone: the clean-up was there, but how far it went
-    is unknown. `read` are the roots of which something was read, with the newest version of that. `folders` are those
-    that have, or had, files, by root and version. `reached` is where the changefeed itself is, or was before `metadata`
-    went back: it deletes by that, also where a replay ends at an earlier `checkpoint`."""
+    """What a listing shows of the clean-up.
+
+    `used` is true if there are, or were, folders by day, or if the clean-up may have deleted all of them. `oldest` is a
+    date before which all of them may be gone, once any is. `daily_roots` are the roots that have folders by day,
+    `lost_roots` those whose newest folder that was read is gone: the clean-up was there, but how far it went is
+    unknown. `read` are the roots of which something was read, with the newest version of that. `folders` are those that
+    have, or had, files, by root and version. `reached` is where the changefeed itself is, or was before `metadata` went
+    back: its clean-up goes by that, even if a replay ends at an earlier `checkpoint`.
+    """
 
     retention: Retention
     checkpoint: int
     reached: int
     used: bool
     oldest: str
-    kept: Collection[str]
-    gone: Collection[str]
+    daily_roots: Collection[str]
+    lost_roots: Collection[str]
     read: Mapping[str, int]
     folders: Collection[tuple[str, int]]
 
@@ -90,9 +94,11 @@ class CleanUp:
             series = (folder.root, folder.version, folder.partition)
             if _by_day(folder) and folder.date >= newest.get(series, folder).date:
                 newest[series] = folder
-        there = {(folder.root, folder.version, folder.partition, folder.date) for folder in listed}
-        gone = {f.root for f in newest.values() if (f.root, f.version, f.partition, f.date) not in there}
-        # At least one day is kept, so what was written yesterday is there.
+        listed_keys = {(folder.root, folder.version, folder.partition, folder.date) for folder in listed}
+        roots_with_gaps = {
+            f.root for f in newest.values() if (f.root, f.version, f.partition, f.date) not in listed_keys
+        }
+        # At least one day is kept, so what was written yesterday exists.
         reached = max(listing.checkpoint, listing.reached, progress.applied_ts)
         yesterday = retention.date(reached, 1)
         used = bool(dates or newest)
@@ -103,14 +109,14 @@ class CleanUp:
             used or not (listed or progress.folders or retention.days == 0),
             min([*dates, yesterday]),
             {folder.root for folder in listed if _by_day(folder)},
-            gone,
+            roots_with_gaps,
             {folder.root: folder.version for folder in sorted(progress.folders, key=lambda folder: folder.version)},
             {(folder.root, folder.version) for folder in (*listed, *progress.folders)},
         )
 
     def gap(self, table: TableName, history: Collection[SchemaFile], applied_ts: int) -> GapFound | None:
-        """Date folders that may be gone with rows of `table` above `applied_ts`. `history` are its schema files since
-        its rows began."""
+        """Returns the error of date folders that may be gone with rows of `table` above `applied_ts`, None if none may.
+        `history` are its schema files since its rows began."""
         if not self.used or self.reached == MAX_TSO:
             return None
         needed = max(applied_ts, min((file.version for file in history), default=0))
@@ -133,32 +139,35 @@ class CleanUp:
         )
 
     def _limit(self, history: Collection[SchemaFile], needed: int) -> str:
-        """Folders before this date may be gone, "" if there is no sign of that. For a table that was never read, only
-        the changefeed's own setting can show that none is gone."""
+        """Returns the date before which folders may be gone, "" if there is no sign of that. For a table that was never
+        read, only the changefeed's own setting can show that none is gone."""
         if self.retention.days:
             return self.retention.date(self.reached, self.retention.days)
         roots = {file.root for file in history}
-        unseen = bool(self.gone) and roots.isdisjoint(self.kept)
+        unseen = bool(self.lost_roots) and roots.isdisjoint(self.daily_roots)
         lost = any(file.version >= needed and self._lost_its_rows(file) for file in history)
         began = min((file.version for file in history), default=0)
-        # Older rows can be in newer folders: what was read there says nothing of the rows since it began.
+        # Older rows can be in newer folders: what was read there shows nothing about the rows since it began.
         read = needed > began and any(self.read.get(root, -1) >= began for root in roots)
         untold = self.retention.days is None and not read
-        return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.gone) else ""
+        return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.lost_roots) else ""
 
     def _lost_its_rows(self, file: SchemaFile) -> bool:
-        """TiCDC writes a schema file without a statement only in front of rows."""
+        """Returns whether the rows of the file's version are lost: TiCDC writes a schema file without a statement only
+        before rows."""
         return not file.query and file.version < self.checkpoint and (file.root, file.version) not in self.folders
 
 
 def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[str]) -> set[Folder]:
-    """Those that are gone with nothing left to read. `roots` are what the storage still knows.
+    """Returns the folders that are gone with nothing left to read. `roots` are those that the storage still has.
 
-    Of each version of a table, divided by partitions, the newest folder stays: its absence tells that the clean-up was
+    Of each version of a table, divided by partitions, the newest folder stays: its absence shows that the clean-up was
     there, and its rows are the last that were read.
     """
     # An earlier part of the same round may have forgotten some.
-    gone = [folder for folder in listing.gone if folder in progress.folders and not progress.folders[folder].waits]
+    gone = [
+        folder for folder in listing.empty_folders if folder in progress.folders and not progress.folders[folder].waits
+    ]
     if not gone:
         return set()
     newest: dict[tuple[str, int, str], Folder] = {}
@@ -171,9 +180,10 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
     return {folder for folder in gone if folder not in kept}
 
 
-def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
-    """What becomes of the folders once the `forgotten` ones are: the rows that were read of one count as read of the
-    next one that stays, and as gone. They may be sent again for ever, where the checkpoint is set back by days."""
+def forget_folders(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
+    """Returns what becomes of the folders once the `forgotten` ones are forgotten: the rows that were read of one count
+    as read of the next one that stays, and as gone. They may be sent again at any time, if the checkpoint is set back
+    by days."""
     if not forgotten:
         return {}
     changes: dict[Folder, FolderProgress | None] = dict.fromkeys(forgotten)
@@ -185,30 +195,30 @@ def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, F
             alike.setdefault((folder.root, folder.version, folder.partition), []).append(folder)
     for folders in alike.values():
         heir: Folder | None = None
-        for folder in sorted(folders, key=lambda one: (one.date, progress.folders[one].last_ts), reverse=True):
+        for folder in sorted(folders, key=lambda other: (other.date, progress.folders[other].last_ts), reverse=True):
             place = progress.folders[folder]
             if folder not in changes:
                 heir = folder
             elif heir is not None:
                 kept = changes.get(heir) or progress.folders[heir]
-                gone = max(kept.gone_ts, place.gone_ts, min(last_row(folder, place), newest))
+                gone_ts = max(kept.gone_ts, place.gone_ts, min(last_row(folder, place), newest))
                 if place.last_ts:
                     first = min(place.first_ts, kept.first_ts) if kept.last_ts else place.first_ts
                     kept = replace(kept, first_ts=first, last_ts=max(kept.last_ts, place.last_ts))
-                changes[heir] = replace(kept, gone_ts=gone)
+                changes[heir] = replace(kept, gone_ts=gone_ts)
     return changes
 
 
-def summed_up(listing: Listing, progress: Progress) -> dict[Folder, FolderProgress]:
-    """Folders that are closed, without what is known of each file that might have been written again."""
+def summarised_folders(listing: Listing, progress: Progress) -> dict[Folder, FolderProgress]:
+    """Returns folders that are closed, without the records of each file that might have been rewritten."""
     closed = ((folder, progress.folders.get(folder, FolderProgress())) for folder in listing.closed)
     lasts = ((folder, place, place.open[-1]) for folder, place in closed if place.open and not place.waits)
     return {folder: place.done_to(last, ()) for folder, place, last in lasts}
 
 
-def cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:
-    """Folders that the listing left out and that can be gone too, as `forgotten` ones of that date or a later one are:
-    the clean-up deletes the oldest dates of all tables."""
+def possibly_cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:
+    """Returns the folders that the listing left out and that can be gone too, because `forgotten` ones of that date or
+    a later one are: the clean-up deletes the oldest dates of all tables."""
     last = max((folder.date for folder in forgotten if date_level(folder.date) == "day"), default="")
-    known = {*listing.gone, *(file.folder for files in listing.files.values() for file in files)}
-    return {folder for folder in progress.folders if "" < folder.date <= last and folder not in known}
+    listed = {*listing.empty_folders, *(file.folder for files in listing.files.values() for file in files)}
+    return {folder for folder in progress.folders if "" < folder.date <= last and folder not in listed}

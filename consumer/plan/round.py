@@ -1,4 +1,4 @@
-"""One round as a state machine: which statements and loads are ready after what has happened so far.
+"""Keeps one round as a state machine: which statements and loads are ready after what has happened so far.
 
 Steps form a graph. The caller asks for ready steps, gets each once, and reports the result of each (`applied`,
 `loaded`, `stopped`, `refused`) in any order, for a real round or to print a plan. Until then nothing that depends on
@@ -21,8 +21,8 @@ from consumer.model.names import TableName
 from consumer.model.steps import Barrier, LoadRows, Window
 from consumer.model.table_rules import Batches
 from consumer.model.times import MAX_TSO
-from consumer.plan.options import FilesKnown
-from consumer.plan.queue import Obstacles, Queue, passes
+from consumer.plan.options import FileOptions
+from consumer.plan.queue import Obstacles, Queue, may_pass_stuck
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import TableState
@@ -32,8 +32,8 @@ from consumer.plan.windows import plan_load
 class Round:
     """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
-    `is_over`: whether no row above a version, at which a table's rows begin again, can be in an older folder. Where
-    rows have no time, folders decide which files come before a statement.
+    `is_over(folder, version)` returns whether no row above `version`, at which a table's rows begin again, can be in
+    the older folder. If rows have no time, folders decide which files come before a statement.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Round:
         timeline: Timeline,
         tables: Mapping[TableName, TableState],
         is_over: Callable[[Folder, int], bool],
-        files: FilesKnown,
+        files: FileOptions,
         batches: Batches,
     ) -> None:
         self._is_over = is_over
@@ -51,12 +51,12 @@ class Round:
         self._batches = batches
         self.tables = dict(tables)
         self.live = set(timeline.live)
-        # A view can have the name of a table that is gone, whose files may still come, and still lie there.
+        # A view can have the name of a table that has ended, whose files may still come, and still be in its folders.
         self.views = {name for name, columns in timeline.live.items() if is_view(columns)}
         self.changes = 0
-        """Grows when a table moves or stops, or a statement runs."""
+        """A counter that grows when a table advances or stops, or a statement runs."""
         self.troubles = 0
-        """Grows when a table stops, or a statement is refused."""
+        """A counter that grows when a table stops, or a statement is refused."""
         self._queue = Queue(timeline.pending)
         self._obstacles = Obstacles(self._queue, self.tables, self.live)
         self._bounds: dict[str, Bounds] = {}
@@ -66,8 +66,9 @@ class Round:
         self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._to_pass: dict[int, Statement] = {}
         self.snapshot_after: int | None = None
-        """The moment from which on tables go to the checkpoint in one load each; None: no table looks at others."""
-        self._told: set[int] = set()
+        """The moment from which tables go to the checkpoint in one load each; None if no table has to be consistent
+        with others."""
+        self._returned: set[int] = set()
         self._held: set[TableName] = set()
         for statement in timeline.pending:
             for name in statement.touches:
@@ -87,40 +88,40 @@ class Round:
     # What is ready
 
     def ready_statements(self) -> list[Statement]:
-        """The statements that can run now, each returned once. No two touch the same table."""
+        """Returns the statements that can run now, each once. No two touch the same table."""
         ready = [statement for statement in self._queue.take() if self._is_ready(statement)]
-        self._told.update(map(id, ready))
+        self._returned.update(map(id, ready))
         for statement in ready:
             self._reach(statement, (name for name in statement.touches if self.tables[name].error is None))
         return ready
 
     def run_behind(self, statement: Statement, most: int) -> list[Statement]:
-        """Up to `most` statements that can run right behind `statement`, a ready one, as they only change the same
-        table, and no rows lie between; each returned once."""
-        found: list[Statement] = []
+        """Returns up to `most` statements that can run right after `statement`, a ready one, because they change only
+        the same table and there are no rows in between. Each is returned once."""
+        followers: list[Statement] = []
         last = statement
         for other in self._queue.run_behind(statement, most) if statement.only_alters else ():
-            if not other.only_alters or id(other) in self._told or self._has_rows_between(last, other):
+            if not other.only_alters or id(other) in self._returned or self._has_rows_between(last, other):
                 break
-            found.append(other)
+            followers.append(other)
             last = other
-        self._told.update(map(id, found))
-        return found
+        self._returned.update(map(id, followers))
+        return followers
 
-    def _has_rows_between(self, one: Statement, other: Statement) -> bool:
-        state = self.tables[one.file.name]
+    def _has_rows_between(self, former: Statement, later: Statement) -> bool:
+        state = self.tables[former.file.name]
         if state.error is not None or not state.unread:
             return state.error is not None
-        load = self._load(state, Window(one.version, other.version))
-        return self.timeless or bool(load.files) or load.window.end < other.version
+        load = self._load(state, Window(former.version, later.version))
+        return self.timeless or bool(load.files) or load.window.end < later.version
 
     def _reach(self, statement: Statement, names: Iterable[TableName]) -> None:
-        """All rows in front of `statement` are in the target, or will never be."""
+        """All rows before `statement` are in the target, or will never be: moves the tables `names` to its version."""
         for name in () if self.overtaken_renames(statement) else names:
             self.tables[name].position = max(self.tables[name].position, statement.version)
 
     def waiting(self) -> Iterator[tuple[Statement, str]]:
-        """The statements that cannot run, and what each waits for."""
+        """Yields the statements that cannot run, and what each waits for."""
         stuck = self._obstacles.stuck()
         for statement in self._queue:
             obstacle = stuck.get(self._queue.number(statement))
@@ -132,17 +133,18 @@ class Round:
                 yield statement, obstacle
 
     def barriers(self) -> Iterator[Barrier]:
-        """The statements that cannot run, and why."""
+        """Yields the statements that cannot run, and why."""
         for statement, obstacle in self.waiting():
             yield Barrier(statement.file, statement.touches, obstacle)
 
     def incomplete(self, statement: Statement) -> bool:
-        """Whether rows below `statement` never reached the target because its table was stopped."""
+        """Returns whether rows below `statement` never reached the target because its table was stopped."""
         states = [self.tables[name] for name in statement.tables]
         return any(state.error is not None or state.lost_rows(statement.version) for state in states)
 
     def wants_bounds(self) -> list[DataFile]:
-        """Files whose first and last commit-ts `ready_loads` needs to separate intervals or bounded rounds."""
+        """Returns the files whose first and last commit-ts `ready_loads` needs to separate intervals or bounded
+        rounds."""
         wanted: list[DataFile] = []
         for state, boundary in () if self.timeless else self._loadable():
             if state.name in self.views:
@@ -155,9 +157,9 @@ class Round:
         return wanted
 
     def ready_loads(self) -> list[LoadRows]:
-        """One load for each table that is not yet at its next statement or at the checkpoint, each returned once.
+        """Returns one load for each table that is not yet at its next statement or at the checkpoint, each once.
 
-        Tables with nothing to read simply move on.
+        Tables with nothing to read simply advance.
         """
         loads: list[LoadRows] = []
         for state, boundary in self._loadable():
@@ -179,15 +181,15 @@ class Round:
         most = self._batches.published_bytes
         return plan_load(state.name, window, state.unread, self._bounds, state.boundaries, self._files, size, most)
 
-    def lost(self, name: TableName, version: int) -> list[DataFile]:
-        """What a stopped table will never read once its rows begin again at `version`: its unread files from before, if
-        no later row can be in them."""
+    def never_read_files(self, name: TableName, version: int) -> list[DataFile]:
+        """Returns what a stopped table will never read once its rows begin again at `version`: its unread files from
+        before, if no later row can be in them."""
         state = self.tables[name]
         older = [entry.file for entry in state.unread if entry.file.folder.version < version]
-        over = (file for file in older if self.timeless or self._is_over(file.folder, version))
-        return list(over) if state.error is not None else []
+        finished = (file for file in older if self.timeless or self._is_over(file.folder, version))
+        return list(finished) if state.error is not None else []
 
-    # What happened
+    # Results
 
     def learned(self, bounds: Mapping[str, Bounds]) -> None:
         self._bounds |= bounds
@@ -197,20 +199,20 @@ class Round:
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
         self._reach(statement, statement.touches)
-        gone, names = (*self.overtaken(statement), statement), self.ended(statement)
+        finished_statements, names = (*self.overtaken(statement), statement), self.touched_tables(statement)
         renames = self.overtaken_renames(statement)
         for other in (*renames, statement) if renames else ():
             for name in other.drops:
                 self.tables[name].position = max(self.tables[name].position, other.version)
-        for other in gone:
+        for other in finished_statements:
             self._queue.remove(other)
         if statement.heals:
             for name in names:
-                self.tables[name].give_up(self.lost(name, statement.until(name)))
-            if self._obstacles.heal(names, len(gone)):
+                self.tables[name].give_up(self.never_read_files(name, statement.until(name)))
+            if self._obstacles.heal(names, len(finished_statements)):
                 self._trouble_changed()
-            self._queue.again(other for name in names for other in self._for_health.pop(name, ()))
-        self.live.difference_update(*(other.drops for other in gone))
+            self._queue.requeue(other for name in names for other in self._for_health.pop(name, ()))
+        self.live.difference_update(*(other.drops for other in finished_statements))
         self.views -= {*statement.drops, statement.file.name}
         if statement.action == Action.CREATE_VIEW:
             self.views.add(statement.file.name)
@@ -222,7 +224,8 @@ class Round:
             self._changed(name)
 
     def loaded(self, load: LoadRows, read: Mapping[str, int]) -> None:
-        """`load` is in the target and recorded; `read` maps each path to its lowest commit-ts left, 0 for none."""
+        """`load` is in the target and recorded. `read` maps each path to its lowest commit-ts not yet applied, 0 for
+        none."""
         self._held.discard(load.table)
         state = self.tables[load.table]
         state.unread = [
@@ -233,7 +236,7 @@ class Round:
         self._move(state, load.window.end)
 
     def stopped(self, table: TableName, error: ConsumerError) -> None:
-        """`table` goes no further in this round."""
+        """`table` does not advance any more in this round."""
         self.troubles += 1
         self._held.discard(table)
         self.tables[table].error = error
@@ -248,14 +251,15 @@ class Round:
         self._obstacles.refuse(statement, error)
         self._trouble_changed()
 
-    def again(self, statement: Statement) -> None:
-        """`statement` was returned, and failed for now or did not run: it is ready again once nothing is in front."""
-        self._told.discard(id(statement))
+    def requeue(self, statement: Statement) -> None:
+        """`statement` was returned, and failed for now or did not run: it is ready again once no other one is before
+        it."""
+        self._returned.discard(id(statement))
         if self._queue.is_at_front(statement):
-            self._queue.again([statement])
+            self._queue.requeue([statement])
 
-    def lacks(self, table: TableName) -> None:
-        """The target does not have the table, and nothing makes it."""
+    def mark_missing(self, table: TableName) -> None:
+        """The target does not have the table, and no statement creates it."""
         self.live.discard(table)
 
     def hold(self, table: TableName) -> None:
@@ -268,16 +272,17 @@ class Round:
         self._moving.add(table)
 
     def overtaken(self, statement: Statement) -> list[Statement]:
-        """Earlier statements of stopped tables that no longer matter once `statement` has run."""
+        """Returns the earlier statements of stopped tables that no longer matter once `statement` has run."""
         return self._queue.overtaken(statement)
 
     def overtaken_renames(self, statement: Statement) -> list[Statement]:
-        """The RENAMEs that will never run because a DROP takes the table that they were to give its name, in order."""
+        """Returns, in order, the RENAMEs that will never run because a DROP removes the table to which they were to
+        give its name."""
         former = {(had.name, had.until) for had in statement.former}
         return [other for other in self.overtaken(statement) if (other.old_name, other.version) in former]
 
-    def ended(self, statement: Statement) -> set[TableName]:
-        """The tables that `statement` touches, under all of their names."""
+    def touched_tables(self, statement: Statement) -> set[TableName]:
+        """Returns the tables that `statement` touches, under all of their names."""
         return {name for other in (statement, *self.overtaken(statement)) for name in other.touches}
 
     def _move(self, state: TableState, position: int) -> None:
@@ -289,20 +294,24 @@ class Round:
         ready."""
         self.changes += 1
         self._moving.add(table)
-        self._queue.again(self._for_rows.pop(table, ()))
+        self._queue.requeue(self._for_rows.pop(table, ()))
 
     def _trouble_changed(self) -> None:
-        """A table stopped or goes on: other statements are stuck now, and others may pass them."""
-        self._queue.again(self._to_pass.values())
+        """A table stopped or resumed: other statements are stuck now, and others may pass them."""
+        self._queue.requeue(self._to_pass.values())
         self._to_pass.clear()
 
-    # How it is found
+    # Search for ready steps
 
     def _is_ready(self, statement: Statement) -> bool:
-        """Whether a statement at the front can run; if not, it is looked at again when what it waits for changes."""
-        if id(statement) in self._told:
+        """Returns whether a statement at the front can run. If not, it is checked again when what it waits for
+        changes."""
+        if id(statement) in self._returned:
             return False
-        if passes(statement) and (blocker := self._queue.blocker(statement, self._obstacles.stuck())) is not None:
+        if (
+            may_pass_stuck(statement)
+            and (blocker := self._queue.blocker(statement, self._obstacles.stuck())) is not None
+        ):
             self._to_pass[id(statement)] = statement
             self._queue.wait(statement, blocker)
             return False
@@ -315,15 +324,15 @@ class Round:
         return True
 
     def _loadable(self) -> list[tuple[TableState, int]]:
-        """Tables that can move now, each with the version of its next statement, or the checkpoint."""
-        found: list[tuple[TableState, int]] = []
+        """Returns the tables that can advance now, each with the version of its next statement, or the checkpoint."""
+        loadable: list[tuple[TableState, int]] = []
         for name in sorted(self._moving - self._held):
             state, boundary = self.tables[name], self._queue.next_version(name)
             boundary = self.checkpoint if boundary is None else boundary
             if self.snapshot_after is not None and state.position < self.snapshot_after:
                 boundary = min(boundary, self.snapshot_after)
             if state.error is None and name in self.live and state.position < boundary:
-                found.append((state, boundary))
+                loadable.append((state, boundary))
             else:
                 self._moving.discard(name)
-        return found
+        return loadable

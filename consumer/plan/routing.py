@@ -1,4 +1,4 @@
-"""Names in the target: no two tables get one, and one that a table has stays its own."""
+"""Checks names in the target: no two tables get the same name, and a table keeps the name that it has."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from consumer.plan.statement import Statement
 from consumer.plan.table_modes import check_modes
 
 
-def begun(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
-    """The tables of which a statement ran, rows were read, or that the target was given, and databases, more than once
-    too."""
-    yield from written(assembly, progress)
+def begun_names(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
+    """Yields the tables, and databases, of which a statement ran or rows were read, and the tables that the target
+    already held. A name can come several times."""
+    yield from written_names(assembly, progress)
     yield from progress.starts
 
 
-def written(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
-    """Those of them to which this consumer has done something."""
+def written_names(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
+    """Yields those of them in which this consumer has changed something."""
     done = (i for i, record in progress.ddls.items() if record.state is not DdlState.REFUSED)
-    yield from (TableName(i.database, i.table) for i in done if not progress.was_given(i))
+    yield from (TableName(i.database, i.table) for i in done if not progress.was_preloaded(i))
     yield from map(assembly.catalog.owner, progress.folders)
 
 
-def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName]) -> None:
-    """Raises BadConfig where one of the tables `known` has another name in the target than `naming` gives it."""
+def check_routes(naming: Naming, progress: Progress, tables: Iterable[TableName]) -> None:
+    """Raises BadConfig if one of `tables` has another name in the target than `naming` gives it."""
     if progress.routes == naming.routes:
         return
     before = naming_from(progress.routes)
-    for name in known:
+    for name in tables:
         if progress.table(name).state is not State.DROPPED and before.target(name) != naming.target(name):
             routes = json.loads(progress.routes or "[]")
             had = " ".join(f"--route {quote(route)}" for route in routes) or "no --route"
@@ -52,9 +52,9 @@ def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName])
 
 
 def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
-    """`check_routes` for what has been written to, and the same for table modes."""
-    # Where tables exchange their names, one has a name in between that no file has, and of which nothing is recorded.
-    names = [name for name in begun(assembly, progress) if name in assembly.catalog.by_table]
+    """Checks routes for what has been written to, and the same for table modes. Raises BadConfig."""
+    # If tables exchange their names, one has an intermediate name that no file has, and of which nothing is recorded.
+    names = [name for name in begun_names(assembly, progress) if name in assembly.catalog.by_table]
     check_routes(naming, progress, names)
     merged = (name for name in assembly.catalog.by_table if naming.merges(name) and assembly.wanted(name))
     if progress.start_ts and (name := next(merged, None)) is not None:
@@ -64,24 +64,24 @@ def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
             hint="leave that route out, or fill the target from the storage under another --name",
         )
     if naming.modes is not None or progress.modes:
-        there = (name for name in names if progress.table(name).state is not State.DROPPED)
-        check_modes(naming, progress.modes, there)
+        living = (name for name in names if progress.table(name).state is not State.DROPPED)
+        check_modes(naming, progress.modes, living)
 
 
 class SharedNames:
-    """The names of tables in the target, for one round. Of the upstream's tables that get one name, the one that has
-    been written to goes on; the others are not begun, and where nobody was, none is."""
+    """The names of tables in the target, for one round. If several of upstream's tables get one name, the table that
+    has been written to continues; the others are not begun. If none was written to, none is begun."""
 
     def __init__(self, naming: Naming, assembly: Assembly, progress: Progress) -> None:
         self._naming, self._assembly, self._progress = naming, assembly, progress
 
     def error(self, name: TableName) -> DdlRefused | None:
-        """Why nothing is done in the target under the name of `name`."""
+        """Returns why nothing is done in the target under the name of `name`, None if it may be."""
         if self._naming.rename is None:
             return None
-        there = (other for other in self._known.get(self._key(name), ()) if other.folded != name.folded)
+        sharing = (other for other in self._tables_by_target.get(self._key(name), ()) if other.folded != name.folded)
         mode = self._naming.mode(name) if self._naming.merges(name) else None
-        others = [other for other in there if mode is None or self._naming.mode(other) != mode]
+        others = [other for other in sharing if mode is None or self._naming.mode(other) != mode]
         if not others or (name.folded in self._begun and self._begun.isdisjoint(other.folded for other in others)):
             return None
         return DdlRefused(
@@ -93,22 +93,27 @@ class SharedNames:
         )
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
-        """Why `statement` is not to run: it would do to one table what upstream did to another."""
+        """Returns why `statement` must not run: it would do to one table what upstream did to another."""
         if self._naming.rename is None or not statement.executed:
             return None
         if statement.action in DATABASE_ACTIONS:
             return self._drops_others(statement) if statement.action is Action.DROP_SCHEMA else None
         file = statement.file
-        former = (had.name for had in statement.former)
-        own = (name for name in (*statement.touches, *statement.drops, statement.old_name) if name and name.table)
+        former = (former_name.name for former_name in statement.former)
+        touched = (name for name in (*statement.touches, *statement.drops, statement.old_name) if name and name.table)
         return next(
-            filter(None, map(self.error, dict.fromkeys((file.name, *own, *former, *written_tables(file))))), None
+            filter(None, map(self.error, dict.fromkeys((file.name, *touched, *former, *written_tables(file))))), None
         )
 
     def _drops_others(self, statement: Statement) -> DdlRefused | None:
         database, version = statement.file.name, statement.version
-        there = same_name(self._naming.target(database).database)
-        tables = (name for (found, _), names in self._known.items() if found == there for name in names)
+        target_database = same_name(self._naming.target(database).database)
+        tables = (
+            name
+            for (target_name, _), names in self._tables_by_target.items()
+            if target_name == target_database
+            for name in names
+        )
         other = min((name for name in tables if same_name(name.database) != same_name(database.database)), default=None)
         return None if other is None else statement_refused(
             statement.file,
@@ -118,19 +123,19 @@ class SharedNames:
 
     @cached_property
     def _begun(self) -> frozenset[TableName]:
-        found = set(begun(self._assembly, self._progress))
-        return frozenset(name.folded for name in found if self._progress.table(name).state is not State.DROPPED)
+        names = set(begun_names(self._assembly, self._progress))
+        return frozenset(name.folded for name in names if self._progress.table(name).state is not State.DROPPED)
 
     @cached_property
-    def _known(self) -> dict[tuple[str, str], list[TableName]]:
+    def _tables_by_target(self) -> dict[tuple[str, str], list[TableName]]:
         """By the target's name, the tables that have it or get it."""
         assembly, progress, here = self._assembly, self._progress, {*self._assembly.tables}
-        found: defaultdict[tuple[str, str], list[TableName]] = defaultdict(list)
+        tables: defaultdict[tuple[str, str], list[TableName]] = defaultdict(list)
         for name in sorted({*assembly.catalog.by_table, *assembly.files, *progress.tables, *assembly.timeline.live}):
-            over = progress.table(name).state is State.DROPPED and name not in here
-            if name.table and not over and (assembly.wanted(name) or name.folded in self._begun):
-                found[self._key(name)].append(name)
-        return dict(found)
+            has_ended = progress.table(name).state is State.DROPPED and name not in here
+            if name.table and not has_ended and (assembly.wanted(name) or name.folded in self._begun):
+                tables[self._key(name)].append(name)
+        return dict(tables)
 
     def _key(self, name: TableName) -> tuple[str, str]:
         target = self._naming.target(name)

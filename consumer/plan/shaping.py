@@ -1,5 +1,5 @@
-"""Which rows a table of the target has must not change behind its back: by other rules, nor by statements. Those with
-masks must not show a value either, or divide rows by it."""
+"""Protects the rows of a table with filters or masks: neither other rules nor statements may change which rows it must
+have. For masks, no statement may show a value either, or divide rows by it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from consumer.plan.statement import Statement
 _ROW_ACTIONS = RENAME_ACTIONS | {Action.EXCHANGE_PARTITION}
 
 
-def recorded(shaping_of: ShapingOf, tables: Iterable[TableName]) -> str:
-    """What the progress keeps: the rules of each table that has some, "" for none."""
+def filters_record(shaping_of: ShapingOf, tables: Iterable[TableName]) -> str:
+    """Returns what the progress keeps: the rules of each table that has some, "" for none."""
     if shaping_of is unshaped:
         return ""
-    found = {json.dumps(name): rules.record for name in tables if name.table and (rules := shaping_of(name))}
-    return json.dumps(dict(sorted(found.items()))) if found else ""
+    records = {json.dumps(name): rules.record for name in tables if name.table and (rules := shaping_of(name))}
+    return json.dumps(dict(sorted(records.items()))) if records else ""
 
 
 def check_shaping(shaping_of: ShapingOf, progress: Progress, catalog: Catalog) -> None:
-    """Raises BadConfig where a table that has rows has other rules now."""
+    """Raises BadConfig if a table that has rows has other rules now."""
     if shaping_of is unshaped and not progress.filters:
         return
     before: Mapping[str, str] = json.loads(progress.filters) if progress.filters else {}
@@ -48,7 +48,7 @@ def check_shaping(shaping_of: ShapingOf, progress: Progress, catalog: Catalog) -
 
 
 def _with_rows(progress: Progress, catalog: Catalog) -> Iterator[TableName]:
-    """The tables of which rows were read, and those that a statement gave some."""
+    """Yields the tables of which rows were read, and those that a statement gave rows."""
     for folder, place in progress.folders.items():
         if place.done or place.last_ts or any(entry.size != NOT_READ for entry in place.open):
             yield catalog.owner(folder)
@@ -63,12 +63,12 @@ def _with_rows(progress: Progress, catalog: Catalog) -> Iterator[TableName]:
 
 
 def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused | None:
-    """Why `statement` is not to run: rows that are there would no longer be the ones that the rules choose."""
+    """Returns why `statement` must not run: existing rows would no longer be the ones that the rules choose."""
     if shaping_of is unshaped or not statement.executed:
         return None
     file, old = statement.file, statement.old_name
     names = (*statement.tables, *((old,) if old is not None else ()))
-    why = broken_rules(file, names, statement.known.columns, shaping_of, statement.creates is not None)
+    why = broken_rules(file, names, statement.table_before.columns, shaping_of, statement.creates is not None)
     if not why:
         return None
     return statement_refused(
@@ -87,49 +87,51 @@ def broken_rules(
     shaping_of: ShapingOf,
     creates: bool = False,
 ) -> str:
-    """Why rows do not keep the rules of their table past the statement of `file`, whoever executes or reads it; ""
-    where they do. `others` are the names of tables that it touches, too, that of its own table before it among them.
-    `before` are the columns of its table before it, None where these are not known. `creates`: it gave the table its
-    name."""
+    """Returns why rows do not keep the rules of their table past the statement of `file`, whoever executes or reads it;
+    "" if they do.
+
+    `others` are the names of tables that it also touches, including the earlier name of its own table. `before` are the
+    columns of its table before it, None if they are not known. `creates` means that it gave the table its name.
+    """
     if file.action in _ROW_ACTIONS:
         tables = dict.fromkeys((file.name, *others, *written_tables(file)))
         rules = {name: shaping_of(name) for name in tables if name.table}
-        if len({one.record if one else "" for one in rules.values()}) > 1:
+        if len({shaping_of_table.record if shaping_of_table else "" for shaping_of_table in rules.values()}) > 1:
             return f"it moves rows between tables with different filters ({', '.join(map(str, rules))})"
         return ""
-    own = shaping_of(file.name)
-    if own is not None and own.masks and (why := unmasked(own, file) or masked_misfit(own, file)):
+    shaping = shaping_of(file.name)
+    if shaping is not None and shaping.masks and (why := unmasked_refusal(shaping, file) or mask_misfit(shaping, file)):
         return why
-    columns = named(own.where) if own is not None and own.where else frozenset()
+    columns = filter_columns(shaping.where) if shaping is not None and shaping.where else frozenset()
     if not columns or creates or not file.columns:
         return ""
-    said = changes_of(file).columns
+    declared = changes_of(file).columns
     after = by_name(file.columns)
-    # Of a column that is new no row was judged before: a load without it stops.
-    known = by_name(before or file.columns)
-    for name in sorted(columns & known.keys()):
-        told = name in said.columns if before is None else name in said.renamed
-        if told or name not in after or not _same_values(known[name], after[name]):
+    # For a column that is new no row was filtered before: a load without it stops.
+    columns_before = by_name(before or file.columns)
+    for name in sorted(columns & columns_before.keys()):
+        is_declared = name in declared.columns if before is None else name in declared.renamed
+        if is_declared or name not in after or not _same_values(columns_before[name], after[name]):
             return f"it changes column {name}, by which the row filter has chosen rows"
     return ""
 
 
-def named(where: str) -> frozenset[str]:
-    """The columns, in lower case, by which a row filter chooses."""
-    from consumer.changes.expressions import columns_of  # its parser is loaded only where there are rules
+def filter_columns(where: str) -> frozenset[str]:
+    """Returns the columns, in lower case, by which a row filter chooses."""
+    from consumer.changes.expressions import expression_columns  # its parser is loaded only where there are rules
 
-    return columns_of(where)
+    return expression_columns(where)
 
 
 def _same_values(old: Column, new: Column) -> bool:
-    """Whether an expression has the same value of every row."""
+    """Returns whether an expression has the same value for every row."""
     if (old.family, old.unsigned, old.scale) != (new.family, new.unsigned, new.scale):
         return False
     return old.family not in (Family.TEXT, Family.BINARY) or old.type == new.type
 
 
-def unmasked(shaping: Shaping, file: SchemaFile) -> str:
-    """Why the file's statement is not to run on a table with masks, "" for no reason."""
+def unmasked_refusal(shaping: Shaping, file: SchemaFile) -> str:
+    """Returns why the file's statement must not run on a table with masks, "" if it may."""
     changes = changes_of(file)
     if changes.named("like") is not None:
         return "it copies a definition, and columns of the table are masked: whether others depend on them is not seen"
@@ -147,14 +149,14 @@ def unmasked(shaping: Shaping, file: SchemaFile) -> str:
     return ""
 
 
-def masked_misfit(shaping: Shaping, file: SchemaFile) -> str:
-    """Why masked values would not fit the columns that an ALTER leaves, "" for no reason: the target would cut those
-    there. What a new table cannot have masked is told by its first load."""
+def mask_misfit(shaping: Shaping, file: SchemaFile) -> str:
+    """Returns why masked values would not fit the columns that an ALTER leaves, "" if they would: the target would cut
+    existing values. The first load of a new table reports what cannot be masked there."""
     if not statement_of(file.query).is_alter:
         return ""
-    from consumer.changes.masks import fault_of  # Arrow is loaded only where there are masks
+    from consumer.changes.masks import mask_fault  # Arrow is loaded only where there are masks
 
-    why = fault_of(shaping, file.columns or (), (), ())
+    why = mask_fault(shaping, file.columns or (), (), ())
     return f"columns are masked, and their values would not fit: {why}" if why else ""
 
 
@@ -163,13 +165,13 @@ _WORDS = ("AS", "PARTITION", "BY", "RANGE", "LIST", "HASH", "KEY", "COLUMNS", "V
 
 
 def _dependent(statement: ParsedStatement) -> Iterator[tuple[str, Tokens]]:
-    """What of a statement is computed of columns, with its tokens."""
+    """Yields what the statement computes from columns, with its tokens."""
     for column in statement.columns:
-        if (at := column.find("AS", "(")) is not None:
-            yield f"column {column.name}", column.tokens[at:]
+        if (index_of_as := column.find("AS", "(")) is not None:
+            yield f"column {column.name}", column.tokens[index_of_as:]
     for index in statement.indexes:
         if index.has_expression:
             yield index.label, index.tokens
-    for at in range(len(statement.tokens)):
-        if starts(statement.tokens, "PARTITION", "BY", at=at):
-            yield "its partitioning", statement.tokens[at:]
+    for index_of_as in range(len(statement.tokens)):
+        if starts(statement.tokens, "PARTITION", "BY", at=index_of_as):
+            yield "its partitioning", statement.tokens[index_of_as:]

@@ -1,5 +1,5 @@
-"""What a statement of upstream's is: its tables, what it waits for, and its change of the progress. `plan/ddl_step.py`
-says what it becomes in the target."""
+"""Describes a statement of upstream: its tables, what it waits for, and its change of the progress. `plan/ddl_step.py`
+decides what it becomes in the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
 from consumer.ddl.text_check import is_as_told
-from consumer.history.upstream_session import Session
+from consumer.history.upstream_session import UpstreamSession
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
@@ -41,44 +41,45 @@ class FormerName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NotRead:
+class UnreadTable:
     """A table whose rows a statement moves, and which the target does not have as it was then."""
 
     name: TableName
     never_made: bool = False
-    """The table rules take it now, and did not when the table that had the name then was there."""
+    """Whether the table rules include it now, and excluded it while the table that had the name then existed."""
     begins_at: int = 0
-    """It begins in the target at this later commit-ts; 0: not by --start-ts."""
+    """The later commit-ts at which it begins in the target; 0 if it does not begin by --start-ts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of upstream's, with what it waits for. All names are upstream's but `trash`."""
+    """A statement of upstream, with what it waits for. All names are upstream's except `trash`."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
-    """The tables that must be complete up to its version first; the database itself where it is about one."""
+    """The tables that must be complete up to its version first; the database itself for a statement about one."""
     old_name: TableName | None
-    """A rename's source; None where that is not known."""
+    """The source of a rename; None if it is not known."""
     drops: tuple[TableName, ...] = ()
     """The names that no longer exist after it."""
-    known: TableBefore = UNKNOWN_TABLE
+    table_before: TableBefore = UNKNOWN_TABLE
     policy: DdlPolicy = DdlPolicy.EVOLVE
     trash: TableName | None = None
-    """Where the target puts its table, or has a restored table from, in the target's names (see ApplyDdl)."""
-    not_read: NotRead | None = None
+    """The name to which the target moves its table, or from which it restores one, in the target's names (see
+    ApplyDdl)."""
+    not_read: UnreadTable | None = None
     """A table whose rows it moves to or from a selected one, and that nobody read: the statement is refused."""
     temporary: bool = False
-    """Whether its table is a global temporary one: the target has none."""
-    session: Session | None = None
-    """What is known of the database that names without one are relative to; None: nobody has looked."""
+    """Whether its table is a global temporary one, which the target does not have."""
+    session: UpstreamSession | None = None
+    """What is known of the database to which names without one are relative; None if nobody has looked."""
     former: tuple[FormerName, ...] = ()
     """The names from which pending RENAMEs give a DROP its table, the last one first."""
-    behind: tuple[TableName, ...] = ()
+    follows: tuple[TableName, ...] = ()
     """Those of `touches` that it does not name and only comes after."""
     naming: Naming = SAME
     shapes: Callable[[SchemaFile], tuple[Shape, Shape]] | None = field(default=None, compare=False, repr=False)
-    """What the statements tell of its table before a file's and behind it."""
+    """Returns the shapes of its table before a file's statement and after it."""
 
     @property
     def version(self) -> int:
@@ -95,12 +96,12 @@ class Statement:
 
     @property
     def creates(self) -> TableName | None:
-        """The name that exists because of this statement."""
+        """The name that exists because of this statement, None if there is none."""
         return self.file.name if self.action in _NAMING_ACTIONS else None
 
     @property
     def ignored(self) -> tuple[DdlKind, str]:
-        """Why it is not executed, by its policy or as its table never has rows."""
+        """Why it is not executed, by its policy or because its table never has rows."""
         if self.temporary:
             return DdlKind.NO_ROWS, "a global temporary table has no rows"
         keeps = self.action in (Action.DROP_TABLE, Action.DROP_SCHEMA)
@@ -108,9 +109,9 @@ class Statement:
 
     @property
     def may_fail(self) -> bool:
-        """Whether all goes on without it where it cannot be executed: a view has no rows, and is left out. A text that
-        is not what its file says proves no view."""
-        return self.known.is_view and self.policy is not DdlPolicy.FAIL and is_as_told(self.file, self.action)
+        """Whether everything else can continue if it cannot be executed: a view has no rows, and is skipped. A text
+        that differs from what its file says proves no view."""
+        return self.table_before.is_view and self.policy is not DdlPolicy.FAIL and is_as_told(self.file, self.action)
 
     @property
     def executed(self) -> bool:
@@ -128,20 +129,20 @@ class Statement:
 
     @property
     def joins(self) -> TableName | None:
-        """The target's table, as a key, that gets its table's rows beside those of others; None if it creates no such
-        table."""
+        """The target's table, as a key, that gets its table's rows together with those of others; None if it creates no
+        such table."""
         if self.action not in CREATE_ACTIONS or not self.naming.merges(self.file.name):
             return None
         return self.naming.target(self.file.name).folded
 
     @property
     def begins(self) -> TableName | None:
-        """The table whose rows begin again with it: older folders no longer matter."""
+        """The table whose rows begin again with it, so that older folders no longer matter; None if there is none."""
         return self.file.name if self.action in BEGINNING_ACTIONS and not self._keeps_rows else None
 
     @property
     def _keeps_rows(self) -> bool:
-        """Whether it is a TRUNCATE TABLE that only ends rows, as their table is no mirror."""
+        """Whether it is a TRUNCATE TABLE that only ends rows, because their table is no mirror."""
         return self.action == Action.TRUNCATE_TABLE and self.naming.keeps_ended(self.file.name)
 
     @property
@@ -151,33 +152,35 @@ class Statement:
         return plain and self.touches == (self.file.name,) and self.action not in _NOT_PLAIN and self.file.table != ""
 
     def overtakes(self, other: Statement) -> bool:
-        """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then. Behind a
-        RENAME whose source is unknown the target would keep that table, under its old name."""
+        """Returns whether a stuck `other` no longer matters after this statement, because its tables no longer exist
+        then. After a RENAME whose source is unknown the target would keep that table, under its old name."""
         past = self.ends and other.version < self.version and not other.lacks_old_name
         return past and all(self._takes_away(other, name) for name in other.touches)
 
     def _takes_away(self, other: Statement, name: TableName) -> bool:
-        """Whether `other`, by `name`, is about the table that the statement takes away. While RENAMEs are pending that
-        table has another name in the target, and older and later tables had its names too."""
+        """Returns whether `other`, by `name`, is about the table that this statement drops. While RENAMEs are pending
+        that table has another name in the target, and older and later tables had its names too."""
         if not self.former:
             return name in self.touches
-        own = FormerName(self.file.name, self.former[0].until, self.version)
-        return any(name == had.name and other.about(had) for had in (own, *self.former))
+        own_name = FormerName(self.file.name, self.former[0].until, self.version)
+        return any(name == former_name.name and other.about(former_name) for former_name in (own_name, *self.former))
 
-    def about(self, had: FormerName) -> bool:
-        """Whether it is about the table that had this name then."""
-        if self.version == had.since:
-            return self.file.name == had.name
-        return had.since < self.version < had.until or (self.version == had.until and self.old_name == had.name)
+    def about(self, former_name: FormerName) -> bool:
+        """Returns whether it is about the table that had the name `former_name` then."""
+        if self.version == former_name.since:
+            return self.file.name == former_name.name
+        return former_name.since < self.version < former_name.until or (
+            self.version == former_name.until and self.old_name == former_name.name
+        )
 
     def until(self, name: TableName) -> int:
-        """The version up to which `name` is the statement's own table."""
-        until = {had.name: had.until for had in self.former}
+        """Returns the version up to which `name` is the statement's own table."""
+        until = {former_name.name: former_name.until for former_name in self.former}
         return self.version if name in self.touches else until.get(name, self.version)
 
     def changes(self) -> tuple[TableName, ...]:
-        """The tables that must have existed before it, as far as it shows. If no statement created one, it is older
-        than the changefeed."""
+        """Returns the tables that must have existed before it, as far as it shows. If no statement created one, the
+        table is older than the changefeed."""
         if self.action in RENAME_ACTIONS:
             return (self.old_name,) if self.old_name is not None else ()
         return () if self.action in _NOT_ON_TABLES else (self.file.name,)
@@ -188,19 +191,19 @@ class Statement:
         return tuple(name for name in self.touches if name.table)
 
     def kept_as(self, complete: bool = True) -> TableName:
-        """Where the target keeps its table, if that is to be kept."""
+        """Returns the target's name for its table, if that is to be kept."""
         return trash_name(self.version, self.naming.target(self.file.name), complete)
 
     def before(self, progress: Progress) -> ProgressChange:
-        """The progress that goes with its intent. A table that is already further (a statement of another table is
-        applied again) stays where it is."""
+        """Returns the progress that goes with its intent. A table that is already further (a statement of another table
+        is applied again) keeps its place."""
         return ProgressChange(tables={name: self._at() for name in self.tables if self._moves(name, progress)})
 
     def after(self) -> ProgressChange:
-        """The progress that goes with its fact."""
-        gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
-        own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
-        return ProgressChange(tables={**own, **gone}, moved_lacks=self._moved_lacks)
+        """Returns the progress that goes with its fact."""
+        dropped = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
+        own_place = {} if self.action in DATABASE_ACTIONS or self.file.name in dropped else {self.file.name: self._at()}
+        return ProgressChange(tables={**own_place, **dropped}, moved_lacks=self._moved_lacks)
 
     @property
     def _moved_lacks(self) -> Mapping[TableName, tuple[TableName, ...]]:
@@ -208,22 +211,22 @@ class Statement:
             case Action.RENAME_TABLE | Action.RENAME_TABLES:
                 return {} if self.old_name is None else {self.old_name: (self.file.name,)}
             case Action.EXCHANGE_PARTITION:
-                # Nobody knows which of the rows were in the partition.
+                # It is not known which of the rows were in the partition.
                 return dict.fromkeys(self.tables, self.tables)
             case Action.TRUNCATE_TABLE if self.policy is DdlPolicy.IGNORE:
-                return {}  # the table stays as it is, and lacks them
+                return {}  # the table stays as it is, and still lacks them
             case Action.DROP_TABLE | Action.TRUNCATE_TABLE:
                 return {self.file.name: (self.kept_as(),)}
             case Action.RECOVER_TABLE:
                 return {} if self.trash is None else {self.trash: (self.file.name,)}
             case _:
-                # What is recorded under the name of a new table is what another one lacked.
+                # What is recorded under the name of a new table is what another table lacked.
                 return dict.fromkeys((*self.drops, *filter(None, (self.creates,))), ())
 
     def _moves(self, name: TableName, progress: Progress) -> bool:
         place = progress.table(name)
-        behind = place.applied_ts <= self.version and place.state is not State.DROPPED
-        return name == self.file.name or behind
+        is_earlier = place.applied_ts <= self.version and place.state is not State.DROPPED
+        return name == self.file.name or is_earlier
 
     def _at(self) -> TableProgress:
         return TableProgress(self.version)

@@ -1,10 +1,10 @@
-"""Where tables are, as the progress has them: what `status` prints, and what a run reports of itself."""
+"""Reports where tables are, from the progress: what `status` prints, and what a run reports of itself."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from consumer.model.bad_rows import first_of
+from consumer.model.bad_rows import first_row_text
 from consumer.model.hints import Hint
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
@@ -12,19 +12,19 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.results import AcceptedLoss, TableStatus
 
 
-def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iterator[TableStatus]:
-    """The tables that differ from the others in place or state. `anew` are the stopped ones that the storage can make
-    again."""
+def table_statuses(progress: Progress, reloadable: Collection[TableName] = ()) -> Iterator[TableStatus]:
+    """Yields the tables that differ from the others in place or state. `reloadable` are the stopped ones that the
+    storage can rebuild."""
     refused = {
         TableName(ddl.database, ddl.table): ddl.version
         for ddl, record in progress.ddls.items()
         if record.state is DdlState.REFUSED
     }
     naming = naming_from(progress.routes)
-    for name in sorted({*progress.tables, *progress.lacking, *progress.accepted}):
+    for name in sorted({*progress.tables, *progress.quarantined_rows, *progress.accepted_losses}):
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
-        first = first_of(bad.values()) if bad else ""
+        first = first_row_text(bad.values()) if bad else ""
         yield TableStatus(
             table=name,
             watermark=table.applied_ts,
@@ -33,9 +33,9 @@ def table_statuses(progress: Progress, anew: Collection[TableName] = ()) -> Iter
             error=table.reason,
             hint=Hint.of(table.hint),
             version=version,
-            resync=name in anew,
+            resync=name in reloadable,
             quarantined=len(bad),
             bad_row=first,
             accepted=AcceptedLoss.of(progress.losses.get(name, {}).values()),
-            target_table=naming.other(name),
+            target_table=naming.other_name(name),
         )

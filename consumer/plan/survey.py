@@ -1,5 +1,5 @@
-"""What paths and schema files of a storage show: its tables, the options of its changefeed, and which of these are
-missing or cannot be correct."""
+"""Derives from paths and schema files of a storage its tables and the options of its changefeed, and checks which
+settings are missing or cannot be correct."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from consumer.results import Detected, InspectedTable
 
 CLASSIC, NEW = "classic", "new"
 OLD_NAME = "/schema.json"
-"""What the paths of schema files end with that v6.5.0 to v6.5.2, v6.6.0 and v7.0.0 write."""
+"""The end of the paths of schema files that v6.5.0 to v6.5.2, v6.6.0 and v7.0.0 write."""
 
 
 def survey_tables(assembly: Assembly) -> tuple[InspectedTable, ...]:
-    """Every table that has a schema file or data files."""
+    """Returns every table that has a schema file or data files."""
     names = {name for name in (*assembly.catalog.by_table, *assembly.files) if name.table and assembly.wanted(name)}
     return tuple(_table(assembly, name) for name in sorted(names))
 
 
 def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
-    """What the paths show, without the rows."""
+    """Returns the options that the paths show, without the rows."""
     folders = {file.folder for file in files}
     years = _years(catalog, folders)
     levels = Counter("year" if folder in years else date_level(folder.date) for folder in folders)
@@ -57,14 +57,14 @@ def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
 
 
 def sample(files: Sequence[DataFile], catalog: Catalog, most: int) -> Iterator[tuple[DataFile, SchemaFile]]:
-    """Up to `most` files whose table is known, the newest and the oldest of each table first."""
+    """Yields up to `most` files whose table is known, the newest and the oldest of each table first."""
     tables: dict[str, list[DataFile]] = {}
     for file in files:
         tables.setdefault(file.folder.root, []).append(file)
     newest, oldest = ([group[place] for group in tables.values()] for place in (-1, 0))
     chosen = list(dict.fromkeys([*newest[: most // 2], *oldest[: most // 2], *newest, *oldest]))
-    known = ((file, catalog.schema(file.folder)) for file in chosen)
-    yield from [(file, schema) for file, schema in known if schema is not None][:most]
+    files_with_schema = ((file, catalog.schema(file.folder)) for file in chosen)
+    yield from [(file, schema) for file, schema in files_with_schema if schema is not None][:most]
 
 
 def _table(assembly: Assembly, name: TableName) -> InspectedTable:
@@ -89,19 +89,19 @@ def _table(assembly: Assembly, name: TableName) -> InspectedTable:
 
 
 def _without_digits(path: str) -> str:
-    """`path` without its extension and the number in front of that."""
+    """Returns `path` without its extension and the number before it."""
     return path.rpartition(".")[0].rstrip("0123456789")
 
 
 def _years(catalog: Catalog, folders: Collection[Folder]) -> set[Folder]:
-    """Folders whose partition is the year of a ``date-separator = "year"``: their table's statements say that it has no
-    partitions. The paths alone do not show the difference."""
-    found = set()
+    """Returns the folders whose partition is the year of a ``date-separator = "year"``: their table's statements
+    declare no partitions. The paths alone do not show the difference."""
+    years = set()
     for group in catalog.by_table.values():
-        if tells_partitions(group) and not is_partitioned(group):
+        if declares_partitions(group) and not is_partitioned(group):
             roots = {file.root for file in group}
-            found |= {folder for folder in folders if folder.root in roots and _could_be_year(folder)}
-    return found
+            years |= {folder for folder in folders if folder.root in roots and _could_be_year(folder)}
+    return years
 
 
 def _could_be_year(folder: Folder) -> bool:
@@ -109,12 +109,14 @@ def _could_be_year(folder: Folder) -> bool:
 
 
 def _all_could_be_years(folders: Collection[Folder]) -> bool:
-    """A changefeed has one date level, so a folder that can have no year says that no other one is a year."""
+    """Returns whether all of the folders could be years. A changefeed has one date level, so a folder that can have no
+    year shows that no other one is a year."""
     return bool(folders) and all(map(_could_be_year, folders))
 
 
 def _partition_separator(catalog: Catalog, folders: Collection[Folder]) -> bool | None:
-    """Only a partitioned table shows it."""
+    """Returns whether partitions have folders of their own, None if that is unknown: only a partitioned table shows
+    it."""
     if any(folder.partition for folder in folders):
         return True
     written = {folder.root for folder in folders}
@@ -132,15 +134,15 @@ def _architecture(catalog: Catalog, is_new: bool) -> str:
 
 
 def check_protocol(protocol: str, assembly: Assembly) -> None:
-    """Raises BadConfig where every file's name says that it holds another protocol's rows."""
+    """Raises BadConfig if every file's name shows that it holds another protocol's rows."""
     if protocol not in PROTOCOLS:
         return  # an export: Dumpling has its own names
     others: dict[str, DataFile] = {}
     for file in itertools.chain.from_iterable(assembly.files.values()):
-        found = [one.name for one in protocols_of_file(file.path)]
-        if protocol in found:
-            return  # of the first file, as a rule: what the others are called is of no account
-        others |= dict.fromkeys(found, file)
+        protocols = [protocol_class.name for protocol_class in protocols_of_file(file.path)]
+        if protocol in protocols:
+            return  # usually true of the first file; the names of the others do not matter
+        others |= dict.fromkeys(protocols, file)
     for other, file in others.items():
         raise BadConfig(
             f"the settings say protocol {protocol}, and {file.path} has the name of a {other} file, as all others have",
@@ -150,15 +152,15 @@ def check_protocol(protocol: str, assembly: Assembly) -> None:
 
 
 def check_selected(assembly: Assembly, progress: Progress, rules: TableRules, may_come: bool = False) -> None:
-    """Raises BadConfig where the table rules let nothing through that the storage has, or that the target had. A later
-    run is refused only where no rule asks for such a table, as it may leave out all; none is where rounds follow, and a
-    table `may_come`."""
+    """Raises BadConfig if the table rules include nothing that the storage has, or that the target had. A later run is
+    refused only if no rule asks for such a table, because its rules may exclude everything. It is not refused if rounds
+    follow and a table `may_come`."""
     names = sorted(name for name in assembly.catalog.by_table if name.table)
     had = (*progress.tables, *(TableName(ddl.database, ddl.table) for ddl in progress.ddls))
-    known = (*names, *(name for name in had if name.table))
-    if not names or any(map(rules.wanted, known)):
+    names_in_question = (*names, *(name for name in had if name.table))
+    if not names or any(map(rules.wanted, names_in_question)):
         return
-    if not progress.is_new and (may_come or any(map(rules.asked_for, known))):
+    if not progress.is_new and (may_come or any(map(rules.asked_for, names_in_question))):
         return
     meant = dict.fromkeys(filter(None, (_meant(rule, names) for rule in rules.filter)))
     raise BadConfig(
@@ -169,22 +171,22 @@ def check_selected(assembly: Assembly, progress: Progress, rules: TableRules, ma
 
 
 def _meant(rule: str, names: Sequence[TableName]) -> str:
-    """The table, or all those of a database, that the rule resembles most."""
+    """Returns the table, or all those of a database, that the rule resembles most."""
     every = [*map(str, names), *(f"{name.database}.*" for name in names)]
     return "" if rule.startswith("!") else nearest(rule, every)
 
 
 def check_decided(undecided: Sequence[Undecided], assembly: Assembly) -> None:
-    """Raises BadConfig where rows of a table cannot be read without an option of `undecided`."""
+    """Raises BadConfig if rows of a table cannot be read without an option of `undecided`."""
     for option in undecided:
         for table, column in itertools.islice(_columns(assembly, option.needs), 1):
             message = option.message.format(column=f"{table}.{column}")
             raise BadConfig(message, hint=option.hint, table=str(table))
 
 
-def check_keys_told(dialect: Dialect, assembly: Assembly) -> None:
-    """Raises BadConfig where the place of a schema file shows that its release does not split updates of keys, and rows
-    do not tell the old ones. That of v7.1.0, which does not either, shows nothing."""
+def check_old_keys(dialect: Dialect, assembly: Assembly) -> None:
+    """Raises BadConfig if the path of a schema file shows that its release does not split updates of keys, and rows do
+    not have the old ones. The path that v7.1.0 writes, which does not split them either, shows nothing."""
     newer = "a release from v6.5.3 or v7.1.1 on"
     if protocol_of(dialect).key_loss(dialect, "", newer) is None:
         return
@@ -199,7 +201,7 @@ def check_keys_told(dialect: Dialect, assembly: Assembly) -> None:
 
 
 def _columns(assembly: Assembly, needs: Callable[[Column], bool]) -> Iterator[tuple[TableName, str]]:
-    """The columns of tables with files that `needs` says yes to."""
+    """Yields the columns of tables with files for which `needs` returns True."""
     for name in assembly.files:
         if assembly.wanted(name):
             for schema in assembly.catalog.by_table.get(name, ()):
@@ -207,18 +209,20 @@ def _columns(assembly: Assembly, needs: Callable[[Column], bool]) -> Iterator[tu
 
 
 def is_new_architecture(catalog: Catalog) -> bool:
-    """Whether the schema files can only be those of TiCDC's new architecture: it alone writes ENUM and SET labels."""
+    """Returns whether the schema files can only be those of TiCDC's new architecture: it alone writes ENUM and SET
+    labels."""
     return any(column.elements for file in catalog.files for column in file.columns)
 
 
 def shares_partitions(history: Sequence[SchemaFile], files: Sequence[DataFile]) -> bool:
-    """Whether all partitions of the table write to one folder, with one counter each, in the classic architecture."""
+    """Returns whether all partitions of the table write to one folder, with one counter each, in the classic
+    architecture."""
     marked = any(file.folder.partition or file.folder.dispatcher for file in files)
     return bool(files) and not marked and is_partitioned(history)
 
 
 def is_partitioned(history: Sequence[SchemaFile]) -> bool:
-    """Whether the last statement that says so made it a partitioned table."""
+    """Returns whether the table is partitioned, by the last statement that declares it."""
     partitioned = False
     for file in history:
         if file.type in (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING):
@@ -228,7 +232,7 @@ def is_partitioned(history: Sequence[SchemaFile]) -> bool:
     return partitioned
 
 
-def tells_partitions(history: Sequence[SchemaFile]) -> bool:
-    """Whether a statement among them says whether the table is partitioned."""
+def declares_partitions(history: Sequence[SchemaFile]) -> bool:
+    """Returns whether a statement of the history declares whether the table is partitioned."""
     telling = (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING, Action.REMOVE_PARTITIONING)
     return any(file.type in telling and file.query for file in history)

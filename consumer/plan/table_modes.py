@@ -1,4 +1,4 @@
-"""Forms of tables: which columns the target's tables have, what statements do to them, and what is refused."""
+"""Applies table modes: which columns the target's tables have, what statements do to them, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _BRINGING = frozenset({Action.ADD_COLUMN, Action.ADD_COLUMNS, Action.MULTI_SCHEM
 
 
 def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
-    """The columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for upstream's
-    key, and those that the mode adds. Raises CannotBeExact."""
+    """Returns the columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for
+    upstream's key, and those that the mode adds. Raises CannotBeExact."""
     key = shape.handle_key(columns) or ()
     rules = "the route" if mode.merges else "[[consumer.table-modes]]"
     if not key:
@@ -72,27 +72,27 @@ def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
             code=Code.RULES_CONFLICT,
         )
     kept = (column for column in stored_columns(columns, shape) if chosen.keeps(column.name))
-    found = (replace(column, name=chosen.name(column.name), is_pk=column.name in key) for column in kept)
-    return (*found, *added)
+    columns_of_mode = (replace(column, name=chosen.name(column.name), is_pk=column.name in key) for column in kept)
+    return (*columns_of_mode, *added)
 
 
 def stored_columns(columns: Sequence[Column], shape: Shape) -> Iterator[Column]:
-    """Those of `columns` that rows have."""
+    """Yields those of `columns` that rows have."""
     for column in columns:
         if not column.hidden and not shape.columns.get(same_name(column.name), Definition()).virtual:
             yield _labelled(column, shape)
 
 
 def mode_ddl(statement: Statement) -> ModeDdl | None:
-    """What the statement does to a table with a mode; None for a mirror, and for what means the same for all modes.
-    Raises DdlRefused, without the statement's text."""
+    """Returns what the statement does to a table with a mode; None for a mirror, and for statements that mean the same
+    for all modes. Raises DdlRefused, without the statement's text."""
     file, mode = statement.file, statement.naming.mode(statement.file.name)
     if mode is not None and mode.merges and statement.action in _REMOVING:
         return ModeDdl(mode, (), mode.added)
     if mode is None or statement.action in _AS_WRITTEN or statement.shapes is None:
         return None
     before, after = statement.shapes(file)
-    creates, columns = statement.action in CREATE_ACTIONS, statement.known.columns
+    creates, columns = statement.action in CREATE_ACTIONS, statement.table_before.columns
     if not creates and columns is None:
         raise DdlRefused(
             f"nothing tells what the table was before, which has the table mode {mode} in the target",
@@ -101,24 +101,24 @@ def mode_ddl(statement: Statement) -> ModeDdl | None:
     if mode.chosen is not None:
         _check_chosen(mode.chosen, file, () if creates or columns is None else columns, creates)
     try:
-        found = ModeDdl(
+        change = ModeDdl(
             mode,
             () if creates or columns is None else mode_columns(mode, file.name, columns, before),
             mode_columns(mode, file.name, file.columns, after),
         )
     except CannotBeExact as error:
         raise DdlRefused(error.message, hint=error.hint, code=error.code) from error
-    if not creates and _moves_key(found, file):
+    if not creates and _moves_key(change, file):
         raise DdlRefused(
             f"it changes the key, by which a table with the mode {mode} finds its rows", code=Code.RULES_CONFLICT
         )
     if not creates and mode.merges:
-        _check_columns(found, file)
-    return found
+        _check_columns(change, file)
+    return change
 
 
 def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], creates: bool) -> None:
-    """Raises DdlRefused where the target's columns would not be upstream's behind the statement."""
+    """Raises DdlRefused if the target's columns would not be upstream's after the statement."""
     if creates and (lost := chosen.lacking([column.name for column in file.columns])):
         raise DdlRefused(
             f"[[consumer.columns]] gives columns of it that it does not have ({', '.join(lost)})",
@@ -126,9 +126,9 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             code=Code.RULES_CONFLICT,
         )
     old_name = declared_columns(file, None, before).old_name
-    left = same_names(c.name for c in before if not chosen.keeps(c.name))
+    excluded = same_names(c.name for c in before if not chosen.keeps(c.name))
     for column in file.columns:
-        if chosen.keeps(column.name) and (old := old_name(column.name)) in left:
+        if chosen.keeps(column.name) and (old := old_name(column.name)) in excluded:
             raise DdlRefused(
                 f"it renames column {old}, of which the target has no values, to {column.name}, of which it has",
                 hint="leave the new name out too (fill the table again under another --name), or the table (--tables)",
@@ -136,12 +136,13 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             )
 
 
-def _check_columns(found: ModeDdl, file: SchemaFile) -> None:
-    """Other tables have the columns of a merged one too, and not at the same time as this one."""
-    said = declared_columns(file, found.mode, found.before)
-    before = {same_name(column.name): column for column in found.before}
-    for column in found.after[: -len(found.mode.added)]:
-        old = before.get(said.old_name(column.name) or "")
+def _check_columns(change: ModeDdl, file: SchemaFile) -> None:
+    """Raises DdlRefused for a change of columns that other tables of a merged table have too: these do not change at
+    the same time."""
+    declared = declared_columns(file, change.mode, change.before)
+    before = {same_name(column.name): column for column in change.before}
+    for column in change.after[: -len(change.mode.added)]:
+        old = before.get(declared.old_name(column.name) or "")
         if old is None:
             continue
         if same_name(old.name) != same_name(column.name):
@@ -159,30 +160,31 @@ def _check_columns(found: ModeDdl, file: SchemaFile) -> None:
             )
 
 
-def check_beside(statement: Statement) -> None:
-    """Raises DdlRefused for a statement that cannot mean beside tables with modes what it means upstream, without its
-    text."""
+def check_mode_statement(statement: Statement) -> None:
+    """Raises DdlRefused, without the statement's text, for a statement that cannot mean the same in a target that has
+    tables with modes as upstream."""
     file, naming, action = statement.file, statement.naming, statement.action
     if naming.modes is None or action in DATABASE_ACTIONS:
         return
-    own = None if action in (Action.CREATE_VIEW, Action.DROP_VIEW) else naming.mode(file.name)
+    mode = None if action in (Action.CREATE_VIEW, Action.DROP_VIEW) else naming.mode(file.name)
     _check_merged(statement)
     if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
         source = recovered_table(file) if action == Action.RECOVER_TABLE else statement.old_name
         other = None if source is None else naming.mode(source)
-        if other != own:
+        if other != mode:
             raise DdlRefused(
-                f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}", code=Code.RULES_CONFLICT
+                f"{source} is {_mode_text(other)} in the target, and {file.name} {_mode_text(mode)}",
+                code=Code.RULES_CONFLICT,
             )
-    elif own is not None:
+    elif mode is not None:
         if takes_rows(file):
             raise DdlRefused(
-                f"which rows are in a partition is not known of a table with the mode {own}", code=Code.RULES_CONFLICT
+                f"which rows are in a partition is not known of a table with the mode {mode}", code=Code.RULES_CONFLICT
             )
     elif (named := _named(statement)) is not None:
         kind = kind_of(action)
         raise DdlRefused(
-            f"it names {named}, which is {_said(naming.mode(named))} in the target, and not what upstream has",
+            f"it names {named}, which is {_mode_text(naming.mode(named))} in the target, and not what upstream has",
             hint="do by hand what the statement should mean there, then: "
             + skip_ddl_command(file.name, file.version)
             + (f"; or let [consumer.ddl] ignore {kind} for such tables" if kind not in NEVER_IGNORED else ""),
@@ -191,9 +193,9 @@ def check_beside(statement: Statement) -> None:
 
 
 def _check_merged(statement: Statement) -> None:
-    """What is done to one of several merged tables as a whole must be about its rows only."""
+    """Raises DdlRefused for a statement about one of several merged tables that is not only about its rows."""
     file, naming, action = statement.file, statement.naming, statement.action
-    moved: set[TableName] = {had.name for had in statement.former}
+    moved: set[TableName] = {former_name.name for former_name in statement.former}
     if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
         moved |= {file.name, *filter(None, (statement.old_name,))}
     elif moved:
@@ -218,46 +220,46 @@ def _check_merged(statement: Statement) -> None:
 
 
 def _named(statement: Statement) -> TableName | None:
-    """Another table with a mode that the statement is about."""
+    """Returns another table with a mode that the statement is about, None for none."""
     file = statement.file
-    others = sorted({*statement.touches, *written_tables(file)}.difference(statement.behind, [file.name]))
+    others = sorted({*statement.touches, *written_tables(file)}.difference(statement.follows, [file.name]))
     return next((name for name in others if statement.naming.mode(name) is not None), None)
 
 
-def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
-    """`policy_of`, but for tables with a mode, which no statement takes away: a DROP TABLE keeps them under a trash
-    name. A TRUNCATE TABLE leaves them where they are, as it is only the end of rows."""
+def policy_keeping_ended(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
+    """Returns `policy_of`, changed for tables with a mode, which no statement removes: a DROP TABLE keeps them under a
+    trash name. A TRUNCATE TABLE leaves them where they are, because it is only the end of rows."""
     if naming.modes is None:
         return policy_of
 
     def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
-        found = policy_of(action, table, query)
+        configured = policy_of(action, table, query)
         if naming.merges(table):
-            # A column that another table has brought would be there, and this one's rows without their values.
-            lost = found is DdlPolicy.IGNORE and action in _BRINGING
-            return DdlPolicy.FAIL if lost else found
+            # A column that another table has brought would exist, and this table's rows would lack their values.
+            lost = configured is DdlPolicy.IGNORE and action in _BRINGING
+            return DdlPolicy.FAIL if lost else configured
         mode = naming.mode(table)
         if mode is None or not mode.keeps_ended:
-            return found
-        if action == Action.DROP_TABLE and found is DdlPolicy.EVOLVE:
+            return configured
+        if action == Action.DROP_TABLE and configured is DdlPolicy.EVOLVE:
             return DdlPolicy.RENAME
-        return DdlPolicy.EVOLVE if action == Action.TRUNCATE_TABLE and found is DdlPolicy.RENAME else found
+        return DdlPolicy.EVOLVE if action == Action.TRUNCATE_TABLE and configured is DdlPolicy.RENAME else configured
 
     return policy
 
 
-def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
-    """What the progress keeps of the modes of `tables`."""
+def modes_record(naming: Naming, tables: Iterable[TableName]) -> str:
+    """Returns what the progress keeps of the modes of `tables`."""
     if naming.modes is None:
         return ""
-    found = [[*name, str(mode)] for name in sorted(tables) if (mode := naming.mode(name)) is not None]
-    return json.dumps(found) if found else ""
+    modes = [[*name, str(mode)] for name in sorted(tables) if (mode := naming.mode(name)) is not None]
+    return json.dumps(modes) if modes else ""
 
 
-def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
-    """Raises BadConfig where one of the tables `begun` has another mode than the progress has it in, `known`."""
+def check_modes(naming: Naming, recorded_modes: str, begun: Iterable[TableName]) -> None:
+    """Raises BadConfig if one of the tables `begun` has another mode than in `recorded_modes`, the progress' text."""
     before: Mapping[TableName, str] = {
-        TableName(database, table).folded: mode for database, table, mode in json.loads(known or "[]")
+        TableName(database, table).folded: mode for database, table, mode in json.loads(recorded_modes or "[]")
     }
     for name in begun:
         mode = naming.mode(name)
@@ -270,11 +272,11 @@ def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
             )
 
 
-def _moves_key(found: ModeDdl, file: SchemaFile) -> bool:
-    old_name = declared_columns(file, found.mode, found.before).old_name
-    before = same_names(column.name for column in found.before if column.is_pk)
-    added = {column.name for column in found.mode.added}
-    key = (column.name for column in found.after if column.is_pk)
+def _moves_key(change: ModeDdl, file: SchemaFile) -> bool:
+    old_name = declared_columns(file, change.mode, change.before).old_name
+    before = same_names(column.name for column in change.before if column.is_pk)
+    added = {column.name for column in change.mode.added}
+    key = (column.name for column in change.after if column.is_pk)
     after = {same_name(name) if name in added else old_name(name) for name in key}
     return before != after
 
@@ -285,12 +287,12 @@ def _labelled(column: Column, shape: Shape) -> Column:
     return replace(column, elements=shape.columns.get(same_name(column.name), Definition()).elements)
 
 
-def _renaming(mode: TableMode, own: str) -> str:
-    usual = next(usual for usual in mode.usual if same_name(mode.name(usual)) == same_name(own))
+def _renaming(mode: TableMode, added_name: str) -> str:
+    usual = next(usual for usual in mode.usual if same_name(mode.name(usual)) == same_name(added_name))
     return f'columns = {{ {usual} = "..." }} in its [[consumer.table-modes]]'
 
 
-def _said(mode: TableMode | None) -> str:
+def _mode_text(mode: TableMode | None) -> str:
     return _text("" if mode is None else str(mode))
 
 

@@ -1,5 +1,5 @@
-"""Which files still have rows to apply, where their table is in a round, and a folder's progress after some of them
-were read."""
+"""Decides which files still have rows to apply, keeps where their table is in a round, and computes a folder's progress
+after files were read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied, if an earlier read found it, else 0.
+class UnreadFile:
+    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied if an earlier read found it, else 0.
 
-    `read_to`: it was done, and is read again because other files of its folder were rewritten; rows up to there were
-    read.
+    `read_to` is set for a file that was done and is read again because other files of its folder were rewritten: rows
+    up to there were read.
     """
 
     file: DataFile
@@ -26,7 +26,7 @@ class Unread:
     read_to: int | None = None
 
     def needed(self, bounds: Bounds | None, after: int, end: int) -> bool:
-        """Whether rows of it are in the window, as far as is known."""
+        """Returns whether rows of the file are in the window, as far as is known."""
         lowest = max(self.next_ts, bounds.first if bounds else 0)
         old = self.read_to is not None and bounds is not None and bounds.ends_by(min(after, self.read_to))
         return lowest <= end and not old
@@ -37,52 +37,54 @@ def unread_files(
     folders: Mapping[Folder, FolderProgress],
     timeless: bool = False,
     whole: Collection[Folder] = (),
-) -> list[Unread]:
-    """The files of one table that are not done, in file order; `files` are sorted.
+) -> list[UnreadFile]:
+    """Returns the files of one table that are not done, in file order; `files` are sorted.
 
-    A done file is never read again, except the last one of a folder: TiCDC may rewrite it after a crash, so another
-    size or stamp makes it unread, and so are all files of the folders in `whole` (rows at or below the table's progress
-    are dropped as duplicates). `timeless` rows cannot be dropped: the files after such a file in its series are read
-    again too, so that the last row of a key is the last in the series.
+    A done file is never read again, with three exceptions:
+
+    1. The last one of a folder, if its size or stamp changed: TiCDC may rewrite it after a crash.
+    2. All files of the folders in `whole`. Rows at or below the table's progress are dropped as duplicates.
+    3. If rows are `timeless` they cannot be dropped: the files after such a file in its series are read again too, so
+       that the last row of a key is the last in the series.
     """
-    found: list[Unread] = []
+    unread: list[UnreadFile] = []
     opened: dict[Folder, dict[int, OpenFile]] = {}
-    turned: set[tuple[str, str, str]] = set()
+    changed_series: set[tuple[str, str, str]] = set()
     for file in files:
         place = folders.get(file.folder, _NEVER_READ)
         if file.folder not in opened:
             opened[file.folder] = {entry.index: entry for entry in place.open}
-        known = _known(file.index, place, opened[file.folder])
-        changed = known is not None and not known.holds(file)
+        record = _record_of(file.index, place, opened[file.folder])
+        changed = record is not None and not record.holds(file)
         if timeless and (changed or file.folder in whole):
-            turned.add(file.folder.series)
-        if file.folder.series in turned or changed or (known is None and file.index > place.done):
-            found.append(Unread(file, 0))
-        elif known is None or known.next_ts == 0:
+            changed_series.add(file.folder.series)
+        if file.folder.series in changed_series or changed or (record is None and file.index > place.done):
+            unread.append(UnreadFile(file, 0))
+        elif record is None or record.next_ts == 0:
             if file.folder in whole:
-                # The last one is read whatever its rows are: that is recorded of the folder, and ends the doubt.
-                found.append(Unread(file, 0, place.last_ts if file.index < place.done else None))
+                # The last file is read whatever its rows are: that is recorded of the folder, and ends the doubt.
+                unread.append(UnreadFile(file, 0, place.last_ts if file.index < place.done else None))
         else:
-            found.append(Unread(file, known.next_ts))
-    return found
+            unread.append(UnreadFile(file, record.next_ts))
+    return unread
 
 
-def _known(index: int, place: FolderProgress, opened: Mapping[int, OpenFile]) -> OpenFile | None:
-    """The record of a file that was read. Files below the last done one have none."""
+def _record_of(index: int, place: FolderProgress, opened: Mapping[int, OpenFile]) -> OpenFile | None:
+    """Returns the record of a file that was read. Files below the last done one have none."""
     if index == place.done:
         return place.last
     return opened.get(index)
 
 
-def _is_another(known: OpenFile, file: DataFile) -> bool:
-    return known.size != NOT_READ and not known.holds(file)
+def _is_another(record: OpenFile, file: DataFile) -> bool:
+    return record.size != NOT_READ and not record.holds(file)
 
 
 def rewritten_files(
     files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
 ) -> Iterator[tuple[DataFile, OpenFile]]:
-    """Files that are no longer what was read, each with the record of that. Of a folder's done files the last is
-    known."""
+    """Yields files that are no longer what was read, each with the record of what was read. Of a folder's done files
+    only the last has a record."""
     opened: dict[Folder, dict[int, OpenFile]] = {}
     for file in files:
         place = folders.get(file.folder)
@@ -90,18 +92,19 @@ def rewritten_files(
             continue
         if file.folder not in opened:
             opened[file.folder] = {entry.index: entry for entry in place.open}
-        known = _known(file.index, place, opened[file.folder])
-        if known is not None and _is_another(known, file):
-            yield file, known
+        record = _record_of(file.index, place, opened[file.folder])
+        if record is not None and _is_another(record, file):
+            yield file, record
 
 
-def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
-    """The commit-ts up to which rows that were read of `files` may be gone, 0 if none is: a file that was written again
-    begins later than the one that was read. A changefeed that was set back writes files again from where it begins.
+def lost_heads_up_to(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
+    """Returns the commit-ts up to which rows that were read of `files` may be gone, 0 if none is. Rows may be gone if a
+    rewritten file begins later than the one that was read: a changefeed that was set back writes files again from where
+    it begins.
 
-    `first` has the least commit-ts of the rows of today's files, by path; files that it does not name are passed over.
-    `folder` is their folder's progress until now, the table is at `position`. File 1 tells of itself at any time, any
-    other one only until it is read again.
+    `first` has the least commit-ts of the rows of today's files, by path; files that it does not name are skipped.
+    `folder` is their folder's progress until now, and the table is at `position`. File 1 shows this at any time, any
+    other file only until it is read again.
     """
     if not folder.last_ts:
         return 0
@@ -110,30 +113,30 @@ def gone_with_heads(files: Iterable[DataFile], first: Mapping[str, int], folder:
     for file in files:
         if not (first_ts := first.get(file.path, 0)):
             continue
-        known = _known(file.index, folder, opened)
+        record = _record_of(file.index, folder, opened)
         if file.index == 1 and folder.head_ts:
             is_later = folder.head_ts < first_ts and folder.head_ts <= position
-        elif known is None:
+        elif record is None:
             is_later = file.index < folder.done and first_ts > position
         else:
-            before = max(known.first_ts, folder.first_ts)
-            is_later = _is_another(known, file) and before < first_ts and before <= position
+            before = max(record.first_ts, folder.first_ts)
+            is_later = _is_another(record, file) and before < first_ts and before <= position
         if is_later:
             gone = max(gone, min(first_ts - 1, position))
     return gone
 
 
-def is_written_again(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
-    """Whether one of `files`, whose rows have no time, was another one when it was read. `whole`: those in front of the
-    last one of the folder, of which there is no record, may have been."""
+def was_rewritten(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
+    """Returns whether one of `files`, whose rows have no time, was another file when it was read. With `whole` the
+    files before the last one of the folder, of which there is no record, may have been others."""
     return (whole and folder.done > 1) or any(rewritten_files(files, {file.folder: folder for file in files}))
 
 
 def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:
-    """Whether one of `files`, which are still to be read, was another one when it was read wholly. `folder_after` drops
-    the record of that, so nobody can tell later whether it had the rows of then."""
+    """Returns whether one of `files`, which are still to be read, was another file when it was read completely.
+    `folder_after` drops that record, so nobody can find out later whether the file had the same rows."""
     changed = rewritten_files(files, {file.folder: folder for file in files})
-    return any(not known.next_ts for _, known in changed)
+    return any(not record.next_ts for _, record in changed)
 
 
 def folder_after(
@@ -145,37 +148,45 @@ def folder_after(
     checksums: Mapping[str, int] | None = None,
     first: Mapping[str, int] | None = None,
 ) -> FolderProgress:
-    """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none,
-    `checksums` to that of its content, `first` to the least commit-ts of its rows, where they are known.
+    """Returns `folder` once the paths in `read` were read. `read` maps a path to its lowest commit-ts not applied, 0
+    for none, `checksums` to that of its content, `first` to the least commit-ts of its rows, as far as they are known.
 
-    `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
-    back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
-    still read. Files that were read must not hide those. `done` moves no further than to number `end`, from which on
-    files may be written again, or to the end of a hole behind it, which was accepted, and back to there.
+    `files` are all listed files of the folder, in order. `unread` are the paths that this round must still read: files
+    that were read must not hide those. The number `done` moves by these rules:
+
+    1. It skips numbers that the storage no longer has.
+    2. It steps back below a done file that was rewritten and has unapplied rows, or that is in `unread`.
+    3. It does not pass the number `end`, from which on files may be written again, and steps back to it. If an accepted
+       hole follows `end`, the end of the hole takes its place.
     """
     listed = list(files)
     last, sums, first = folder.last, checksums or {}, first or {}
     later = {file.index for file in listed if file.path in unread and file.path not in read}
     entries = {entry.index: entry for entry in folder.open if entry.next_ts or entry.index not in later}
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
-    left = next((index for index in again if index <= last.index), None)
+    first_again = next((index for index in again if index <= last.index), None)
     if end is not None and end < last.index:
-        # A number that is not there yet is not done: all files can have been taken away, and the first ones be again.
-        left = min(left or last.index, 1 + max((file.index for file in listed if file.index <= end), default=0))
-    if left is not None:
-        below = next((file for file in listed if file.index == left - 1), None)
-        known = [f for f in listed if left <= f.index <= last.index and f.path not in read and f.index not in later]
-        entries |= {file.index: last if file.index == last.index else _as_listed(file) for file in known}
-        last = _as_listed(below) if below else OpenFile(left - 1, 0, 0, "")
+        # A number that does not exist yet is not done: all files can have been removed, and the first ones be written
+        # again.
+        first_again = min(
+            first_again or last.index, 1 + max((file.index for file in listed if file.index <= end), default=0)
+        )
+    if first_again is not None:
+        below = next((file for file in listed if file.index == first_again - 1), None)
+        passed = [
+            f for f in listed if first_again <= f.index <= last.index and f.path not in read and f.index not in later
+        ]
+        entries |= {file.index: last if file.index == last.index else _as_listed(file) for file in passed}
+        last = _as_listed(below) if below else OpenFile(first_again - 1, 0, 0, "")
     for file in listed:
         if file.path not in read or file.index < last.index:
             continue
-        seen = (sums.get(file.path, 0), first.get(file.path, 0))
-        found = OpenFile(file.index, read[file.path], file.size, file.stamp, *seen)
+        learned = (sums.get(file.path, 0), first.get(file.path, 0))
+        record = OpenFile(file.index, read[file.path], file.size, file.stamp, *learned)
         if file.index == last.index:
-            last = found
+            last = record
         else:
-            entries[file.index] = found
+            entries[file.index] = record
     if end is not None:
         numbers = pairwise(sorted([last.index, *(index for index in entries if index > last.index)]))
         end = max([end, *(later for number, later in numbers if later > number + 1)])
@@ -192,15 +203,15 @@ def folder_after(
 
 
 def _as_listed(file: DataFile) -> OpenFile:
-    """The record of a done file of which no more is known."""
+    """Returns the record of a done file of which no more is known."""
     return OpenFile(file.index, 0, file.size, file.stamp)
 
 
 def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Collection[int]) -> FolderProgress:
-    """`folder` with the numbers in `unread` to be read again; `files` are all that are listed of it, in order."""
+    """Returns `folder` with the numbers in `unread` to be read again; `files` are all its listed files, in order."""
     listed = {file.index: file for file in files}
     done = min([folder.done, *(index - 1 for index in unread)])
-    read = [_as_listed(file) for at, file in listed.items() if done < at <= folder.done]
+    read = [_as_listed(file) for number, file in listed.items() if done < number <= folder.done]
     rest = tuple(entry for entry in sorted([*read, *folder.open]) if entry.index not in unread)
     if done == folder.done:
         return replace(folder, open=rest)
@@ -208,7 +219,7 @@ def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Co
 
 
 def folder_with_due(folder: FolderProgress, files: Iterable[DataFile], index: int, next_ts: int) -> FolderProgress:
-    """`folder`, of which file `index` was listed and not read: rows from `next_ts` on may be in it."""
+    """Returns `folder`, whose file `index` was listed and not read: rows from `next_ts` on may be in it."""
     kept = folder_without(folder, files, {index})
     return replace(kept, open=tuple(sorted([*kept.open, OpenFile(index, next_ts, NOT_READ, "")])))
 
@@ -218,13 +229,15 @@ _NEVER_READ = FolderProgress()
 
 @dataclass(slots=True)
 class TableState:
-    """Every row up to `position` is in the target, or was found not to exist. `put_off` are the paths of files that
-    this round leaves unread. `settled` are folders of which a writer moved the table: what is unread there was read up
-    to where the round began."""
+    """The state of a table in a round. Every row up to `position` is in the target, or was found not to exist.
+
+    `put_off` are the paths of files that this round leaves unread. `settled` are folders from which a writer moved the
+    table: what is unread there was read up to where the round began.
+    """
 
     name: TableName
     position: int
-    unread: list[Unread]
+    unread: list[UnreadFile]
     round_bytes: int
     error: ConsumerError | None = None
     boundaries: set[int] = field(default_factory=set)
@@ -232,7 +245,8 @@ class TableState:
     settled: Collection[Folder] = ()
 
     def lost_rows(self, version: int) -> bool:
-        """Whether files from before `version` were not read to their rows below it, though the table is past it."""
+        """Returns whether files from before `version` were not read to their rows below it, though the table has passed
+        it."""
         unread = (entry for entry in self.unread if entry.file.folder.version < version)
         return any(entry.next_ts < version and entry.file.folder not in self.settled for entry in unread)
 
@@ -241,7 +255,7 @@ class TableState:
         self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
 
     def give_up(self, lost: Collection[DataFile]) -> None:
-        """The table goes on, if it was stopped, and will never read `lost`."""
-        gone = {file.path for file in lost}
-        self.unread = [entry for entry in self.unread if entry.file.path not in gone]
+        """Resumes the table if it was stopped, and lets it never read `lost`."""
+        lost_paths = {file.path for file in lost}
+        self.unread = [entry for entry in self.unread if entry.file.path not in lost_paths]
         self.error = None

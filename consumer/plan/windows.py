@@ -1,8 +1,8 @@
-"""One load of one table: its window, its files, and the end of a bounded round.
+"""Plans one load of one table: its window, its files, and the end of a bounded round.
 
-A round of `snapshot` ends at the next moment at which the rows of all tables are published together: in front of the
-next statement that readers would see beside rows of another moment, or where the rows would be more than one
-transaction is to write.
+A round of `snapshot` ends at the next moment at which the rows of all tables are published together: just before the
+next statement that readers would see with rows of another moment, or where the rows would exceed one transaction's
+size.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.times import ms_to_tso, tso_to_ms
-from consumer.plan.date_order import place, unordered_dates
-from consumer.plan.options import FilesKnown
+from consumer.plan.date_order import unordered_dates, writing_order
+from consumer.plan.options import FileOptions
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import Unread
+from consumer.plan.unread import UnreadFile
 
 
 def plan_load(
     table: TableName,
     window: Window,
-    unread: Sequence[Unread],
+    unread: Sequence[UnreadFile],
     bounds: Mapping[str, Bounds],
     boundaries: Collection[int],
-    settings: FilesKnown,
+    settings: FileOptions,
     round_bytes: int = sys.maxsize,
     publish_bytes: int = 0,
 ) -> LoadRows:
-    """The load that brings `table` towards ``window.end``: all files with rows in it, or what `round_bytes` allows.
+    """Returns the load that brings `table` towards ``window.end``: all files with rows in it, or what `round_bytes`
+    allows.
 
-    `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
-    `publish_bytes`: rows of the window are written in one transaction, of about so many bytes or `round_bytes`, and
-    files can be read for several of them; 0: in any number of transactions.
+    `boundaries` are the versions of the table's own statements. A file is read if `bounds` does not have it.
+    `publish_bytes` other than 0 means that rows of the window are written in one transaction, of about so many bytes or
+    `round_bytes`, and that files can be read for several transactions; 0: in any number of transactions.
 
-    Of rows that say nothing of their time files are read wholly, and their folders alone say which. A statement's own
-    folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds: nothing tells where
-    all series of files have come equally far. Whoever lets such files in has asked check_dates.
+    If rows have no time, files are read completely, and only their folders decide which. A statement's own folder holds
+    rows after it, and the checkpoint's own folder is due. There are no bounded rounds, because nothing shows up to
+    where all series of files are complete. The caller has checked such files by check_dates.
     """
     if settings.dialect.timeless:
         below = window.end if window.end in boundaries else window.end + 1
@@ -53,7 +54,7 @@ def plan_load(
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
         bounded, end = _bounded(needed, window, bounds, round_bytes)
         most = max(publish_bytes, round_bytes)
-        if publish_bytes and is_too_much([file.size for file in bounded], most, most):
+        if publish_bytes and exceeds_size([file.size for file in bounded], most, most):
             bounded, end = _divided(table, needed, window, bounds, most)
         needed, window = bounded, Window(window.after, end)
     return LoadRows(table, window, _planned(needed, window, boundaries, settings.date_order))
@@ -62,7 +63,7 @@ def plan_load(
 def _bounded(
     files: Sequence[DataFile], window: Window, bounds: Mapping[str, Bounds], round_bytes: int
 ) -> tuple[list[DataFile], int]:
-    """The files that a bounded round reads, and where it ends: just below the first row of every file left out.
+    """Returns the files that a bounded round reads, and where it ends: just below the first row of every other file.
 
     So all rows up to its end are in the files read, whatever order files were written in. If that is no progress (one
     huge transaction, a restart that sends many rows again), more is read.
@@ -80,8 +81,8 @@ def _bounded(
 def _divided(
     table: TableName, files: Sequence[DataFile], window: Window, bounds: Mapping[str, Bounds], most: int
 ) -> tuple[list[DataFile], int]:
-    """The files that have rows up to where they have about `most` bytes, and that moment; the next transaction alone,
-    where that has more."""
+    """Returns the files that have rows up to the moment at which they have about `most` bytes, and that moment. If the
+    next transaction alone has more, the moment is that of this transaction."""
     rows = [Stretch.of(table, file, bounds[file.path]) for file in files]
     end = max(next_moment(rows, (), window.after, window.end, most), window.after + 1)
     return [file for file in files if bounds[file.path].first <= end], end
@@ -90,12 +91,13 @@ def _divided(
 def _planned(
     files: Sequence[DataFile], window: Window, boundaries: Collection[int], date_order: str
 ) -> tuple[PlannedFile, ...]:
-    """Files in the order of writing, as far as it is known. If it is unknown, date folders are series of their own."""
+    """Returns the files in the order of writing, as far as it is known. If it is unknown, date folders are series of
+    their own."""
     doubtful = set() if date_order else unordered_dates(files)
     ordinals: defaultdict[int, int] = defaultdict(int)
     numbers: dict[tuple[object, ...], int] = {}
     planned: list[PlannedFile] = []
-    for file in sorted(files, key=place if date_order == "time" else None):
+    for file in sorted(files, key=writing_order if date_order == "time" else None):
         date = file.folder.date if file.folder._replace(date="") in doubtful else ""
         number = numbers.setdefault((*file.folder.series, date), len(numbers))
         planned.append(PlannedFile(file, number, ordinals[number], window, coarse_window(window, file, boundaries)))
@@ -104,7 +106,7 @@ def _planned(
 
 
 def coarse_window(window: Window, file: DataFile, boundaries: Collection[int]) -> Window:
-    """The window for rows that only say ``es``, compared as ``es << 18``.
+    """Returns the window for rows that only have ``es``, compared as ``es << 18``.
 
     A checkpoint's own millisecond is applied on both of its sides. A statement's own millisecond follows the folder:
     rows in folders of that version or later came after it.
@@ -117,7 +119,7 @@ def coarse_window(window: Window, file: DataFile, boundaries: Collection[int]) -
 
 
 def ends_with_millisecond(tso: int) -> bool:
-    """Whether `tso` is the last of its millisecond, so that a window ending there splits no millisecond."""
+    """Returns whether `tso` is the last of its millisecond, so that a window ending there splits no millisecond."""
     return ms_to_tso(tso_to_ms(tso + 1)) == tso + 1
 
 
@@ -126,7 +128,7 @@ _MAKING = frozenset({Action.CREATE_SCHEMA, Action.CREATE_TABLE, Action.CREATE_TA
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A file of `size` bytes with rows from commit-ts `first` to `last`; none below `lowest` is left to apply."""
+    """A file of `size` bytes with rows from commit-ts `first` to `last`; the rows below `lowest` are applied."""
 
     table: TableName
     size: int
@@ -139,41 +141,42 @@ class Stretch:
         return cls(table, file.size, bounds.first, max(bounds.first, bounds.last), lowest)
 
     def bytes_in(self, after: int, last: int) -> int:
-        """About how many bytes its rows above `after` and up to `last` have: as if they came evenly."""
+        """Returns about how many bytes its rows above `after` and up to `last` have, as if they were evenly spread."""
         begin, end = max(self.first, after + 1), min(self.last, last)
         return self.size * (end - begin + 1) // (self.last - self.first + 1) if begin <= end else 0
 
 
-def is_too_much(sizes: Collection[int], most: int, largest: int = sys.maxsize) -> bool:
-    """Whether files of `sizes` are more than about `most` bytes: one file more is not, if it has `largest` at most."""
+def exceeds_size(sizes: Collection[int], most: int, largest: int = sys.maxsize) -> bool:
+    """Returns whether files of `sizes` are more than about `most` bytes. One file may exceed this if it has at most
+    `largest`."""
     return sum(sizes) - min(max(sizes, default=0), largest) > most
 
 
-def reached(progress: Progress) -> int:
-    """The moment from which on all tables go together: one that is behind it has to come there first."""
+def common_moment(progress: Progress) -> int:
+    """Returns the moment from which all tables go together: a table that is not there yet has to come there first."""
     ends = (place.applied_ts for place in progress.tables.values() if place.state is State.OK)
     return max(progress.applied_ts, *ends, 0)
 
 
-def seen_versions(timeline: Timeline, after: int) -> list[int]:
-    """The versions above `after` of the pending statements that readers see, in order."""
+def visible_versions(timeline: Timeline, after: int) -> list[int]:
+    """Returns the versions above `after` of the pending statements that readers see, in order."""
     seen = {statement.version for statement in timeline.pending if not _only_makes(statement, timeline.live)}
     return sorted(version for version in seen if version > after)
 
 
 def _only_makes(statement: Statement, live: Collection[TableName]) -> bool:
-    """Whether it makes tables or a database, and touches no table that is there."""
+    """Returns whether the statement creates tables or a database, and touches no existing table."""
     return statement.action in _MAKING and not any(name in live for name in statement.touches)
 
 
 def next_moment(stretches: Sequence[Stretch], versions: Sequence[int], after: int, last: int, most: int) -> int:
-    """The end of the round that begins at `after` and may go to `last`. It has one of the statements `versions` at
-    most, and that before all rows. The rows have about `most` bytes; the end is `after` itself where the very next
+    """Returns the end of the round that begins at `after` and may go to `last`. The round has at most one of the
+    statements `versions`, before all rows. The rows have about `most` bytes; the end is `after` itself if the very next
     transaction has more."""
     rows = [stretch for stretch in stretches if stretch.last > after]
     first = min((max(stretch.first, stretch.lowest, after + 1) for stretch in rows), default=last + 1)
-    behind = versions if versions and first < versions[0] else versions[1:]
-    end = min([last, *(version - 1 for version in behind[:1])])
+    later_versions = versions if versions and first < versions[0] else versions[1:]
+    end = min([last, *(version - 1 for version in later_versions[:1])])
 
     def fits(moment: int) -> bool:
         return sum(stretch.bytes_in(after, moment) for stretch in rows) <= most
@@ -182,7 +185,7 @@ def next_moment(stretches: Sequence[Stretch], versions: Sequence[int], after: in
 
 
 def _greatest(fits: Callable[[int], bool], low: int, high: int) -> int:
-    """The greatest that fits, where `low` does and `high` does not."""
+    """Returns the greatest moment that fits, given that `low` fits and `high` does not."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

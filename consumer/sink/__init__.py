@@ -1,4 +1,4 @@
-"""Targets, found by the scheme of the downstream URI. Each is imported only when it is asked for."""
+"""Opens a target by the scheme of the downstream URI. The module of a target is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ TARGETS = {
     "duckdb": "consumer.sink.duckdb.sink",
     **dict.fromkeys(_LAKES, "consumer.sink.lake.sink"),
 }
-"""By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
+"""Maps each scheme to the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
 ONE_AT_A_TIME = frozenset({"duckdb", *_LAKES})
-"""Schemes of targets that one consumer at a time can take, whatever its name."""
+"""Schemes of targets that admit one consumer at a time, whatever its name."""
 
 
 def schemes() -> str:
-    """The forms that a downstream URI can have, for messages."""
+    """Returns the possible forms of a downstream URI, for messages."""
     return ", ".join(f"{scheme}://" for scheme in TARGETS)
 
 
 def sink_for(uri: str, options: TargetOptions) -> Sink:
-    """The target that `uri` names, not yet reached. Raises BadConfig."""
+    """Returns the target that `uri` names. It has not been connected to yet. Raises BadConfig."""
     scheme = urlsplit(uri).scheme
     if scheme not in TARGETS:
         hint = "a lake on S3 has Iceberg tables, whose catalog is elsewhere: docs/lakes.md" if "s3" in scheme else ""
@@ -46,8 +46,8 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
 
 
 def spark_properties(uri: str) -> Mapping[str, str]:
-    """What Spark must be started with for the target that `uri` names. Raises BadConfig."""
+    """Returns the properties with which Spark must be started for the target that `uri` names. Raises BadConfig."""
     if urlsplit(uri).scheme not in _LAKES:
         return {}
-    found: Mapping[str, str] = import_module("consumer.sink.lake.jars").properties(uri)
-    return found
+    properties: Mapping[str, str] = import_module("consumer.sink.lake.jars").properties(uri)
+    return properties

@@ -1,6 +1,6 @@
-"""The tables of schema `storage_consumer`, on every target that speaks SQL: their columns and keys stand here alone.
+"""The columns and keys of the tables in schema `storage_consumer`, the same on every target that speaks SQL.
 
-A target says what it calls each kind of column, and may have further columns and tables (its ``progress/schema.py``).
+A target maps each kind of column to a type of its own. It may add columns and tables (its ``progress/schema.py``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from consumer.model.progress import FORMAT_VERSION
 SCHEMA = "storage_consumer"
 
 Kind = Literal["flag", "number", "tso", "time", "text", "long text"] | int
-"""A whole number is the most characters of a text. Rows are written in UTC; a `tso` may be as great as MAX_TSO."""
+"""The kind of a column. An integer is the maximum length of a text in characters. Times are in UTC. A `tso` can be as
+great as MAX_TSO."""
 
 _TABLE: Mapping[str, Kind] = {"name": NAME_LIMIT, "database_name": NAME_LIMIT, "table_name": NAME_LIMIT}
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {
-    # `written_by` is the last release that acquired the target.
+    # `written_by` is the release that acquired the target last.
     "consumer": {
         "name": NAME_LIMIT,
         "format": "flag",
@@ -72,12 +73,12 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "reason": "long text",
         "kind": 32,
     },
-    # Every table that rows or statements went to: `table_progress` only holds the exceptions.
+    # Every table that received rows or statements. `table_progress` holds only the exceptions.
     "known_table": _TABLE,
-    # To whom each table of the target belongs: recorded before anything is done to it, and gone with it. By the
-    # target's name, in lower case where case makes no difference.
+    # The owner of each table of the target. The row is written before anything is done to the table, and is removed
+    # with it. Tables have the target's names, in lower case if the target ignores case.
     "owned_table": {"database_name": NAME_LIMIT, "table_name": NAME_LIMIT, "name": NAME_LIMIT},
-    # The rows that were quarantined; their letters tell more.
+    # The quarantined rows. Their dead letters have the details.
     "bad_row": {
         **_TABLE,
         "id": 32,
@@ -89,9 +90,9 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "letter": "long text",
         "reason": "long text",
     },
-    # What tables lack as the operator has accepted it, rather than have them stop.
+    # Losses that the operator accepted so that their tables do not stop.
     "loss": {**_TABLE, "id": 32, "reason": "long text", "path": "long text", "after_ts": "tso", "to_ts": "tso"},
-    # Public, as the view `replica` is: moments at which all tables are complete. `is_current` 1: they still are.
+    # Public, like the view `replica`: moments at which all tables were complete. With `is_current` 1 they still are.
     "syncpoint": {
         "name": NAME_LIMIT,
         "upstream_ts": "tso",
@@ -127,43 +128,47 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "loss": (*_TABLE, "id"),
     "syncpoint": ("name", "upstream_ts"),
 }
-"""The key of each table that has another one than the consumer name."""
+"""The key columns of each table whose key is not the consumer name alone."""
 
 
 def columns_in(spelled: Callable[[Kind], str]) -> dict[str, dict[str, str]]:
-    """`COLUMNS` in the types of a target, by what it calls each kind."""
+    """Returns `COLUMNS` with the types of a target. `spelled` maps a kind to the target's type."""
     return {table: {name: spelled(kind) for name, kind in columns.items()} for table, columns in COLUMNS.items()}
 
 
-def own_columns(table: str) -> str:
-    """All columns but the consumer name, as a SELECT list."""
+def unnamed_columns(table: str) -> str:
+    """Returns all columns but the consumer name, as a SELECT list."""
     return ", ".join(name for name in COLUMNS[table] if name != "name")
 
 
 LAYOUTS = f"SELECT DISTINCT format, written_by FROM {SCHEMA}.consumer"
-"""What `check_layout` is asked of, in the SQL of every target. These two columns are in every layout."""
+"""The query for `check_layout`, in the SQL of every target. Every layout has these two columns."""
 
 
-def check_layout(found: int, written_by: str) -> None:
-    """Raises BadConfig for progress that has another layout than this program's. Whoever reads or takes a target asks
-    it of all consumers in it.
+def check_layout(number: int, written_by: str) -> None:
+    """Raises BadConfig if the progress has another layout than this program's. Whoever reads or acquires a target calls
+    this for all of its consumers.
 
-    A first migration would stand here. There is none, as no other layout was ever released. Once a release has a
-    layout, and a table or column of `COLUMNS` is to change: raise FORMAT_VERSION (model/progress.py), let the
-    `ensure_schema` of each target bring an older layout forward, and this function pass it for readers. On a server
-    each statement commits by itself, so such a step must do nothing where its work is done already, and raise the
-    number last.
+    There is no migration yet, because no other layout was ever released. Once a release has a layout and a table or
+    column of `COLUMNS` is to change:
+
+    1. Raise FORMAT_VERSION (model/progress.py).
+    2. Let the function of each target that creates the schema convert an older layout.
+    3. Let this function accept the older layout for readers.
+
+    On a server each statement commits by itself. So a conversion must do nothing where it is already done, and must
+    raise the number last.
     """
-    if found != FORMAT_VERSION:
+    if number != FORMAT_VERSION:
         raise BadConfig(
-            f"the progress in the target has layout {found}, written by release {written_by}, and this program (release"
-            f" {__version__}) knows layout {FORMAT_VERSION}",
+            f"the progress in the target has layout {number}, written by release {written_by}, and this program"
+            f" (release {__version__}) knows layout {FORMAT_VERSION}",
             hint=f"go on with the program that wrote it (release {written_by}), or fill an empty target with this one",
         )
 
 
 def damaged(why: str) -> BadConfig:
-    """The error of progress that no release has left so: somebody changed it by hand."""
+    """Returns the error for progress that no release writes in this form: somebody has changed it by hand."""
     return BadConfig(
         f"the progress in the target is not as any release leaves it: {why}",
         hint=f"put {SCHEMA} back as it was, with the tables of the same moment, from a backup of the target; or fill an"

@@ -1,4 +1,4 @@
-"""A row that a target refuses, told by what it is and not by its values."""
+"""The error for a row that a target refuses. It identifies the row by a hash of its key, not by its values."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from consumer.model.load import LoadTarget
 def refused_changes(
     convert: Callable[[Values], object], values: Values, target: LoadTarget, changes: pa.Table
 ) -> RowRefused:
-    """The error of the first of `changes` whose values `convert` refuses, and of all where they may be quarantined;
-    `values` has one for each."""
+    """Returns the error for the first of `changes` whose values `convert` refuses. If such rows may be quarantined, the
+    error also lists all other refused rows. `values` has one entry for each change."""
     if target.load.quarantine is None:
         wrong, error = first_refused(convert, values)
         return refused_change(error, target, changes.slice(wrong, 1))
-    found = [
+    errors = [
         refused_change(error, target, changes.slice(wrong, 1))
         for wrong, error in islice(every_refused(convert, values), target.load.quarantine.most + 1)
     ]
-    found[0].more = tuple(row for error in found[1:] for row in error.rows)
-    return found[0]
+    errors[0].more = tuple(row for error in errors[1:] for row in error.rows)
+    return errors[0]
 
 
 def refused_change(error: TableError, target: LoadTarget, change: pa.Table) -> RowRefused:
-    """`error` as that of the one row of `change`."""
+    """Returns `error` as the error of one row, the only one of `change`."""
     row, put = int(identities(change, target.key)[0]), bool(are_puts(change)[0].as_py())
     return RowRefused(error.message, hint=error.hint, table=str(target.table), row=row, put=put)

@@ -1,5 +1,5 @@
-"""Folders for what is written and not yet published, which executors must reach too: one for each load, within one for
-each epoch."""
+"""Folders for rows that are written but not yet published. Executors must reach them too. Each epoch has a folder, and
+each load has a folder within it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _ENDED = ".ended"
 
 
 def epoch_folder(staging: str, epoch: int) -> str:
-    """Where the writers of `epoch` stage, each load in a folder of its own."""
+    """Returns the folder of `epoch`. Each load of the epoch stages in a subfolder of its own."""
     return os.path.join(staging, str(epoch))
 
 
 def begin_load(staging: str, epoch: int) -> str:
-    """The folder in which the writers of one load stage; without it they cannot write any more."""
+    """Creates the folder in which the writers of one load stage, and returns its path. Without the folder they cannot
+    write."""
     try:
         return tempfile.mkdtemp(dir=epoch_folder(staging, epoch))
     except OSError as error:
@@ -32,7 +33,7 @@ def begin_load(staging: str, epoch: int) -> str:
 
 
 def end_load(folder: str) -> None:
-    """Lock out the writers of one load; what they have staged stays. It may be called twice."""
+    """Locks out the writers of one load. What they have staged stays. Can be called twice."""
     try:
         os.rename(folder, folder + _ENDED)
     except FileNotFoundError:
@@ -42,13 +43,14 @@ def end_load(folder: str) -> None:
 
 
 def end_loads(staging: str, epoch: int) -> None:
-    """Remove what is staged by loads that have ended: nobody publishes it any more."""
+    """Removes what ended loads have staged. Nobody publishes it any more."""
     for ended in Path(epoch_folder(staging, epoch)).glob(f"*{_ENDED}"):
         shutil.rmtree(ended, ignore_errors=True)
 
 
 def staged_file(staging: str, epoch: int, path: str) -> str:
-    """Where the file is that a writer of `epoch` staged as `path`. Raises LeaseHeld for one of another epoch."""
+    """Returns the present path of the file that a writer of `epoch` staged as `path`. Raises LeaseHeld if the file is
+    of another epoch."""
     folder, name = os.path.split(path)
     if os.path.dirname(folder) != epoch_folder(staging, epoch):
         raise LeaseHeld(f"{path} was staged by a writer that has been locked out since")
@@ -56,7 +58,7 @@ def staged_file(staging: str, epoch: int, path: str) -> str:
 
 
 def begin_staging(staging: str, epoch: int) -> None:
-    """Make the folder of `epoch` and remove all others, which killed or locked-out writers left."""
+    """Creates the folder of `epoch` and removes all others, which killed or locked-out writers left behind."""
     wanted = Path(epoch_folder(staging, epoch))
     try:
         wanted.mkdir(exist_ok=True)
@@ -68,17 +70,18 @@ def begin_staging(staging: str, epoch: int) -> None:
 
 
 def end_staging(staging: str, epoch: int) -> None:
-    """Remove the folder of `epoch`, with what was not published of it."""
+    """Removes the folder of `epoch` with everything in it that was not published."""
     shutil.rmtree(epoch_folder(staging, epoch), ignore_errors=True)
 
 
 def save(folder: str, table: TableName, content: Any, ending: str, hint: str) -> str:
-    """Stage `content` (bytes, or a buffer of them) of `table` in the folder of a load. The same content again is the
-    same file again, which counts once; that of another table is another file, which may be published apart. Returns its
-    path.
+    """Stages `content` (bytes, or a buffer of them) of `table` in the folder of a load, and returns the file's path.
 
-    Raises LeaseHeld once the load's writers are locked out, TargetUnavailable where the disk does not take it, and
-    StagingUnseen with `hint` where this machine does not have the folder, or its user may not write there.
+    The same content of the same table gives the same file again, so it counts once. The same content of another table
+    is another file, because it may be published separately.
+
+    Raises LeaseHeld once the load's writers are locked out, TargetUnavailable if the disk cannot take the file, and
+    StagingUnseen with `hint` if this machine does not have the folder or its user may not write there.
     """
     digest = hashlib.blake2b(str(table).encode() + b"\0", digest_size=16)
     digest.update(content)

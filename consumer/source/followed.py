@@ -12,19 +12,19 @@ from datetime import tzinfo
 from consumer.model.columns import Column
 from consumer.model.types.conversions import Conversion, Way
 from consumer.source.options import Mode
-from consumer.verify.known import Followed, Made, followed_upstream, made_upstream
+from consumer.verify.known import Conversions, ValueRules, upstream_conversions, upstream_value_rules
 
 
-def followed(mode: Mode, zone: tzinfo) -> Followed:
+def followed(mode: Mode, zone: tzinfo) -> ValueRules:
     """`zone` is the changefeed's."""
-    upstream = followed_upstream(zone, nearly=True)
+    upstream = upstream_value_rules(zone, nearly=True)
     return replace(upstream, made=_held) if mode is Mode.CHANGES else upstream
 
 
-def _held(old: Column, new: Column) -> Made:
+def _held(old: Column, new: Column) -> Conversions:
     """What a value of `old` is as one of `new`: it is written alike, but for the number of a label."""
     new = replace(new, nullable=True)  # it could be NULL then
     means_the_same = Conversion(old, new).way in (Way.KEPT, Way.SAME)
     if old.labelled or new.labelled:
-        return made_upstream(old, new) if means_the_same else None
+        return upstream_conversions(old, new) if means_the_same else None
     return () if means_the_same or old.family is new.family else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from consumer.app.parts import checkpoint_of, listed, reader_of
+from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.errors import ConsumerError, SchemaDrift, TableMissing
 from consumer.history.incarnations import Incarnation
 from consumer.model.files import Listing, SchemaFile
@@ -37,7 +37,7 @@ class Follower:
         settings = self._plan.asked.settings
         checkpoint = checkpoint_of(settings, self._reader)
         if self._end is None and (self._listing is None or checkpoint != self._listing.checkpoint):
-            self._listing = listed(settings, self._reader, checkpoint)
+            self._listing = listing_at_checkpoint(settings, self._reader, checkpoint)
             self._end = self._what_ends()
         assert self._listing is not None
         end = self._listing.checkpoint if self._end is None else self._end[0]
@@ -65,7 +65,9 @@ class Follower:
         last = max(end, self._plan.end)
         asked = replace(asked, first=after, last=last, partition_bytes=size or asked.partition_bytes)
         if self._listing is None or self._listing.checkpoint < last:
-            self._listing = listed(asked.settings, self._reader, checkpoint_of(asked.settings, self._reader))
+            self._listing = listing_at_checkpoint(
+                asked.settings, self._reader, checkpoint_of(asked.settings, self._reader)
+            )
         found = planned(asked, self._reader, self._listing, last)
         (table,) = found.tables
         if table.target.columns != self._table.target.columns:

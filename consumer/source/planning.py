@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from consumer.app.parts import checkpoint_of, listed, reader_of
+from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.codec import protocol_of
 from consumer.config.clocks import resolved_zone
 from consumer.errors import (
@@ -83,7 +83,7 @@ def plan(asked: Asked, gap_hint: str = "") -> Plan:
         )
     if asked.first:
         check_moment("from-ts", asked.first, end)
-    return planned(asked, reader, listed(asked.settings, reader, checkpoint), end, gap_hint)
+    return planned(asked, reader, listing_at_checkpoint(asked.settings, reader, checkpoint), end, gap_hint)
 
 
 def options_of(asked: Asked) -> RoundOptions:
@@ -153,10 +153,16 @@ class _Tables:
 
     def _missing(self) -> TableMissing:
         text, history = self.asked.table, self.assembly.history
-        ended = ((name, ts) for name in history.known if _is_called(text, name) and (ts := history.ended(name)))
+        ended = (
+            (name, ts) for name in history.known_names if _is_called(text, name) and (ts := history.ended_since(name))
+        )
         if (last := next(ended, None)) is not None:
             name, since = last
-            now = (table.names[-1] for table in history.had(name, since) if history.alive.get(table.names[-1]) is table)
+            now = (
+                table.names[-1]
+                for table in history.tables_named(name, since)
+                if history.alive.get(table.names[-1]) is table
+            )
             renamed = next(now, None)
             return TableMissing(
                 f"no table is called so since a statement of version {since}",
@@ -200,7 +206,7 @@ class _Tables:
     @cached_property
     def _executed(self) -> frozenset[str]:
         """All statements: upstream executed them."""
-        return frozenset(met.file.path for met in self.assembly.history.met)
+        return frozenset(met.file.path for met in self.assembly.history.followed_files)
 
     def _check_beginning(self, name: TableName, history: TableHistory) -> None:
         """Raises GapFound, and BadConfig where the range has changes of another table of the name."""
@@ -209,7 +215,7 @@ class _Tables:
             if (gap := self.assembly.gap_from(own, self.progress, begins)) is not None:
                 raise gap
         since, first, told = history.table.since[-1], self.asked.first, self.assembly.history
-        others = [table for table in told.had(name, self.end) if table is not history.table]
+        others = [table for table in told.tables_named(name, self.end) if table is not history.table]
         if first and others and (told.at(name, first) in others or any(first < t.since[-1] < since for t in others)):
             hint = (
                 f"give --from-ts {since}; `changes` prints those of the other table with a --to-ts before it"

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.changes.conditions import compiled
+from consumer.changes.conditions import compile_condition
 from consumer.changes.folding import decode_files, decoded, decoder_for, each_change
 from consumer.changes.identity import row_codes
-from consumer.changes.table_modes import added, folded
+from consumer.changes.table_modes import fold_by_columns, mode_columns
 from consumer.codec.change_table import AT, OF, PUT, TS, UPDATE, Flags, Ints, change_schema
 from consumer.codec.typed import typed_values
 from consumer.errors import CannotBeExact, ConsumerError, from_dict
-from consumer.model.check import Era, converted_columns
+from consumer.model.check import Era, converted_positions
 from consumer.model.columns import Column
 from consumer.model.hints import about_table, read_anyway_hint
 from consumer.model.load import FileStat, LoadTarget, LoadTask
@@ -30,7 +30,7 @@ from consumer.source.columns import BEFORE, FILE
 from consumer.source.json_rows import json_rows
 from consumer.source.shape import PLACES, SEQ_DIGITS, changes_schema, several_schema, values_schema
 from consumer.spark.tasks import of_table
-from consumer.verify.era_rows import as_now, rows_left, unknown_columns
+from consumer.verify.era_rows import in_current_columns, remaining_rows, unknown_columns
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def _every(share: Share, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]
 def _each(every: pa.Table, share: Share) -> pa.Table:
     """Each change once."""
     (era,) = share.eras
-    rows = folded(every, era.task, era.keys[0]) if era.keys[0] else every
+    rows = fold_by_columns(every, era.task, era.keys[0]) if era.keys[0] else every
     if rows.num_rows:
         _check_known(era, share)
     return rows
@@ -145,7 +145,7 @@ def _each(every: pa.Table, share: Share) -> pa.Table:
 def _head(rows: pa.Table, share: Share) -> list[pa.Array | pa.ChunkedArray]:
     task = share.eras[0].task
     assert task.mode_load is not None
-    meta = dict(zip(task.mode_load.mode.usual, added(rows, task), strict=True))
+    meta = dict(zip(task.mode_load.mode.usual, mode_columns(rows, task), strict=True))
     moments = pa.array((rows.column(TS).to_numpy() >> LOGICAL_BITS) * 1000)
     return [meta[OP], rows.column(TS), moments.cast(pa.timestamp("us")), meta[VERSION], _sequence(rows)]
 
@@ -168,7 +168,7 @@ def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:
     now, then = _now(rows, share), _now(every, share)
     chosen = np.ones(rows.num_rows, np.bool_)
     if share.where:
-        condition = compiled(share.where, target.columns, clock=era.task.dialect.clock)
+        condition = compile_condition(share.where, target.columns, clock=era.task.dialect.clock)
         chosen = condition.holds(now) | (condition.holds(then)[found] & (found >= 0))
     return Changes(rows, now, then, found, chosen)
 
@@ -287,7 +287,7 @@ def _now(rows: pa.Table, share: Share) -> pa.Table:
     """Changes of the share's era with the columns of now. Raises CannotBeExact where a value is not known, of a column
     that is known (`_each` has looked at that)."""
     (era,) = share.eras
-    values = as_now(rows, era, share.target, era.conversions)
+    values = in_current_columns(rows, era, share.target, era.conversions)
     if unknown := unknown_columns(values, era.conversions):
         _check_known(era, share, unknown)
     return values
@@ -310,7 +310,9 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
 
 
 def _state(share: Share, reader: RangeReader) -> pa.Table:
-    rows = rows_left(share.eras, share.target, reader, True, partial(_check_era, share), converted_columns(share.eras))
+    rows = remaining_rows(
+        share.eras, share.target, reader, True, partial(_check_era, share), converted_positions(share.eras)
+    )
     for position, column in enumerate(share.target.columns):
         if not column.nullable and rows.column(f"c{position}").null_count:
             raise CannotBeExact(f"column {column.name} is NOT NULL, and an older row has NULL there")

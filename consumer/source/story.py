@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from consumer.changes.conditions import compiled
+from consumer.changes.conditions import compile_condition
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, TableMissing
 from consumer.model.columns import Column, Family
@@ -54,7 +54,7 @@ def planned(
     given = {flag: text for flag, text in (("--where", where), ("--key", own)) if text}
     for flag, text in given.items():
         try:
-            compiled(text, columns)
+            compile_condition(text, columns)
         except ValueError as problem:
             raise BadConfig(f"{flag} is refused: {problem}") from None
     text = " AND ".join(f"({one})" for one in given.values()) if len(given) > 1 else "".join(given.values())

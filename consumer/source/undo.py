@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from consumer.app.parts import open_ports, refusal
+from consumer.app.parts import open_ports, upstream_refusal
 from consumer.changes.identity import first_of_equal, row_codes
 from consumer.codec.change_table import PUT, TS, Flags, Ints, value_schema
 from consumer.codec.typed import typed_values
@@ -82,7 +82,9 @@ def undo(
         _check_spelling(plan, first, last)
         target = _write_target(options, plan, place, ports)
         script = ports.sink.script(target)
-        rows = _Rows.of(plan, last, max(taken, default=0), one_by_one=bool(target.own) and not script.exchanges)
+        rows = _Rows.of(
+            plan, last, max(taken, default=0), one_by_one=bool(target.extra_columns) and not script.exchanges
+        )
         file.writelines(_head(rows, source, first, last))
         file.writelines(_statements(rows, source, target, script, ports.sink.lease_generation()))
         left_out = {reason: some.num_rows for some, reason in rows.left_out}
@@ -102,7 +104,7 @@ def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> Non
             f"nothing was applied under the name {settings.name!r} yet: there is nothing to take back",
             hint="give the --name that was used",
         )
-    if (error := refusal(settings, ports.reader.own, progress)) is not None:
+    if (error := upstream_refusal(settings, ports.reader.own, progress)) is not None:
         raise error
     if any(record.state is DdlState.INTENT for record in progress.ddls.values()):
         raise CannotBeExact(
@@ -399,7 +401,7 @@ def _statements(
         return as_changes(pa.concat_tables(some), source, target, put)
 
     yield script.begin(generation)
-    if target.own:
+    if target.extra_columns:
         yield from script.remove(target, changes(False, rows.new))
         yield from script.write(target, changes(True, rows.changed), True)
         yield from script.write(target, changes(True, rows.gone), False)

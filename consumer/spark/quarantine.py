@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from consumer.changes.identity import identities
 from consumer.codec.change_table import are_puts
 from consumer.errors import RowRefused
-from consumer.model.bad_rows import BadRow, refused_row, too_many
+from consumer.model.bad_rows import BadRow, refused_row, too_many_error
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
 from consumer.target import WriteSession
@@ -24,7 +24,7 @@ _Write = Callable[[pa.Table], Receipt]
 
 def write(session: WriteSession, target: LoadTarget, changes: pa.Table) -> list[Receipt]:
     """`session.write` without the rows that the target refuses, if they may be quarantined."""
-    return _timed(_Writing(target, partial(session.write, target), divisible=not target.whole), changes)
+    return _timed(_Writing(target, partial(session.write, target), divisible=not target.in_one_call), changes)
 
 
 def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table, window: Window) -> list[Receipt]:
@@ -110,4 +110,4 @@ class _Writing:
             bad = refused_row(reason, int(name), put, bool(self._target.key), ts, values)
             self._found[bad.id] = bad
             if self._target.load.quarantine is not None and len(self._found) > self._target.load.quarantine.most:
-                raise too_many(self._target.load.quarantine.most, bad)
+                raise too_many_error(self._target.load.quarantine.most, bad)

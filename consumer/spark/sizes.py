@@ -40,7 +40,7 @@ def is_small(weight: int) -> bool:
 
 def is_large(task: LoadTask) -> bool:
     """Whether a job of several tasks loads it."""
-    return not is_small(weight_of(task)) and bool(task.target.key) and not task.target.whole
+    return not is_small(weight_of(task)) and bool(task.target.key) and not task.target.in_one_call
 
 
 def shared_out(groups: Sequence[Group], cores: int) -> list[Sequence[Group]]:

@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from consumer.changes.folding import Folding
 from consumer.changes.keyed import split_by_bucket
-from consumer.changes.table_modes import to_write
+from consumer.changes.table_modes import changes_to_write
 from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadPart, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.process import lacking, words_of
-from consumer.model.rules import Shaping, hidden
+from consumer.model.rules import Shaping, hide_masked_values
 from consumer.ports import Moved, RangeReader, Work, unheard
 from consumer.spark import quarantine
 from consumer.spark.buckets import FAILED, RESULT, SHUFFLED, Exchange, Part
@@ -180,7 +180,7 @@ def write_buckets(
                         return
                     continue
                 tables = [exchange.get(body) for _, body in group]
-                folded = to_write(pa.concat_tables(tables), task)
+                folded = changes_to_write(pa.concat_tables(tables), task)
                 del tables
                 for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)
@@ -200,9 +200,9 @@ def of_task(error: Exception, task: LoadTask) -> ConsumerError:
 def of_table(error: Exception, table: TableName, shaping: Shaping | None) -> ConsumerError:
     """Any exception of a task is an error of its table. The others go on."""
     if not isinstance(error, ConsumerError):
-        return hidden(_unexpected(error, str(table)), shaping)
+        return hide_masked_values(_unexpected(error, str(table)), shaping)
     error.table = error.table or str(table)
-    return hidden(error, shaping)
+    return hide_masked_values(error, shaping)
 
 
 def _unexpected(error: Exception, table: str) -> LoadFailed:

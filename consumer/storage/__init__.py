@@ -1,4 +1,4 @@
-"""Object stores and folders, through fsspec or by their own means. These are the kinds of storages."""
+"""Object stores and folders, through fsspec or by system calls. These are the kinds of storages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from consumer.storage.settings import StorageSettings
 
 
 def open_files(settings: StorageSettings) -> Files:
-    """The files of an upstream. Nothing is read or connected to yet, and no other kind of storage is imported."""
+    """Returns the files of an upstream. Nothing is read or connected to yet, and no other kind of storage is
+    imported."""
     if settings.scheme == "file":
         from consumer.storage.local import LocalFiles
 

@@ -1,4 +1,4 @@
-"""Rows that were quarantined, as files of a folder or a bucket: one a row, a JSON object in one line."""
+"""Quarantined rows as files of a folder or a bucket: one file for each row, with a JSON object in one line."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class LetterFolder:
     name: str
 
     def check(self, upstream: str) -> None:
-        ours, theirs = (f"{identity.rstrip('/')}/" for identity in (self.settings.identity, upstream))
-        if ours.startswith(theirs):
+        ours, upstreams = (f"{identity.rstrip('/')}/" for identity in (self.settings.identity, upstream))
+        if ours.startswith(upstreams):
             raise BadConfig(
                 f"dead-letters is inside of the storage that TiCDC writes to: {self.settings.identity}",
                 hint="give another folder or prefix: nothing is ever written to the storage",
@@ -61,12 +61,13 @@ class LetterFolder:
                 files.write(row.letter, _as_line({**body, "taken_in": moment}))
 
     def path(self, table: TableName, row: BadRow) -> str:
-        own = self.name if self.name.strip(".") else f"_{self.name}"
-        return f"{own}/{_folder(table)}/{row.id}.json"
+        folder = self.name if self.name.strip(".") else f"_{self.name}"
+        return f"{folder}/{_folder(table)}/{row.id}.json"
 
 
 def _folder(table: TableName) -> str:
-    """Each table's own: no dot of a name is taken for the one between them, and file systems can hold it."""
+    """Returns the folder of a table. Each table has its own: no dot of a name is taken for the one between the names,
+    and file systems can hold it."""
     name = ".".join(quote(part, safe="").replace(".", "%2E") for part in table)
     if len(name) <= _LONGEST:
         return name
@@ -92,7 +93,8 @@ def _line(name: str, table: TableName, row: BadRow) -> bytes:
 
 
 def _read(content: bytes | None) -> dict[str, Any] | None:
-    """None for what is no letter any more: a hand may have changed it, and it stays as that left it."""
+    """Returns the object, or None if the file is no dead letter any more. Somebody may have changed it, and then it
+    stays as it is."""
     try:
         body = json.loads(content or b"")
     except (ValueError, RecursionError):
@@ -105,7 +107,7 @@ def _as_line(body: dict[str, Any]) -> bytes:
 
 
 def _value(value: str | bytes | None) -> object:
-    """Bytes that are no text as ``{"base64": ..}``."""
+    """Returns bytes that are no text as ``{"base64": ..}``, other values as they are."""
     if not isinstance(value, bytes):
         return value
     try:

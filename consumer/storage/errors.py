@@ -1,5 +1,5 @@
-"""Errors of foreign libraries as the consumer's own errors. They are known by class name, so no library is imported
-here."""
+"""Translates errors of other libraries to the consumer's own errors. They are recognised by class name, so no library
+is imported here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FOREIGN: dict[str, type[ConsumerError]] = {
     "ClientAuthenticationError": BadConfig,
     "AzureError": StorageUnavailable,
 }
-"""By the name of the nearest class: a class before those that it inherits from."""
+"""By the name of the nearest class: a class stands before those that it inherits from."""
 
 REFUSED_LOGINS = frozenset(
     {
@@ -55,11 +55,11 @@ REFUSED_LOGINS = frozenset(
 )
 """Answers of a server that a retry does not change."""
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
-"""Whoever runs it by a schedule would try for ever."""
+"""Answers that a retry does not change: a scheduled run would retry for ever."""
 
 
 class _Known(enum.StrEnum):
-    """Refusals for which there is a hint of their own, as they are told."""
+    """Refusals that have a hint of their own, with the words that report them."""
 
     DENIED = "access is denied"
     ABSENT = "it is not there"
@@ -72,7 +72,7 @@ _RIGHTS = (
     " is often the same as for a bucket that does not exist"
 )
 _NO_LOGIN = frozenset({"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"})
-"""Classes of a login that is not found where it is looked for: on each machine."""
+"""Classes of errors for a login that is not found where each machine looks for it."""
 _ARCHIVED = {
     "InvalidObjectState": "it is archived (a Glacier class) and must be restored first",
     "BlobArchived": "it is archived and must be rehydrated first",
@@ -116,47 +116,47 @@ _REASONS_BY_CODE = {
 
 
 @contextmanager
-def translated(settings: StorageSettings, what: str, path: str = "", doing: str = "read") -> Iterator[None]:
-    """A context in which a foreign error becomes a ConsumerError, chained; other errors pass.
+def translated_errors(settings: StorageSettings, what: str, path: str = "", doing: str = "read") -> Iterator[None]:
+    """A context in which an error of another library becomes a ConsumerError, chained; other errors pass.
 
-    `what` is what was being read, for the sentence; `path` its path below the upstream URI ("" for the whole); `doing`
-    is the verb.
+    `what` is what was being read, for the message; `path` is its path below the upstream URI ("" for the whole);
+    `doing` is the verb.
     """
     try:
         yield
     except BaseException as error:
-        if (found := translate(error, settings, what, path, doing)) is not None:
-            raise found from error
+        if (own_error := translate_error(error, settings, what, path, doing)) is not None:
+            raise own_error from error
         raise
 
 
-def translate(
+def translate_error(
     error: BaseException, settings: StorageSettings, what: str, path: str = "", doing: str = "read"
 ) -> ConsumerError | None:
-    """`error` as a ConsumerError without secrets, None if it comes from nowhere in `FOREIGN`."""
+    """Returns `error` as a ConsumerError without secrets, or None if none of its classes is in `FOREIGN`."""
     kind = next((FOREIGN[base.__name__] for base in type(error).__mro__ if base.__name__ in FOREIGN), None)
     if kind is None:
         return None
     if kind is BadConfig and isinstance(error, ImportError):
         hint = "install the package of this storage: ticdc-storage-consumer[gcs] or [azure]"
         return BadConfig(f"{settings.scheme}:// needs a package that is not installed: {error}", hint=hint)
-    if refusal(error) in REFUSED_LOGINS | _NO_BUCKET or isinstance(error, NotADirectoryError):
+    if refusal_code(error) in REFUSED_LOGINS | _NO_BUCKET or isinstance(error, NotADirectoryError):
         kind = BadConfig
-    place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
-    known = _known(error)
-    reason = _reason(error, known)
+    location = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
+    known_reason = _known(error)
+    reason = _reason(error, known_reason)
     if doing == "write":
         hint = "check that dead-letters can be reached, and that its login may write there; nothing is lost"
-        return kind(f"cannot write {what} {place}: {settings.redact(reason)}", hint=hint)
+        return kind(f"cannot write {what} {location}: {settings.redact(reason)}", hint=hint)
     return kind(
-        f"cannot read {what} {place}: {settings.redact(reason)}",
-        hint=_hint(error, kind, known, settings.called),
+        f"cannot read {what} {location}: {settings.redact(reason)}",
+        hint=_hint(error, kind, known_reason, settings.called),
         path=path,
     )
 
 
-def _hint(error: BaseException, kind: type[ConsumerError], known: str | None, uri: str) -> str:
-    if known is _Known.NOT_A_FOLDER:
+def _hint(error: BaseException, kind: type[ConsumerError], known_reason: str | None, uri: str) -> str:
+    if known_reason is _Known.NOT_A_FOLDER:
         return f"give the folder that `metadata` is in as the location in {uri}, not a file"
     if type(error).__name__ in _NO_LOGIN:
         return f"name the login in {uri}, or in the environment: on a cluster in that of the workers, too"
@@ -164,17 +164,17 @@ def _hint(error: BaseException, kind: type[ConsumerError], known: str | None, ur
         return f"check the login and the location in {uri}"
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return "raise the limit of open files: ulimit -n 1024"
-    if refusal(error) in _ARCHIVED:
+    if refusal_code(error) in _ARCHIVED:
         return "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
-    if known is _Known.DENIED:
+    if known_reason is _Known.DENIED:
         return _RIGHTS
-    if known is _Known.CLOCK:
+    if known_reason is _Known.CLOCK:
         return "set it (the storage takes requests of about the present only), then run again; nothing is lost"
-    return f"check the location in {uri}" if known is _Known.ABSENT else "check that it can be reached"
+    return f"check the location in {uri}" if known_reason is _Known.ABSENT else "check that it can be reached"
 
 
-def refusal(error: BaseException | None) -> str:
-    """The code with which a server refused, from an error or what caused it; "" if there is none."""
+def refusal_code(error: BaseException | None) -> str:
+    """Returns the code with which a server refused, from an error or its cause; "" if there is none."""
     while error is not None:
         response = getattr(error, "response", None)
         if isinstance(response, dict):
@@ -188,16 +188,16 @@ def refusal(error: BaseException | None) -> str:
 
 
 def _known(error: BaseException) -> str | None:
-    """What is wrong, in words, where the error is a common one."""
+    """Returns the reason in words, if the error is a common one."""
     if isinstance(error, OSError) and error.errno in _REASONS:
         return _REASONS[error.errno]
-    return _REASONS_BY_CLASS.get(type(error).__name__) or _REASONS_BY_CODE.get(refusal(error))
+    return _REASONS_BY_CLASS.get(type(error).__name__) or _REASONS_BY_CODE.get(refusal_code(error))
 
 
-def _reason(error: BaseException, known: str | None) -> str:
-    """One line."""
-    code = refusal(error)
-    if known:
-        return f"{known} ({code})" if code else known
+def _reason(error: BaseException, known_reason: str | None) -> str:
+    """Returns the reason in one line."""
+    code = refusal_code(error)
+    if known_reason:
+        return f"{known_reason} ({code})" if code else known_reason
     text = one_line(str(error))
     return f"{text} ({type(error).__name__})" if text else type(error).__name__

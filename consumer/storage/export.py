@@ -1,4 +1,4 @@
-"""An export of Dumpling as a storage: its statements and files are those of a changefeed that wrote nothing else, and
+"""An export of Dumpling as a storage. Its statements and files are those of a changefeed that wrote nothing else, and
 the moment of the export is the checkpoint."""
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import cached_property
 
 from consumer.codec import protocol_of
 from consumer.errors import BadConfig, ConsumerError, CorruptFile, DdlRefused, StorageUnavailable
-from consumer.layout.export import METADATA, ExportFiles, data_files, moment_of, schema_files, sorted_out
+from consumer.layout.export import METADATA, ExportFiles, classify_files, data_files, export_moment, schema_files
 from consumer.model.export import PACKINGS, DumplingFormat
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -36,16 +36,16 @@ class ExportReader:
         self.identity = settings.identity
         self._files, self._form, self._wanted = open_files(settings), form, wanted
         self.refused: Mapping[TableName, CorruptFile | DdlRefused] = {}
-        """Why statements of tables and views in the last listing cannot be read: these are not in it."""
+        """Why statements of tables and views in the last listing cannot be read; the listing does not have them."""
         self.views: Mapping[TableName, str] = {}
-        """The statements of all views that it had, or would have."""
+        """The statements of all views that the last listing has, or would have."""
 
     def moment(self) -> str:
-        """As `metadata` has it. Raises BadConfig, StorageUnavailable."""
+        """Returns the moment as it is in `metadata`. Raises BadConfig, StorageUnavailable."""
         try:
             content = self._files.read_if_there(METADATA, _LARGEST_METADATA)
         except StorageUnavailable as error:
-            if isinstance(error.__cause__, FileNotFoundError):  # no mount that may come back: it is given for this once
+            if isinstance(error.__cause__, FileNotFoundError):  # no mount that may return: it is given for one run
                 raise BadConfig(error.message, hint="give the folder that Dumpling wrote to") from error
             raise
         if content is None:
@@ -53,20 +53,20 @@ class ExportReader:
                 f"{self.identity} is no export of Dumpling: it has no `metadata`",
                 hint="give the folder that Dumpling wrote to, once it has ended",
             )
-        return moment_of(content.decode(errors="replace"))
+        return export_moment(content.decode(errors="replace"))
 
     def of_moment(self, tso: int) -> None:
-        """The rows are of that moment."""
+        """Sets the moment of the rows."""
         self._form = replace(self._form, tso=tso)
 
     def dialect(self, changefeed: Dialect) -> Dialect:
-        """How the rows are written; TIMESTAMPs are by the clock of `changefeed`."""
+        """Returns how the rows are written; TIMESTAMPs are read by the clock of `changefeed`."""
         return Dialect("dumpling", self._form.terminator, self._form, changefeed.clock)
 
     @cached_property
     def files(self) -> ExportFiles:
-        """Of all tables. Raises BadConfig, StorageUnavailable."""
-        return sorted_out(self._files.scan(Spans()), self._wanted, self._form.chunks)
+        """The files of all tables. Raises BadConfig, StorageUnavailable."""
+        return classify_files(self._files.scan(Spans()), self._wanted, self._form.chunks)
 
     @property
     def own(self) -> ExportReader:
@@ -91,9 +91,9 @@ class ExportReader:
 
     def _text(self, file: StoredFile) -> str:
         if file.path.endswith(PACKINGS):
-            from consumer.codec.packed import parts
+            from consumer.codec.packed import unpacked_parts
 
-            content = b"".join(parts(self._files, file))
+            content = b"".join(unpacked_parts(self._files, file))
         else:
             content = self._files.read(file, 0, file.size)
         try:
@@ -101,7 +101,7 @@ class ExportReader:
         except UnicodeDecodeError as error:
             raise CorruptFile("the statement is not UTF-8", path=file.path) from error
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         return {}
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:

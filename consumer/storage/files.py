@@ -1,4 +1,4 @@
-"""The files below an upstream URI, local or remote: list them, read ranges of them, on executors too."""
+"""The files below an upstream URI, local or remote: listing them and reading ranges of them, on executors too."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ from consumer.storage.spans import Spans
 
 
 class Files(Protocol):
-    """A `ports.RangeReader` that can also list. Raises StorageUnavailable, BadConfig."""
+    """A `ports.RangeReader` that can also list. It raises StorageUnavailable, BadConfig."""
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        """Every file outside of `spans` and none inside, in no order. Files that vanish meanwhile are left out."""
+        """Returns every file outside of `spans` and none inside, in no order. Files that vanish meanwhile are left
+        out."""
 
     def folders(self) -> list[str]:
-        """The names of folders right below, at least the first of them."""
+        """Returns the names of folders directly below, at least the first of them."""
 
     def read(self, file: Stored, offset: int, length: int) -> bytes: ...
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        """The first `length` bytes; None when the storage is there but the file is not."""
+        """Returns the first `length` bytes, or None if the storage exists but the file does not."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a whole file, over one of that name; it is durable on return. Never called for an upstream."""
+        """Writes a whole file and replaces one of that name; it is durable on return. It is never called for an
+        upstream."""
 
 
-def changed(path: str) -> StorageChanged:
-    """The file is no longer the one that was listed."""
+def changed_error(path: str) -> StorageChanged:
+    """Returns the error for a file that is no longer the one that was listed."""
     return StorageChanged(
         "it was rewritten after it was listed", hint="run again: the next listing finds it as it is now", path=path
     )
 
 
 def nanoseconds(moment: object) -> int:
-    """A modification time as a storage gives it, ISO 8601 or a datetime, in ns since 1970; 0 for anything else."""
+    """Returns a modification time as a storage reports it, ISO 8601 or a datetime, in ns since 1970; 0 for anything
+    else."""
     try:
         time = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:
@@ -46,7 +49,8 @@ def nanoseconds(moment: object) -> int:
 
 
 def check_length(file: Stored, offset: int, length: int, content: bytes) -> bytes:
-    """`content`, unless it is not all that was asked for: a connection that broke must not look like a file's end."""
+    """Returns `content`. Raises StorageUnavailable if it is not all that was requested: a connection that broke must
+    not look like a file's end."""
     expected = max(min(length, file.size - offset), 0)
     if len(content) != expected:
         raise StorageUnavailable(

@@ -1,4 +1,4 @@
-"""``file://``, which is often a mounted share: system calls alone, as few as will do."""
+"""``file://``, which is often a mounted share: it uses system calls alone, as few as possible."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from consumer.errors import StorageChanged, StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.model.process import put_in_place
 from consumer.ports import Stored
-from consumer.storage.errors import translated
-from consumer.storage.files import changed, check_length
+from consumer.storage.errors import translated_errors
+from consumer.storage.files import changed_error, check_length
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """A file's stamp is its modification time in ns."""
+    """The files of a folder. A file's stamp is its modification time in ns."""
 
     settings: StorageSettings
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        with translated(self.settings, "the storage"):
-            found, vanished = list[StoredFile](), list[str]()
-            self._collect(found, vanished, "", os.scandir(self.settings.prefix), spans, (self.settings.prefix,))
-            if (back := next(filter(self._is_there, vanished), None)) is not None:
-                raise _came_back(back)
-            return found
+        with translated_errors(self.settings, "the storage"):
+            files, vanished = list[StoredFile](), list[str]()
+            self._collect(files, vanished, "", os.scandir(self.settings.prefix), spans, (self.settings.prefix,))
+            if (returned_path := next(filter(self._is_there, vanished), None)) is not None:
+                raise _came_back(returned_path)
+            return files
 
     def folders(self) -> list[str]:
-        with translated(self.settings, "the storage"), os.scandir(self.settings.prefix) as entries:
+        with translated_errors(self.settings, "the storage"), os.scandir(self.settings.prefix) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with translated(self.settings, "file", file.path), self._open(file.path) as opened:
+        with translated_errors(self.settings, "file", file.path), self._open(file.path) as opened:
             if file.stamp and str(os.fstat(opened.fileno()).st_mtime_ns) != file.stamp:
-                raise changed(file.path)
+                raise changed_error(file.path)
             return check_length(file, offset, length, _filled(opened, offset, length))
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        with translated(self.settings, "file", path):
+        with translated_errors(self.settings, "file", path):
             try:
                 with self._open(path) as file:
                     return _filled(file, 0, length)
@@ -54,21 +54,22 @@ class LocalFiles:
                 return None
 
     def write(self, path: str, content: bytes) -> None:
-        with translated(self.settings, "file", path, "write"):
-            place = self._absolute(path)
-            folder = os.path.dirname(place)
+        with translated_errors(self.settings, "file", path, "write"):
+            absolute_path = self._absolute(path)
+            folder = os.path.dirname(absolute_path)
             os.makedirs(folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
                 try:
                     file.write(content)
-                    put_in_place(file, place)
+                    put_in_place(file, absolute_path)
                 except BaseException:
                     with contextlib.suppress(OSError):
-                        os.unlink(file.name)  # each retry on a full disk would leave one
+                        os.unlink(file.name)  # else each retry on a full disk would leave one
                     raise
 
     def _open(self, path: str) -> Any:
-        """Raises StorageUnavailable for what is no regular file: opening a FIFO would wait for its writer."""
+        """Opens a file. Raises StorageUnavailable if it is no regular file: opening a FIFO would wait for its
+        writer."""
         opened = open(self._absolute(path), "rb", buffering=0, opener=_at_once)  # noqa: SIM115 - the caller closes it
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             opened.close()
@@ -80,10 +81,10 @@ class LocalFiles:
             raise _leads_out(path)
         return opened
 
-    def _is_inside(self, place: str) -> bool:
-        """Whether it lies in the storage's folder, wherever links lead."""
+    def _is_inside(self, absolute_path: str) -> bool:
+        """Returns whether the path lies in the storage's folder once links are resolved."""
         folder = os.path.realpath(self.settings.prefix).rstrip("/")
-        return f"{os.path.realpath(place)}/".startswith(f"{folder}/")
+        return f"{os.path.realpath(absolute_path)}/".startswith(f"{folder}/")
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -94,15 +95,15 @@ class LocalFiles:
 
     def _collect(
         self,
-        found: list[StoredFile],
+        files: list[StoredFile],
         vanished: list[str],
         directory: str,
         entries: Any,
         spans: Spans,
         above: tuple[str, ...],
     ) -> None:
-        """Add the files below `directory` to `found`, and to `vanished` what was named and then not there. `above` are
-        the folders that lead here, this one last."""
+        """Adds the files below `directory` to `found`, and to `vanished` the paths that were listed and then missing.
+        `above` are the folders that lead here, this one last."""
         with entries:
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
@@ -112,13 +113,14 @@ class LocalFiles:
                     if not entry.is_dir():
                         if spans.covering(path) is None:
                             state = entry.stat()
-                            # What is no file has no size, and must be read to be refused: an empty file need not be.
+                            # What is no regular file has no size, and must be read to be refused; an empty file need
+                            # not be read.
                             size = state.st_size if stat.S_ISREG(state.st_mode) else 1
-                            found.append(StoredFile(path, size, str(state.st_mtime_ns), state.st_mtime_ns))
+                            files.append(StoredFile(path, size, str(state.st_mtime_ns), state.st_mtime_ns))
                         continue
                     if spans.covers_directory(path):
                         continue
-                    # A share answers each look by itself: only where a link leads can be above.
+                    # A share answers each call by itself: only the target of a link can be a folder above.
                     if entry.is_symlink() and any(os.path.samefile(entry.path, folder) for folder in above):
                         raise _loop(path)
                     inner = os.scandir(entry.path)
@@ -129,7 +131,7 @@ class LocalFiles:
                     if error.errno == errno.ELOOP:
                         raise _loop(path) from error
                     raise
-                self._collect(found, vanished, path, inner, spans, (*above, entry.path))
+                self._collect(files, vanished, path, inner, spans, (*above, entry.path))
 
     def _absolute(self, path: str) -> str:
         return f"{self.settings.prefix}/{path}"
@@ -146,7 +148,7 @@ def _loop(path: str) -> StorageUnavailable:
 
 
 def _came_back(path: str) -> StorageChanged:
-    """Files below it may be missing in the listing. What a clean-up deletes stays away."""
+    """Files below it may be missing in the listing. What a clean-up deletes does not come back."""
     return StorageChanged(
         "it was not there for a moment while the storage was listed", hint="run again: nothing is lost", path=path
     )
@@ -161,7 +163,7 @@ def _leads_out(path: str) -> StorageUnavailable:
 
 
 def _filled(file: Any, offset: int, length: int) -> bytes:
-    """`length` bytes from `offset`, fewer only at the end: one system call may return less."""
+    """Returns `length` bytes from `offset`, fewer only at the file's end: one system call may return less."""
     file.seek(offset)
     parts = []
     while length > 0 and (part := file.read(length)):

@@ -23,7 +23,7 @@ from consumer.errors import (
 from consumer.layout.paths import DataPath, IndexPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
 from consumer.layout.pointers import parse_checkpoint, parse_index_file
 from consumer.layout.schema_file import MAX_BYTES, parse_schema_file
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, SchemaFile, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader, Stored
@@ -33,16 +33,16 @@ from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 
 _SMALL_SIZE = 4096
-"""Far more than the one number in `metadata` takes, or the one name in an index file."""
+"""Bytes; far more than the one number in `metadata` takes, or the one name in an index file."""
 
 _HEAD_SIZE = 1 << 20
-"""What is read of a file for its first row."""
+"""Bytes that are read of a file for its first row."""
 
 _LOOKED_INTO = 100
 _SHOWN = 5
 _THREADS = 16
 _LEVELS_UP = 4
-"""From a date folder to the changefeed's: the database, the table, its version, the date."""
+"""The levels from a date folder up to the changefeed's: the database, the table, its version, the date."""
 _BEGINS = "the changefeed writes it seconds after its start; `inspect` shows what is there; without it "
 _EMPTY = "there is nothing that TiCDC writes: check the bucket and the prefix of --upstream-uri"
 _GIVE_IT = "give --checkpoint-ts"
@@ -54,7 +54,7 @@ _Out = TypeVar("_Out")
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A `ports.RangeReader` of what was read already."""
+    """A `ports.RangeReader` of the beginning of a file, which was read already."""
 
     content: bytes
 
@@ -63,11 +63,11 @@ class _Head:
 
 
 class FsspecReader:
-    """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec knows.
+    """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec supports.
 
     `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows. Each schema file is read
-    once, by this or an earlier command, and again only if it has changed. `together`: others go by its checkpoint, so
-    nothing can take the place of `metadata`.
+    once, by this or an earlier command, and again only if it has changed. `together`: other storages depend on its
+    checkpoint, so nothing can replace `metadata`.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class FsspecReader:
         return parse_checkpoint(content)
 
     def elsewhere(self) -> str:
-        """The nearest location above that has a `metadata`: then the URI goes too deep. "" if there is none."""
+        """Returns the nearest location above that has a `metadata`, "" if there is none. If there is one, the URI is
+        too deep."""
         for above in itertools.islice(self._settings.above(), _LEVELS_UP):
             with contextlib.suppress(ConsumerError):  # a login may have no rights there
                 if open_files(above).read_if_there("metadata", 1) is not None:
@@ -107,33 +108,34 @@ class FsspecReader:
         return ""
 
     def _below(self) -> list[str]:
-        """The folders right below that have a `metadata`: the URI ends one level too high. At most _SHOWN."""
+        """Returns the folders directly below that have a `metadata`, at most _SHOWN. If there are any, the URI ends one
+        level too high."""
         try:
             folders = self._files.folders()[:_LOOKED_INTO]
-            there = self._concurrently(lambda name: self._files.read_if_there(f"{name}/metadata", 1), folders)
+            contents = self._concurrently(lambda name: self._files.read_if_there(f"{name}/metadata", 1), folders)
         except ConsumerError:
             return []
-        return [name for name, content in zip(folders, there, strict=True) if content is not None][:_SHOWN]
+        return [name for name, content in zip(folders, contents, strict=True) if content is not None][:_SHOWN]
 
     def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
-        ours = progress is not None and progress.upstream == self.identity
-        spans = read_spans(progress, whole) if progress is not None and ours else Spans()
+        is_same_upstream = progress is not None and progress.upstream == self.identity
+        spans = read_spans(progress, whole) if progress is not None and is_same_upstream else Spans()
         stored = self._files.scan(spans)
         schema_paths: dict[StoredFile, SchemaPath] = {}
-        others: list[StoredFile] = []
+        other_files: list[StoredFile] = []
         unknown = []
         packed: dict[Folder, int] = {}
         for file in stored:
             if not _is_text(file.path):
                 unknown.append(file.path)
-            elif (found := schema_path(file.path)) is not None:
-                schema_paths[file] = found
+            elif (parsed_path := schema_path(file.path)) is not None:
+                schema_paths[file] = parsed_path
             else:
-                others.append(file)
+                other_files.append(file)
         parser = PathParser(known_versions(schema_paths.values()), self._date_separator)
         files: dict[str, list[DataFile]] = {}
         indexes: dict[Folder, StoredFile] = {}
-        for file in others:
+        for file in other_files:
             match parser.parse(file.path):
                 case DataPath(folder, index, _):
                     data = DataFile(folder, index, file.path, file.size, file.stamp, file.modified)
@@ -153,8 +155,8 @@ class FsspecReader:
         schemas.sort(key=lambda schema: (schema.version, schema.path))
         broken = [error for error in parsed if isinstance(error, TableError)]
         listed = {file.folder for group in files.values() for file in group}
-        known = progress.folders if progress is not None and ours else ()
-        gone = tuple(f for f in known if f not in listed and f not in spans.closed)
+        recorded_folders = progress.folders if progress is not None and is_same_upstream else ()
+        missing_folders = tuple(f for f in recorded_folders if f not in listed and f not in spans.closed)
         return Listing(
             checkpoint,
             schemas,
@@ -164,17 +166,17 @@ class FsspecReader:
             partial=bool(spans.all),
             indexes=indexes,
             packed=packed,
-            gone=gone,
+            empty_folders=missing_folders,
             closed=spans.closed,
         )
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         contents = self._concurrently(self._index_content, indexes.values())
-        found = {folder: _named(folder, *content) for folder, content in zip(indexes, contents, strict=True)}
-        return {folder: named for folder, named in found.items() if named is not None}
+        named_files = {folder: _named(folder, *content) for folder, content in zip(indexes, contents, strict=True)}
+        return {folder: named for folder, named in named_files.items() if named is not None}
 
     def _index_content(self, file: StoredFile) -> tuple[bytes | None, bool]:
-        """It, and whether it is still the one that was listed."""
+        """Returns the content, and whether the file is still the one that was listed."""
         try:
             return self._files.read(file, 0, min(file.size, _SMALL_SIZE)), True
         except (StorageChanged, StorageUnavailable):
@@ -183,8 +185,8 @@ class FsspecReader:
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
         if self._dialect.timeless:
             return {}
-        found = self._concurrently(partial(_bounds_or_error, self._files, self._dialect), files)
-        return dict(zip((file.path for file in files), found, strict=True))
+        results = self._concurrently(partial(_bounds_or_error, self._files, self._dialect), files)
+        return dict(zip((file.path for file in files), results, strict=True))
 
     def first_ts(self, file: DataFile) -> int | None:
         if self._dialect.timeless:
@@ -209,21 +211,21 @@ class FsspecReader:
         return self._files
 
     def _parsed_schemas(self, paths: Mapping[StoredFile, SchemaPath]) -> Sequence[SchemaFile | TableError]:
-        """The schema files of a listing. One that is gone since is an error, too: only people take them away, and a
-        statement that is passed over now would be late when the file is back."""
-        known = cached_schemas(self.identity) if self._schemas is None else self._schemas
-        new = [file for file in paths if file not in known]
-        contents = dict(zip(new, self._concurrently(self._schema_content, new), strict=True))
+        """Returns the schema files of a listing. One that is missing now is an error, too: only people remove them, and
+        a statement that is skipped now would be late once the file is back."""
+        cached = cached_schemas(self.identity) if self._schemas is None else self._schemas
+        new_files = [file for file in paths if file not in cached]
+        contents = dict(zip(new_files, self._concurrently(self._schema_content, new_files), strict=True))
         broken = [
             _unreadable(paths[file], error) for file, error in contents.items() if isinstance(error, StorageUnavailable)
         ]
         if broken:
             self._files.read_if_there("metadata", _SMALL_SIZE)  # the storage itself must answer
         read = {file: _schema_or_error(paths[file], text) for file, text in contents.items() if isinstance(text, bytes)}
-        self._schemas = {file: parsed for file, parsed in known.items() if file in paths} | read
+        self._schemas = {file: parsed for file, parsed in cached.items() if file in paths} | read
         if any(isinstance(parsed, SchemaFile) for parsed in read.values()):
-            good = {file: parsed for file, parsed in self._schemas.items() if isinstance(parsed, SchemaFile)}
-            cache_schemas(self.identity, good)
+            readable = {file: parsed for file, parsed in self._schemas.items() if isinstance(parsed, SchemaFile)}
+            cache_schemas(self.identity, readable)
         return [*self._schemas.values(), *broken]
 
     def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable:
@@ -238,21 +240,21 @@ class FsspecReader:
             return list(pool.map(function, items))
 
 
-def _named(folder: Folder, content: bytes | None, as_listed: bool) -> Named | None:
+def _named(folder: Folder, content: bytes | None, as_listed: bool) -> IndexEntry | None:
     try:
-        return None if content is None else Named(parse_index_file(IndexPath(folder), content).index, as_listed)
+        return None if content is None else IndexEntry(parse_index_file(IndexPath(folder), content).index, as_listed)
     except CorruptFile:
         return None
 
 
 def _is_text(path: str) -> bool:
-    """Whether it is UTF-8, as all of TiCDC's names are; a folder of this machine can have others."""
+    """Returns whether the path is UTF-8, as all of TiCDC's names are; a local folder can have others."""
     return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def _begun(files: Sequence[DataFile]) -> list[DataFile]:
-    """`files`, in order, without an empty one that is the newest of its series: a local writer has only created it so
-    far, because TiCDC writes no empty files, and a writer goes on with the next one when it is done with one."""
+    """Returns `files`, in order, without an empty one that is the newest of its series. A local writer has only created
+    that file so far: TiCDC writes no empty files, and a writer begins the next file when it has finished one."""
     newest = {file.folder.series: file for file in files}
     return [file for file in files if file.size or file is not newest[file.folder.series]]
 

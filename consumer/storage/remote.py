@@ -1,5 +1,5 @@
-"""Google Cloud Storage and Azure, through fsspec: a listing is either of all that lies below a prefix, or of one
-directory after the other."""
+"""Google Cloud Storage and Azure, through fsspec. A listing either requests everything below a prefix, or one directory
+after the other."""
 
 from __future__ import annotations
 
@@ -13,59 +13,61 @@ from typing import Any
 from consumer.errors import BadConfig
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
-from consumer.storage.errors import refusal, translated
-from consumer.storage.files import changed, check_length, nanoseconds
+from consumer.storage.errors import refusal_code, translated_errors
+from consumer.storage.files import changed_error, check_length, nanoseconds
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
 _PAGE = 1000
 _FILESYSTEMS: dict[tuple[int, StorageSettings], Any] = {}
-"""One filesystem, with its connections, a process: they do not survive a fork."""
+"""One filesystem, with its connections, for each process: they do not survive a fork."""
 _MAKING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFiles:
-    """A file's stamp is its etag, in Google's storage its generation: the one that a request can ask for."""
+    """The files of a bucket or container. A file's stamp is its etag, in Google's storage its generation: the value
+    that a request can demand."""
 
     settings: StorageSettings
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        with translated(self.settings, "the storage"):
-            # Each folder with a span is at least one request of its own, often three with what is above and beside it.
-            found = self._listed("", spans) if spans.count > 3 * _PAGE * len(spans.all) else self._found()
-            return [file for file in found if spans.covering(file.path) is None]
+        with translated_errors(self.settings, "the storage"):
+            # Each folder with a span costs at least one request of its own, often three with those above and next to
+            # it.
+            files = self._listed("", spans) if spans.count > 3 * _PAGE * len(spans.all) else self._found()
+            return [file for file in files if spans.covering(file.path) is None]
 
     def folders(self) -> list[str]:
-        with translated(self.settings, "the storage"):
+        with translated_errors(self.settings, "the storage"):
             return self._look("")[1]
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with translated(self.settings, "file", file.path):
+        with translated_errors(self.settings, "file", file.path):
             try:
                 content = self._range(file.path, offset, length, file.stamp)
             except Exception as error:
                 if _is_another(error, file):
-                    raise changed(file.path) from error
+                    raise changed_error(file.path) from error
                 raise
             return check_length(file, offset, length, content)
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        with translated(self.settings, "file", path):
+        with translated_errors(self.settings, "file", path):
             try:
                 return self._range(path, 0, length)
-            except FileNotFoundError:  # Google's storage; of a bucket that is not there, too
+            except FileNotFoundError:  # from Google's storage, also for a missing bucket
                 self._filesystem().call("GET", "b/{}/o", self.settings.bucket, maxResults=1)
                 return None
             except Exception as error:
-                if refusal(error) == "BlobNotFound":
+                if refusal_code(error) == "BlobNotFound":
                     return None
-                if refusal(error) in ("InvalidRange", "416"):
+                if refusal_code(error) in ("InvalidRange", "416"):
                     return b""
                 raise
 
     def write(self, path: str, content: bytes) -> None:
-        with translated(self.settings, "file", path, "write"):
+        with translated_errors(self.settings, "file", path, "write"):
             self._filesystem().pipe_file(f"{self.settings.base}/{path}", content)
 
     def _found(self) -> Iterable[StoredFile]:
@@ -74,13 +76,13 @@ class RemoteFiles:
             if not files and self._is_a_file():
                 raise BadConfig(f"{self.settings.called} names a file, not a folder: {self.settings.identity}")
             return files
-        found = self._filesystem().find(self.settings.base, detail=True).values()
-        return [file for info in found if (file := self._stored(info)).path and _is_file(info)]
+        infos = self._filesystem().find(self.settings.base, detail=True).values()
+        return [file for info in infos if (file := self._stored(info)).path and _is_file(info)]
 
     def _listed(self, directory: str, spans: Spans) -> Iterator[StoredFile]:
         try:
             files, folders = self._look(directory)
-        except FileNotFoundError:  # a clean-up was faster; the storage itself must be there
+        except FileNotFoundError:  # a clean-up was faster; the storage itself must exist
             if not directory:
                 raise
             return
@@ -90,17 +92,17 @@ class RemoteFiles:
                 yield from self._listed(folder, spans)
 
     def _look(self, directory: str) -> tuple[list[StoredFile], list[str]]:
-        """The files and the folders right below `directory`."""
+        """Returns the files and the folders directly below `directory`."""
         if self.settings.scheme == "azblob":
             return blobs(self._filesystem(), self.settings.bucket, self._prefix, directory)
-        found = self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True)
-        folders = [self._stored(info).path for info in found if info["type"] == "directory"]
-        return [self._stored(info) for info in found if _is_file(info)], folders
+        infos = self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True)
+        folders = [self._stored(info).path for info in infos if info["type"] == "directory"]
+        return [self._stored(info) for info in infos if _is_file(info)], folders
 
     def _is_a_file(self) -> bool:
-        """Whether Azure has a blob of the prefix's own name."""
-        beside = blobs(self._filesystem(), self.settings.bucket, "", posixpath.dirname(self.settings.prefix))[0]
-        return any(file.path == self.settings.prefix for file in beside)
+        """Returns whether Azure has a blob with the prefix's own name."""
+        siblings = blobs(self._filesystem(), self.settings.bucket, "", posixpath.dirname(self.settings.prefix))[0]
+        return any(file.path == self.settings.prefix for file in siblings)
 
     @property
     def _prefix(self) -> str:
@@ -112,7 +114,7 @@ class RemoteFiles:
         return StoredFile(path, int(info["size"] or 0), _stamp(info), modified)
 
     def _range(self, path: str, offset: int, length: int, stamp: str = "") -> bytes:
-        """One request, for the file with that stamp if one is given. No storage has empty ranges."""
+        """Makes one request, for the file with that stamp if one is given. No storage has empty ranges."""
         if length <= 0:
             return b""
         filesystem, absolute = self._filesystem(), f"{self.settings.base}/{path}"
@@ -135,7 +137,7 @@ def _filesystem_class(scheme: str) -> Any:
         from adlfs import AzureBlobFileSystem
 
         return AzureBlobFileSystem
-    # The class that fsspec would take asks Google of what kind a bucket is, wherever the endpoint is.
+    # The class that fsspec would choose asks Google for the kind of the bucket, whatever the endpoint is.
     from gcsfs.core import GCSFileSystem
 
     return GCSFileSystem
@@ -143,12 +145,12 @@ def _filesystem_class(scheme: str) -> Any:
 
 def _connected(settings: StorageSettings) -> Any:
     options = settings.fsspec_options()
-    # What is no file would be taken for a token, and sent away to be looked at.
+    # A text that names no file would be taken for a token, and sent to be checked.
     if (login := options.get("token")) is not None and not os.path.isfile(login):
         raise BadConfig(f"the file that credentials-file of {settings.called} names is not there")
     try:
         return _filesystem_class(settings.scheme)(**options)
-    except (ValueError, KeyError) as error:  # of both libraries, for a login that is none
+    except (ValueError, KeyError) as error:  # from both libraries, for a login that is not valid
         raise BadConfig(
             f"the login in {settings.called} of {settings.identity} cannot be used ({type(error).__name__})",
             hint="check the parameters that name it" if options else "",
@@ -156,8 +158,8 @@ def _connected(settings: StorageSettings) -> Any:
 
 
 def _is_another(error: Exception, file: Stored) -> bool:
-    """Whether a request failed because the file that was listed is no more: another has its name, or (where a
-    generation was asked for) the answer is that there is none."""
+    """Returns whether a request failed because the listed file no longer exists: another has its name, or (if a
+    generation was requested) the answer is that there is none."""
     names = {base.__name__ for base in type(error).__mro__}
     return "ResourceModifiedError" in names or (bool(file.stamp) and isinstance(error, FileNotFoundError))
 
@@ -167,52 +169,52 @@ def _is_file(info: dict[str, Any]) -> bool:
 
 
 def _stamp(info: dict[str, Any]) -> str:
-    """Google's generation."""
+    """Returns Google's generation."""
     return str(info.get("generation") or "")
 
 
-Listed = tuple[list[StoredFile], list[str]]
+FilesAndFolders = tuple[list[StoredFile], list[str]]
 """Files, and the paths of folders."""
 _QUOTE = '"'
 
 
-def blobs(filesystem: Any, container: str, prefix: str, directory: str | None) -> Listed:
-    """What lies right below `directory`, or all that lies below `prefix` where that is None: paths are relative to
+def blobs(filesystem: Any, container: str, prefix: str, directory: str | None) -> FilesAndFolders:
+    """Returns what lies directly below `directory`, or everything below `prefix` if that is None. Paths are relative to
     `prefix`, which ends in a slash if it is not empty. Raises azure-core's errors."""
     from fsspec.asyn import sync
 
-    found: Listed = sync(filesystem.loop, _blobs, filesystem, container, prefix, directory)
-    return found
+    files_and_folders: FilesAndFolders = sync(filesystem.loop, _blobs, filesystem, container, prefix, directory)
+    return files_and_folders
 
 
 def download(filesystem: Any, container: str, blob: str, offset: int, length: int, stamp: str) -> bytes:
-    """A range of a blob, if it has that etag still; adlfs itself cannot ask for that. Its bytes as they are stored: of
-    what says that it is compressed, a few could become any number."""
+    """Returns a range of a blob, if the blob still has that etag; adlfs itself cannot request that. The bytes are as
+    they are stored: a few bytes of compressed content could become any number."""
     from fsspec.asyn import sync
 
     content: bytes = sync(filesystem.loop, _download, filesystem, container, blob, offset, length, stamp)
     return content
 
 
-async def _blobs(filesystem: Any, container: str, prefix: str, directory: str | None) -> Listed:
+async def _blobs(filesystem: Any, container: str, prefix: str, directory: str | None) -> FilesAndFolders:
     below = f"{prefix}{directory}/" if directory else prefix
     files, folders = list[StoredFile](), list[str]()
     async with filesystem.service_client.get_container_client(container) as client:
-        told: dict[str, Any] = {"name_starts_with": below or None, "include": ["metadata"]}
-        found = client.list_blobs(**told) if directory is None else client.walk_blobs(**told, delimiter="/")
-        async for blob in found:
+        arguments: dict[str, Any] = {"name_starts_with": below or None, "include": ["metadata"]}
+        entries = client.list_blobs(**arguments) if directory is None else client.walk_blobs(**arguments, delimiter="/")
+        async for blob in entries:
             path = blob.name[len(prefix) :]
             if not hasattr(blob, "size"):
                 folders.append(path.rstrip("/"))
             elif path and not path.endswith("/") and not _is_folder(blob.metadata or {}):
-                # Listings have it without the quotation marks that other answers have, and that requests need.
+                # In listings it lacks the quotation marks that other answers have, and that requests need.
                 stamp = f'"{blob.etag.strip(_QUOTE)}"' if blob.etag else ""
                 files.append(StoredFile(path, int(blob.size or 0), stamp, nanoseconds(blob.last_modified)))
     return files, folders
 
 
 def _is_folder(metadata: dict[str, str]) -> bool:
-    """Accounts with a hierarchical namespace list their folders as blobs, too."""
+    """Returns whether the blob is a folder: accounts with a hierarchical namespace list their folders as blobs, too."""
     return any(name.lower() == "hdi_isfolder" and value.lower() == "true" for name, value in metadata.items())
 
 

@@ -1,9 +1,9 @@
-"""S3 and what speaks its language, through s3fs.
+"""S3, and other servers with its protocol, through s3fs.
 
-A listing is one walk over the keys, in the server's order, that leaps over spans: a page that ends inside a span is
-followed by the page behind it. So it takes no more requests than a plain walk, and no more than one for each span and
-one for each thousand new keys. Long walks are cut at spans and at known folders and done side by side, which needs the
-keys in byte order, as S3 gives them; a server that is seen to have another order gets one walk from beginning to end.
+A listing is one walk over the keys, in the server's order, that leaps over spans: after a page that ends inside a span
+comes the page behind that span. So it takes no more requests than a plain walk, and no more than one for each span and
+one for each thousand new keys. Long walks are cut at spans and at known folders and run in parallel. That needs the
+keys in byte order, as S3 returns them; a server that is seen to have another order gets one walk from beginning to end.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from consumer.errors import StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.model.times import between, sleep
 from consumer.ports import Stored
-from consumer.storage.errors import refusal, translated
-from consumer.storage.files import changed, check_length, nanoseconds
+from consumer.storage.errors import refusal_code, translated_errors
+from consumer.storage.files import changed_error, check_length, nanoseconds
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
 PAGE = 1000
-"""Keys in a page, S3's most."""
+"""Keys in a page, the most that S3 returns."""
 SHORT_PAGE = 100
-"""Asked for behind a leap when a long span follows: mostly a few new keys, and then keys of that span."""
+"""Keys requested after a leap if a long span follows: mostly a few new keys, and then keys of that span."""
 PART = 3
 """Requests that are worth a thread of their own."""
 _OF_A_FOLDER = 3
@@ -40,102 +40,103 @@ THREADS = 16
 
 
 class _Unordered(Exception):
-    """Keys do not come in byte order, or walks side by side do not meet."""
+    """Keys do not come in byte order, or parallel walks do not meet."""
 
 
 class _NoLeaps(Exception):
-    """The server does not begin where it is asked to."""
+    """The server does not begin at the key that was requested."""
 
 
 @dataclass(slots=True)
 class _Walk:
-    """The files of one walk that began behind `after`. `first` is the first one that the server gave, found or not, and
-    `behind` the first that it gave of those behind the walk's end; "" for none."""
+    """The files of one walk that began after the key `after`. `first` is the first key that the server returned,
+    listed or not. `first_after_end` is the first that it returned of those after the walk's end. Both are "" if
+    there is none."""
 
     after: str
-    found: list[StoredFile] = field(default_factory=list)
+    files: list[StoredFile] = field(default_factory=list)
     first: str = ""
-    behind: str = ""
+    first_after_end: str = ""
 
     def meets(self, following: _Walk) -> bool:
-        """Whether the server has nothing between the two, whatever its order is, but for files of the span that lies
-        between them."""
-        return self.behind == following.first or "" < self.behind <= following.after
+        """Returns whether the server has nothing between the two walks, whatever its order is, except files of the span
+        that lies between them."""
+        return self.first_after_end == following.first or "" < self.first_after_end <= following.after
 
 
 @dataclass(frozen=True, slots=True)
 class S3Files:
-    """A file's stamp is its etag."""
+    """The files of a bucket or prefix. A file's stamp is its etag."""
 
     settings: StorageSettings
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        with translated(self.settings, "the storage"):
+        with translated_errors(self.settings, "the storage"):
             parts = list(_parts(spans))
             if len(parts) > 1:
                 try:
                     with ThreadPoolExecutor(THREADS, thread_name_prefix="listing") as pool:
                         walks = list(pool.map(lambda part: self._walk(spans, part[0], part[1], in_order=True), parts))
                     if all(walk.meets(following) for walk, following in pairwise(walks)):
-                        return [file for walk in walks for file in walk.found]
+                        return [file for walk in walks for file in walk.files]
                 except (_Unordered, _NoLeaps):
                     pass
             try:
-                return self._walk(spans, "", None, in_order=False).found
+                return self._walk(spans, "", None, in_order=False).files
             except _NoLeaps:
-                return self._walk(spans, "", None, in_order=False, leaps=False).found
+                return self._walk(spans, "", None, in_order=False, leaps=False).files
 
     def folders(self) -> list[str]:
-        with translated(self.settings, "the storage"):
-            found = self._page({"Delimiter": "/"}).get("CommonPrefixes", ())
-        return [entry["Prefix"][len(self._key("")) :].rstrip("/") for entry in found]
+        with translated_errors(self.settings, "the storage"):
+            prefixes = self._page({"Delimiter": "/"}).get("CommonPrefixes", ())
+        return [entry["Prefix"][len(self._key("")) :].rstrip("/") for entry in prefixes]
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with translated(self.settings, "file", file.path):
+        with translated_errors(self.settings, "file", file.path):
             try:
                 content = self._range(file.path, offset, length, file.stamp)
             except Exception as error:
-                if refusal(error) in ("PreconditionFailed", "412"):
-                    raise changed(file.path) from error
+                if refusal_code(error) in ("PreconditionFailed", "412"):
+                    raise changed_error(file.path) from error
                 raise
             return check_length(file, offset, length, content)
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        with translated(self.settings, "file", path):
+        with translated_errors(self.settings, "file", path):
             try:
                 return self._range(path, 0, length)
             except Exception as error:
-                if refusal(error) == "InvalidRange":
+                if refusal_code(error) == "InvalidRange":
                     return b""
-                if refusal(error) in ("NoSuchKey", "404"):
+                if refusal_code(error) in ("NoSuchKey", "404"):
                     return None
                 raise
 
     def write(self, path: str, content: bytes) -> None:
         request = {"Bucket": self.settings.bucket, "Key": self._key(path), "Body": content}
-        with translated(self.settings, "file", path, "write"):
-            patiently(lambda: s3_client(self.settings).call("put_object", **request))
+        with translated_errors(self.settings, "file", path, "write"):
+            call_with_retries(lambda: s3_client(self.settings).call("put_object", **request))
 
     def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool, leaps: bool = True) -> _Walk:
-        """The files outside of spans, with keys above `after` and below `end`, one page after the other; without
-        `leaps` those inside are listed too, and passed over. Raises _Unordered where `in_order` is asked for and not
-        kept, _NoLeaps."""
+        """Returns the files outside of spans, with keys above `after` and below `end`, read page by page. Without
+        `leaps` the files inside of spans are requested too, and dropped. Raises _Unordered if the keys are to be
+        `in_order` and are not, and _NoLeaps."""
         walk, leapt = _Walk(after), set[str]()
         request = self._leap(spans, after) if after else {}
         begin = after
         while True:
             page = self._page(request)
             files = [file for entry in page.get("Contents", ()) if (file := self._stored(entry)) is not None]
-            # Where keys have another order, a server that begins again can do so with a greater key.
+            # If keys have another order, a server that begins again can do so with a greater key.
             if files and (files[0].path <= begin or (leapt and files[0].path == walk.first)):
                 raise _NoLeaps
             if in_order and any(first >= second for first, second in pairwise([after, *(f.path for f in files)])):
                 raise _Unordered
             walk.first = walk.first or (files[0].path if files else "")
-            walk.found.extend(file for file in files if spans.covering(file.path) is None and not _reached(file, end))
+            walk.files.extend(file for file in files if spans.covering(file.path) is None and not _reached(file, end))
             token = page.get("NextContinuationToken")
             if files and _reached(files[-1], end):
-                walk.behind = next(file.path for file in files if _reached(file, end))
+                walk.first_after_end = next(file.path for file in files if _reached(file, end))
                 return walk
             if not page.get("IsTruncated", token is not None):
                 return walk
@@ -159,8 +160,8 @@ class S3Files:
 
     def _page(self, request: dict[str, Any]) -> dict[str, Any]:
         client = s3_client(self.settings)
-        place = {"Bucket": self.settings.bucket, "Prefix": self._key("")}
-        page: dict[str, Any] = patiently(lambda: client.call("list_objects_v2", **place, **request))
+        location = {"Bucket": self.settings.bucket, "Prefix": self._key("")}
+        page: dict[str, Any] = call_with_retries(lambda: client.call("list_objects_v2", **location, **request))
         return page
 
     def _stored(self, entry: dict[str, Any]) -> StoredFile | None:
@@ -173,7 +174,7 @@ class S3Files:
         return f"{self.settings.prefix}/{path}" if self.settings.prefix else path
 
     def _range(self, path: str, offset: int, length: int, stamp: str = "") -> bytes:
-        """One request; no storage has empty ranges."""
+        """Makes one request. No storage has empty ranges."""
         if length <= 0:
             return b""
         request: dict[str, Any] = {"IfMatch": stamp} if stamp.strip('"') else {}
@@ -187,47 +188,47 @@ class S3Files:
                 **request,
             )
             if not _is_that(stamp, answer.get("ETag", "")):
-                raise changed(path)
+                raise changed_error(path)
             content: bytes = answer["Body"]
-            if "ContentRange" not in answer:  # a server that knows no ranges sends everything
+            if "ContentRange" not in answer:  # a server without ranges sends everything
                 return content[offset : offset + length]
             _check_range(answer["ContentRange"], content)
             return content
 
-        return patiently(attempt)
+        return call_with_retries(attempt)
 
 
 def _is_that(stamp: str, answered: str) -> bool:
-    """Whether the answer is the object that was asked for: not every server or cache heeds ``If-Match``. Proxies mark
-    etags as weak."""
-    asked, given = (etag.removeprefix("W/").strip('"') for etag in (stamp, answered))
-    return not asked or not given or asked == given
+    """Returns whether the answer is the object that was requested: not every server or cache honours ``If-Match``.
+    Proxies mark etags as weak."""
+    requested, received = (etag.removeprefix("W/").strip('"') for etag in (stamp, answered))
+    return not requested or not received or requested == received
 
 
-def _check_range(told: str, content: bytes) -> None:
-    """That all bytes came which the answer told of: ``bytes FIRST-LAST/SIZE``. Raises what is tried again."""
+def _check_range(content_range: str, content: bytes) -> None:
+    """Checks that all bytes came that the answer announced: ``bytes FIRST-LAST/SIZE``. Raises an error that is
+    retried."""
     from botocore.exceptions import IncompleteReadError
 
-    first, last = told.removeprefix("bytes ").partition("/")[0].split("-")
+    first, last = content_range.removeprefix("bytes ").partition("/")[0].split("-")
     expected = int(last) - int(first) + 1
     if len(content) != expected:
         raise IncompleteReadError(actual_bytes=len(content), expected_bytes=expected)
 
 
 def _parts(spans: Spans) -> Iterable[tuple[str, str | None]]:
-    """Where to cut the walk for threads: each part begins behind a span, or at a known folder, and ends where a later
-    one begins. No file has the name of a folder with a slash, so none is on both sides of a cut, and none on neither.
-    """
+    """Returns where to cut the walk for threads. Each part begins after a span, or at a known folder, and ends where a
+    later one begins. No file has the name of a folder with a slash, so each file is on exactly one side of a cut."""
     pieces = [(span.first, span.end, min(span.count / PAGE, 1)) for span in spans.all]
     listed = (folder for folder in spans.looked_into if spans.covering(folder) is None)
     pieces = sorted([*pieces, *((folder, folder, _OF_A_FOLDER / PAGE) for folder in listed)])
-    requests = sum(worth for *_, worth in pieces)
-    wanted = max(min(int(requests / PART), THREADS), 1)
+    requests = sum(request_count for *_, request_count in pieces)
+    part_count = max(min(int(requests / PART), THREADS), 1)
     begins, ends = [""], list[str | None]()
     passed = 0.0
-    for first, end, worth in pieces:
-        passed += worth
-        if passed >= requests * len(begins) / wanted and len(begins) < wanted:
+    for first, end, request_count in pieces:
+        passed += request_count
+        if passed >= requests * len(begins) / part_count and len(begins) < part_count:
             ends.append(first)
             begins.append(end)
     return zip(begins, [*ends, None], strict=True)
@@ -239,7 +240,7 @@ def _reached(file: StoredFile, end: str | None) -> bool:
 
 CONNECTIONS = 32
 _CLIENTS: dict[tuple[int, StorageSettings], S3Client] = {}
-"""One client a process: connections do not survive a fork."""
+"""One client for each process: connections do not survive a fork."""
 _MAKING = threading.Lock()
 BEFORE_PARSE = "before-parse.s3.ListObjectsV2"
 _PAGE = "ListBucketResult"
@@ -247,7 +248,7 @@ _ENTRY, _MEMBERS = "Contents", frozenset({"Key", "Size", "ETag", "LastModified"}
 
 
 def s3_client(settings: StorageSettings) -> S3Client:
-    """The client of this process; any thread may use it."""
+    """Returns the client of this process; any thread may use it."""
     key = (os.getpid(), settings)
     with _MAKING:
         if key not in _CLIENTS:
@@ -256,9 +257,9 @@ def s3_client(settings: StorageSettings) -> S3Client:
 
 
 class S3Client:
-    """Calls S3's operations by botocore's names and arguments, and raises botocore's errors, untranslated.
+    """Calls S3's operations by botocore's names and arguments, and raises botocore's errors as they are.
 
-    The filesystem's own methods would list in their own way, and say nothing of a body that breaks off.
+    The filesystem's own methods would list in their own way, and do not report a body that breaks off.
     """
 
     def __init__(self, settings: StorageSettings) -> None:
@@ -267,17 +268,17 @@ class S3Client:
 
         options = settings.fsspec_options()
         session = AioSession(profile=options.pop("profile", None))
-        # A page of a listing has a thousand times: nobody asks for them, and reading them is half of the work.
+        # A page of a listing has a thousand times. Nothing needs them, and reading them is half of the work.
         session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
         session.register(BEFORE_PARSE, read_files)
         config = {
             **options.pop("config_kwargs", {}),
             "connect_timeout": 5,
             "read_timeout": 20,
-            # What may pass is tried again in one place, bodies that break off included.
+            # Transient errors are retried in one place, including bodies that break off.
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "max_pool_connections": CONNECTIONS,
-            # Servers other than Amazon's do not all know the checksums that are sent unasked.
+            # Not all servers other than Amazon's know the checksums that are sent by default.
             "request_checksum_calculation": "when_required",
             "response_checksum_validation": "when_required",
         }
@@ -285,12 +286,13 @@ class S3Client:
         self._files.connect()
 
     def call(self, operation: str, **request: Any) -> dict[str, Any]:
-        """The answer; its ``Body``, where it has one, as bytes. A request that a signal breaks off is given up."""
-        asked = asyncio.run_coroutine_threadsafe(self._call(operation, request), self._files.loop)
+        """Returns the answer, with its ``Body``, if it has one, as bytes. A request that a signal interrupts is
+        cancelled."""
+        future = asyncio.run_coroutine_threadsafe(self._call(operation, request), self._files.loop)
         try:
-            return asked.result()
+            return future.result()
         except BaseException:
-            asked.cancel()
+            future.cancel()
             raise
 
     async def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -303,11 +305,11 @@ class S3Client:
 
 
 def read_files(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
-    """Take the files out of a page of a listing, with what is asked of them, before botocore parses it: for each of a
-    thousand files it takes four times as long. All else is left to botocore, errors too.
+    """Takes the files out of a page of a listing, with their needed members, before botocore parses it: botocore takes
+    four times as long for a thousand files. Everything else is left to botocore, also errors.
 
-    Raises what is tried again for a success that is no page: botocore would read a body that was lost, or a page of
-    some proxy, as a listing without files.
+    Raises an error that is retried for a success that is no page: botocore would read a lost body, or a page of some
+    proxy, as a listing without files.
     """
     if response_dict["status_code"] >= 300:
         return
@@ -339,14 +341,14 @@ def _file(entry: ET.Element) -> dict[str, Any]:
 
 
 def _name(element: ET.Element) -> str:
-    """Without its namespace."""
+    """Returns the tag without its namespace."""
     return element.tag.rpartition("}")[2]
 
 
 ATTEMPTS = 6
-"""Retries for a busy server or a bad network: up to about ten seconds in all."""
+"""Attempts for a busy server or a bad network: up to about ten seconds in all."""
 ATTEMPTS_TO_REACH = 3
-"""Retries for a server that is not found or silent: a wrong address must be reported soon."""
+"""Attempts for a server that is not found or does not answer: a wrong address must be reported soon."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.3, 8.0
 
 _REFUSALS = frozenset(
@@ -366,27 +368,28 @@ _UNREACHABLE = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "Rea
 _BROKEN = frozenset(
     {"HTTPClientError", "IncompleteReadError", "ResponseParserError", "ProtocolError", "ClientPayloadError"}
 )
-"""By the name of a class or of one that it inherits from: neither botocore nor aiohttp is imported here."""
+"""Names of error classes or of their base classes: neither botocore nor aiohttp is imported here."""
 
 T = TypeVar("T")
 
 
-def patiently(call: Callable[[], T]) -> T:
-    """`call`, retried with growing random pauses while its error may pass; then its last error."""
+def call_with_retries(call: Callable[[], T]) -> T:
+    """Returns the result of `call`, which is retried with growing random pauses while its error is transient. Raises
+    its last error."""
     attempts = 0
     while True:
         try:
             return call()
         except Exception as error:
             attempts += 1
-            most = ATTEMPTS_TO_REACH if _unreachable(error) else ATTEMPTS
-            if attempts >= most or not may_pass(error):
+            max_attempts = ATTEMPTS_TO_REACH if _unreachable(error) else ATTEMPTS
+            if attempts >= max_attempts or not is_transient(error):
                 raise
         sleep(between(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempts - 1))))
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether the same request may succeed a moment later."""
+def is_transient(error: BaseException) -> bool:
+    """Returns whether the same request may succeed a moment later."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -395,9 +398,10 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _unreachable(error: BaseException) -> bool:
-    """aiobotocore says of a connection that breaks under a request, too, that there is none: the server was there."""
-    under = getattr(error, "kwargs", {}).get("error")
-    return not _names(error).isdisjoint(_UNREACHABLE) and getattr(under, "errno", None) != errno.ECONNRESET
+    """Returns whether the server was not reached. aiobotocore reports a connection that breaks during a request in the
+    same way, but then the server was reached."""
+    cause = getattr(error, "kwargs", {}).get("error")
+    return not _names(error).isdisjoint(_UNREACHABLE) and getattr(cause, "errno", None) != errno.ECONNRESET
 
 
 def _names(error: BaseException) -> set[str]:

@@ -1,7 +1,7 @@
-"""Schema files as they were parsed, kept from one command to the next in the user's cache folder.
+"""Keeps parsed schema files from one command to the next in the user's cache folder.
 
-Each is found by its path, size and stamp in the listing; one that changed is read again. The cache file is for one
-storage and one parser. A damaged one counts as absent, and one that was not written for a month is removed.
+Each is identified by its path, size and stamp in the listing; one that has changed is read again. A cache file is for
+one storage and one parser. A damaged one counts as missing, and one that was not written for a month is removed.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ _KEPT_SECONDS = 30 * 24 * 3600
 
 
 def cached_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
-    """What `cache_schemas` wrote for this storage; empty if that is lost, damaged, or of another parser."""
+    """Returns what `cache_schemas` wrote for this storage; nothing if that is lost, damaged, or of another parser."""
     with suppress(OSError, RuntimeError, ValueError, TypeError, LookupError):
-        place = _place(identity)
-        if is_ours(place):
-            sum_, _, body = place.read_bytes().partition(b"\n")
-            if int(sum_) == zlib.crc32(body):
+        cache_file = _place(identity)
+        if is_ours(cache_file):
+            checksum, _, body = cache_file.read_bytes().partition(b"\n")
+            if int(checksum) == zlib.crc32(body):
                 return _read(body)
     return {}
 
 
 def cache_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None:
-    """Keep `parsed` for the next command. A file without a stamp is left out, because a change of it would not be
-    seen."""
+    """Keeps `parsed` for the next command. A file without a stamp is left out, because a change of it would not be
+    noticed."""
     with suppress(OSError, RuntimeError, orjson.JSONEncodeError):
         body = _written((file, schema) for file, schema in parsed.items() if file.stamp)
-        place = _place(identity)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A new name: in containers a process that died halfway had the number that this one has.
-        handle, new = mkstemp(dir=place.parent, prefix=f"{place.stem}.")
+        cache_file = _place(identity)
+        cache_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The name is new: in containers a process that died halfway can have had the process id of this one.
+        handle, new = mkstemp(dir=cache_file.parent, prefix=f"{cache_file.stem}.")
         try:
             with open(handle, "wb") as out:
                 out.write(b"%d\n%b" % (zlib.crc32(body), body))
-            os.replace(new, place)
+            os.replace(new, cache_file)
         except OSError:
             os.unlink(new)
             raise
-        _forget(place.parent)
+        _forget(cache_file.parent)
 
 
 def _forget(folder: Path) -> None:
-    """Remove files that were not written for long: of other storages, earlier parsers and writers that died."""
+    """Removes files that were not written for a month: of other storages, earlier parsers and writers that died."""
     for entry in os.scandir(folder):
         with suppress(FileNotFoundError):
             if time.time() - entry.stat().st_mtime > _KEPT_SECONDS:
@@ -68,7 +68,7 @@ def _forget(folder: Path) -> None:
 
 
 def _written(parsed: Iterable[tuple[StoredFile, SchemaFile]]) -> bytes:
-    """Column lists that are the same are written once: they are most of it."""
+    """Serialises the schemas. Equal column lists, which are most of the content, are written once."""
     lists: dict[tuple[Column, ...], int] = {}
     rows = []
     for file, schema in parsed:
@@ -96,6 +96,6 @@ def _place(identity: str) -> Path:
 
 @cache
 def _parser() -> str:
-    """The code that parses, and that writes and reads here, as one word."""
+    """Returns a hash of the code that parses, and that writes and reads here."""
     modules = (str(module.__file__) for module in (columns, files, schema_file))
-    return hashlib.sha256(b"".join(Path(place).read_bytes() for place in (*modules, __file__))).hexdigest()[:8]
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in (*modules, __file__))).hexdigest()[:8]

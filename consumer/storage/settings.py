@@ -16,15 +16,15 @@ _SCHEMES = {"file": "file", "s3": "s3", "gcs": "gcs", "gs": "gcs", "azblob": "az
 _UPSTREAM = "the upstream URI"
 _WHOSE = ("account-name", "endpoint")
 _SHORTEST_SECRET = 6
-"""The least length of one that is masked within words."""
+"""The least length of a secret that is masked also inside of words."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """One upstream. `scheme` is file, s3, gcs or azblob; `prefix` has no slash at its ends, but for file it is the
-    absolute path. `options` say how to reach the storage, `parameters` are the changefeed's own. `called` is what
-    messages call the URI."""
+    """One upstream. `scheme` is file, s3, gcs or azblob. `prefix` has no slash at its ends, but for file it is the
+    absolute path. `options` are how to reach the storage, `parameters` are the changefeed's own. `called` is the name
+    of the URI in messages."""
 
     scheme: str
     bucket: str
@@ -35,41 +35,41 @@ class StorageSettings:
 
     @classmethod
     def from_uri(cls, uri: str, called: str = _UPSTREAM) -> StorageSettings:
-        """Reads a sink URI as TiCDC does: a ``+`` is a plus sign. Raises BadConfig, without the URI's secrets."""
+        """Reads a sink URI as TiCDC does: a ``+`` is a plus sign. Raises BadConfig without the URI's secrets."""
         scheme, bucket, path, query = _split(uri, called)
         if scheme == "file" and bucket not in ("", "localhost"):
             raise BadConfig("a file:// URI needs an absolute path, with three slashes: file:///dir")
         if scheme != "file" and not bucket:
             raise BadConfig(f"{called} names no bucket: {scheme}://BUCKET/PREFIX")
-        given = dict(_parameters(query))
-        known = STORAGE_OPTIONS[scheme]
-        given = {_option_name(name, known): value for name, value in given.items()}
-        if unknown := sorted(given.keys() - known - CHANGEFEED_PARAMETERS):
+        parameters = dict(_parameters(query))
+        option_names = STORAGE_OPTIONS[scheme]
+        parameters = {_option_name(name, option_names): value for name, value in parameters.items()}
+        if unknown := sorted(parameters.keys() - option_names - CHANGEFEED_PARAMETERS):
             raise _not_known(unknown[0], scheme, called)
-        options = {name: value for name, value in given.items() if name in known}
+        options = {name: value for name, value in parameters.items() if name in option_names}
         _check(options, called)
         return cls(
             scheme,
             "" if scheme == "file" else bucket,
             posixpath.normpath(f"/{path.lstrip('/')}") if scheme == "file" else path.strip("/"),
             tuple(sorted(options.items())),
-            {name: value for name, value in given.items() if name not in options},
+            {name: value for name, value in parameters.items() if name not in options},
             called,
         )
 
     @property
     def identity(self) -> str:
-        """Scheme, bucket and prefix, nothing else: two URIs of one upstream have the same."""
+        """Scheme, bucket and prefix, nothing else: two URIs of one upstream have the same identity."""
         return f"{self.scheme}://{self.base}"
 
     @property
     def place(self) -> tuple[str, ...]:
-        """`identity`, and whose it is: a bucket behind another endpoint, or a container of another account, is another
+        """The identity and its owner: a bucket behind another endpoint, or a container of another account, is another
         one."""
         return self.identity, *(value for name, value in self.options if name in _WHOSE)
 
     def above(self) -> Iterator[StorageSettings]:
-        """The locations that this one is in, the nearest first, up to the bucket or the root."""
+        """Yields the locations that this one is in, the nearest first, up to the bucket or the root."""
         prefix = self.prefix
         while prefix.strip("/"):
             prefix = posixpath.dirname(prefix)
@@ -81,48 +81,50 @@ class StorageSettings:
         return self.prefix if self.scheme == "file" else f"{self.bucket}/{self.prefix}".rstrip("/")
 
     def redact(self, text: str) -> str:
-        """`text` with every secret of these settings as ``***``."""
+        """Returns `text` with every secret of these settings as ``***``."""
         for name, value in (*self.options, *self.parameters.items()):
             if name in SECRETS and value:
                 text = _secret_in_texts(value).sub("***", text)
         return text
 
     def fsspec_options(self) -> dict[str, Any]:
-        """The arguments of this storage's fsspec filesystem. Nothing is cached: each listing is a new look."""
+        """Returns the arguments of this storage's fsspec filesystem. Listings are not cached: each one asks the storage
+        again."""
         options = dict(self.options)
         match self.scheme:
             case "gcs":
-                found = {"token": options.get("credentials-file"), "endpoint_url": options.get("endpoint")}
+                arguments = {"token": options.get("credentials-file"), "endpoint_url": options.get("endpoint")}
             case "azblob":
-                found = _azure_options(options)
+                arguments = _azure_options(options)
             case "s3":
-                found = _s3_options(options)
+                arguments = _s3_options(options)
             case _:
                 return {}
-        return {"use_listings_cache": False} | {name: value for name, value in found.items() if value is not None}
+        return {"use_listings_cache": False} | {name: value for name, value in arguments.items() if value is not None}
 
     def __repr__(self) -> str:
-        given = {**dict(self.options), **self.parameters}
-        shown = {name: "***" if name in SECRETS else value for name, value in given.items()}
+        all_values = {**dict(self.options), **self.parameters}
+        shown = {name: "***" if name in SECRETS else value for name, value in all_values.items()}
         return f"StorageSettings({self.identity!r}, {shown})"
 
 
 def _secret_in_texts(value: str) -> re.Pattern[str]:
-    """Where `value` is masked. A short one is a part of common words too: only where it stands by itself."""
+    """Returns the pattern of where `value` is masked. A short one is a part of common words too, so it is masked only
+    where it stands by itself."""
     form = re.escape(value)
     return re.compile(form if len(value) >= _SHORTEST_SECRET else rf"(?<!\w){form}(?!\w)")
 
 
 def _split(uri: str, called: str) -> tuple[str, str, str, str]:
-    """Scheme (TiCDC's synonyms resolved), bucket, path and query. Their texts are not repeated in errors."""
+    """Returns scheme (TiCDC's synonyms resolved), bucket, path and query. Errors do not repeat their texts."""
     try:
         parts = urlsplit(uri)
     except ValueError as error:
         raise BadConfig(f"{called} is not a URI") from error
     if parts.scheme not in _SCHEMES:
-        named = f"scheme {parts.scheme!r}" if parts.scheme else "no scheme"
+        scheme_text = f"scheme {parts.scheme!r}" if parts.scheme else "no scheme"
         raise BadConfig(
-            f"{called} has {named}; known are {', '.join(f'{name}://' for name in _SCHEMES)}",
+            f"{called} has {scheme_text}; known are {', '.join(f'{name}://' for name in _SCHEMES)}",
             hint="give a folder of this machine as file:///its/path" if not parts.scheme else "",
         )
     if parts.fragment or "#" in uri:
@@ -138,16 +140,17 @@ def _parameters(query: str) -> Iterator[tuple[str, str]]:
         yield unquote(name), unquote(value)
 
 
-def _option_name(name: str, known: Collection[str]) -> str:
-    """TiCDC's storage library compares its options in lower case and with dashes, TiCDC itself its own as they are."""
+def _option_name(name: str, option_names: Collection[str]) -> str:
+    """Returns the name in its standard form: TiCDC's storage library compares its options in lower case and with
+    dashes, TiCDC itself compares its own as they are."""
     spelled = name.lower().replace("_", "-")
-    return spelled if spelled in known else name
+    return spelled if spelled in option_names else name
 
 
 def _not_known(name: str, scheme: str, called: str) -> BadConfig:
-    near = get_close_matches(name.lower(), STORAGE_OPTIONS[scheme] | CHANGEFEED_PARAMETERS, n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    return BadConfig(f"parameter {name!r} of {called} is not known for {scheme}:// storage{meant}")
+    matches = get_close_matches(name.lower(), STORAGE_OPTIONS[scheme] | CHANGEFEED_PARAMETERS, n=1)
+    suggestion = f"; did you mean {matches[0]}?" if matches else ""
+    return BadConfig(f"parameter {name!r} of {called} is not known for {scheme}:// storage{suggestion}")
 
 
 def _check(options: Mapping[str, str], called: str) -> None:
@@ -169,8 +172,8 @@ def _check(options: Mapping[str, str], called: str) -> None:
 
 
 def _azure_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """A login goes in a connection string: nothing else takes ``http://`` and an endpoint with a path, and no variable
-    of the environment takes its place. Without a login it is looked for by Azure's own rules."""
+    """Puts a login in a connection string: nothing else takes ``http://`` and an endpoint with a path, and no
+    environment variable overrides it. Without a login Azure's own rules find one."""
     account, endpoint = options.get("account-name"), options.get("endpoint", "")
     logins = {
         "AccountKey": options.get("account-key"),
@@ -184,7 +187,7 @@ def _azure_options(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _s3_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Buckets behind an endpoint of one's own are addressed by path, unless told otherwise."""
+    """Buckets behind an endpoint of one's own are addressed by path, unless the URI sets it otherwise."""
     endpoint = options.get("endpoint") or None
     by_path = _FLAGS[options.get("force-path-style", "true" if endpoint else "false").lower()]
     s3: dict[str, Any] = {"addressing_style": "path"} if by_path else {}
@@ -236,7 +239,7 @@ STORAGE_OPTIONS = {
         }
     ),
 }
-"""How each kind of storage is reached; those that only say how objects are written change nothing for a reader."""
+"""The options of each kind of storage. Those that only affect how objects are written change nothing for a reader."""
 
 SECRETS = frozenset(
     {
@@ -249,7 +252,7 @@ SECRETS = frozenset(
         "schema-registry",
     }
 )
-"""Whose values are never shown; a registry's address can carry a login."""
+"""Options whose values are never shown; a registry's address can contain a login."""
 
 CHANGEFEED_PARAMETERS = frozenset(
     """
@@ -266,5 +269,5 @@ CHANGEFEED_PARAMETERS = frozenset(
     dial-timeout read-timeout write-timeout
     """.split()
 )
-"""What TiCDC takes in the URI of a storage sink beside the storage's own options: those of the
-sink, of the codecs, and of message queues, which have no effect."""
+"""What TiCDC takes in the URI of a storage sink besides the storage's own options: those of the sink, of the codecs,
+and of message queues, which have no effect."""

@@ -1,4 +1,4 @@
-"""A storage beside others with which it goes together: no further than the one whose checkpoint is the lowest."""
+"""A storage that goes together with others: its checkpoint is never above the lowest of all."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from consumer.errors import ConsumerError, from_dict
-from consumer.model.files import Bounds, DataFile, Folder, Listing, Named, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, IndexEntry, Listing, StoredFile
 from consumer.model.progress import Progress
 from consumer.model.texts import duration_text
 from consumer.model.times import tso_to_ms, tso_to_time
 from consumer.ports import RangeReader, StorageReader
 
-LONG = 60.0
-"""Seconds after which an upstream that holds up the others is worth a warning."""
+WARN_AFTER = 60.0
+"""Seconds after which there is a warning about an upstream that holds up the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The checkpoint of an upstream when it was looked at last."""
+class UpstreamPosition:
+    """The checkpoint of an upstream when it was read last."""
 
     name: str
     checkpoint: int
 
-    def behind(self, other: Place) -> float:
-        """Seconds. TSOs of different clusters have only their milliseconds in common."""
+    def seconds_behind(self, other: UpstreamPosition) -> float:
+        """Returns the lag in seconds. TSOs of different clusters have only their milliseconds in common."""
         return (tso_to_ms(other.checkpoint) - tso_to_ms(self.checkpoint)) / 1000
 
 
@@ -32,7 +32,7 @@ class TogetherReader:
     """Implements ports.StorageReader. Its checkpoint is the lowest of its own and those of `peers`, by their names. A
     peer that is more than `max_wait` seconds behind the first of all is not waited for (0: each is).
 
-    TSOs of different clusters are compared as numbers: by the time of their clusters' clocks, to the millisecond.
+    TSOs of different clusters are compared as numbers, so by the time of their clusters' clocks, to the millisecond.
     """
 
     def __init__(
@@ -40,47 +40,54 @@ class TogetherReader:
     ) -> None:
         self.own, self._name, self._peers, self._max_wait = own, name, peers, max_wait
         self.identity = own.identity
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, UpstreamPosition] = {}
 
     def checkpoint(self) -> int:
-        """Raises what its own storage raises; for a peer that was never seen, the same with its name."""
-        own = Place(self._name, self.own.checkpoint())
-        self._places[self._name] = own
+        """Raises the errors of its own storage; for a peer that was never read, the peer's error with its name."""
+        ours = UpstreamPosition(self._name, self.own.checkpoint())
+        self._places[self._name] = ours
         for name, reader in self._peers.items():
             self._look(name, reader)
-        last = self._last()
-        return own.checkpoint if last is None else min(own.checkpoint, last.checkpoint)
+        lowest = self._last()
+        return ours.checkpoint if lowest is None else min(ours.checkpoint, lowest.checkpoint)
 
     def _look(self, name: str, reader: StorageReader) -> None:
         try:
-            self._places[name] = Place(name, reader.checkpoint())
+            self._places[name] = UpstreamPosition(name, reader.checkpoint())
         except ConsumerError as error:
             if name not in self._places:
                 raise _held(name, error) from error
 
-    def _late(self) -> list[Place]:
-        first = max(self._places.values(), key=lambda place: place.checkpoint, default=Place("", 0))
-        return [p for p in self._places.values() if self._max_wait and p.behind(first) > self._max_wait]
+    def _late(self) -> list[UpstreamPosition]:
+        first = max(self._places.values(), key=lambda position: position.checkpoint, default=UpstreamPosition("", 0))
+        return [p for p in self._places.values() if self._max_wait and p.seconds_behind(first) > self._max_wait]
 
     @property
     def holds(self) -> list[str]:
-        """Which upstream holds up this one, and by how much, as of the last look; and `warnings`."""
-        own, last = self._places.get(self._name), self._last()
-        if own is None or last is None or own.checkpoint <= last.checkpoint:
+        """Reports which upstream holds up this one, and by how much, as of the last reading; and `warnings`."""
+        ours, lowest = self._places.get(self._name), self._last()
+        if ours is None or lowest is None or ours.checkpoint <= lowest.checkpoint:
             return self.warnings
-        how = f"its checkpoint is {_time(last.checkpoint)}, {duration_text(last.behind(own))} behind that of {own.name}"
-        return [f"{last.name} holds up the others (together): {how}", *self._left()]
+        how = (
+            f"its checkpoint is {_time(lowest.checkpoint)}, {duration_text(lowest.seconds_behind(ours))} behind that of"
+            f" {ours.name}"
+        )
+        return [f"{lowest.name} holds up the others (together): {how}", *self._left()]
 
     @property
     def warnings(self) -> list[str]:
-        """Of the same words while it lasts: which upstreams are not waited for any more, and which one is waited for
-        since long."""
-        own, last = self._places.get(self._name), self._last()
-        long = own is not None and last is not None and last.behind(own) > LONG
-        told = [f"{last.name} holds up the others (together): it is more than {LONG:.0f} s behind"] if last else []
-        return [*(told if long else []), *self._left()]
+        """Texts that stay the same while their reason lasts: which upstreams are no longer waited for, and which one
+        has been waited for long."""
+        ours, lowest = self._places.get(self._name), self._last()
+        long = ours is not None and lowest is not None and lowest.seconds_behind(ours) > WARN_AFTER
+        texts = (
+            [f"{lowest.name} holds up the others (together): it is more than {WARN_AFTER:.0f} s behind"]
+            if lowest
+            else []
+        )
+        return [*(texts if long else []), *self._left()]
 
-    def _last(self) -> Place | None:
+    def _last(self) -> UpstreamPosition | None:
         late = self._late()
         return min((p for p in self._places.values() if p not in late), key=lambda p: p.checkpoint, default=None)
 
@@ -91,14 +98,14 @@ class TogetherReader:
         ]
 
     def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
-        """The changefeed itself may be past `checkpoint`, and says so."""
-        found = self.own.listing(checkpoint, progress, whole)
-        own = self._places.get(self._name)
-        if own is None or own.checkpoint <= checkpoint:
-            return found
-        return replace(found, settled=True, reached=max(found.reached, own.checkpoint))
+        """The changefeed itself may be past `checkpoint`; then the listing says so."""
+        own_listing = self.own.listing(checkpoint, progress, whole)
+        ours = self._places.get(self._name)
+        if ours is None or ours.checkpoint <= checkpoint:
+            return own_listing
+        return replace(own_listing, settled=True, reached=max(own_listing.reached, ours.checkpoint))
 
-    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, Named]:
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, IndexEntry]:
         return self.own.named(indexes)
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:

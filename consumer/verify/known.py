@@ -1,9 +1,9 @@
-"""What the storage says of a column of an older row, after statements that changed the column; and which of upstream's
-columns a table has that is no mirror.
+"""Tells what the storage shows of a column of an older row, after statements that changed the column; and which of
+upstream's columns a table has that is no mirror.
 
-One rule: a value in a row holds until a statement changes its column. What upstream made of it then is what the one
-table of conversions says (`model.types`), in each target too. A row that was there when a column came has its default
-there. What no file tells is counted and not compared.
+There is one rule: a value in a row holds until a statement changes its column. What upstream then made of it is in the
+one table of conversions (`model.types`), and each target makes the same. A row that existed when a column was added has
+the column's default. What no file shows is counted and not compared.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from consumer.model.types.conversions import Conversion, Value, Way
 from consumer.model.types.texts import number
 from consumer.model.types.values import NoValue
 
-Made = tuple[Conversion, ...] | None
-"""What has become of a value, one conversion behind the other; None: that is not known."""
+Conversions = tuple[Conversion, ...] | None
+"""The conversions that a value has gone through, in order; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """For each column that the table has now, the name that it had in an era ("" for none), what has become of its
-    values since, and the values of those that came later."""
+class ColumnOrigins:
+    """Where the values of an era's rows come from, for each column that the table has now: the name that the column had
+    in the era ("" if it did not exist), the conversions of its values since, and the values of columns that were added
+    later."""
 
     names: tuple[str, ...]
-    made: tuple[Made, ...]
+    made: tuple[Conversions, ...]
     added: Mapping[int, Value | None] = field(default_factory=dict)
 
     @classmethod
-    def now(cls, columns: Sequence[Column]) -> Known:
+    def now(cls, columns: Sequence[Column]) -> ColumnOrigins:
         return cls(tuple(column.name for column in columns), ((),) * len(columns))
 
-    def before(self, statement: SchemaFile, columns: Sequence[Column], rules: Followed) -> Known:
-        """As it was before `statement`, where the table had `columns`. One without text has changed nothing by name."""
-        parsed = changes_of(statement).columns
-        new = by_name(statement.columns)
-        old = by_name(columns)
+    def before(self, statement: SchemaFile, columns: Sequence[Column], rules: ValueRules) -> ColumnOrigins:
+        """Returns the origins as they were before `statement`, when the table had `columns`. A statement without text
+        has changed no column's name."""
+        clauses = changes_of(statement).columns
+        new_columns = by_name(statement.columns)
+        old_columns = by_name(columns)
         names, made, added = list(self.names), list(self.made), dict(self.added)
         for position, (name, since) in enumerate(zip(self.names, self.made, strict=True)):
             if not name:
                 continue
-            column, definition = new.get(same_name(name)), parsed.columns.get(same_name(name), Definition())
-            former = old.get((parsed.old_name(name) or "") if statement.query else same_name(name))
+            column, definition = new_columns.get(same_name(name)), clauses.columns.get(same_name(name), Definition())
+            former = old_columns.get((clauses.old_name(name) or "") if statement.query else same_name(name))
             if former is None or column is None:
                 names[position] = ""
                 value: Value | None = UNKNOWN
@@ -66,15 +68,15 @@ class Known:
                     added[position] = value
                 continue
             names[position] = former.name
-            if column.labelled and former.family is column.family:  # labels stay where none are declared
+            if column.labelled and former.family is column.family:  # a statement that declares no labels leaves them
                 column = replace(column, elements=column.elements or definition.elements or former.elements)
-            then = None if since is None else rules.made(former, column)
-            made[position] = None if since is None or then is None else (*then, *since)
-        return Known(tuple(names), tuple(made), added)
+            conversion = None if since is None else rules.made(former, column)
+            made[position] = None if since is None or conversion is None else (*conversion, *since)
+        return ColumnOrigins(tuple(names), tuple(made), added)
 
 
-def _now(value: Value | None, made: Made) -> Value | None:
-    """What has become of a new column's value since, UNKNOWN where nobody can tell."""
+def _now(value: Value | None, made: Conversions) -> Value | None:
+    """Returns what a new column's value has become since, UNKNOWN if that cannot be known."""
     if made is None or value is UNKNOWN:
         return UNKNOWN
     try:
@@ -87,8 +89,8 @@ def _now(value: Value | None, made: Made) -> Value | None:
     return value
 
 
-def made_upstream(old: Column, new: Column) -> Made:
-    """What became of the values of `old`."""
+def upstream_conversions(old: Column, new: Column) -> Conversions:
+    """Returns the conversions of the values of `old`."""
     conversion = Conversion(old, new)
     match conversion.way:
         case Way.UNKNOWN:
@@ -100,22 +102,22 @@ def made_upstream(old: Column, new: Column) -> Made:
 
 
 UNKNOWN = "\0"
-"""In place of a default: not known."""
+"""Stands in place of a default that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """What is known of values that were there when a statement ran: what became of them in a column that became
-    another one, and what they are in a new column, UNKNOWN where nobody can tell."""
+class ValueRules:
+    """How to follow values that existed when a statement ran: `made` returns their conversions in a column that became
+    another one; `default` returns what they are in a new column, UNKNOWN if that cannot be known."""
 
-    made: Callable[[Column, Column], Made]
+    made: Callable[[Column, Column], Conversions]
     default: Callable[[SchemaFile, Column, Definition], str | None]
 
 
 def upstream_default(
     statement: SchemaFile, column: Column, definition: Definition, zone: tzinfo, nearly: bool
 ) -> str | None:
-    """What rows that are there got in a new column. UNKNOWN for the time of the statement unless `nearly`."""
+    """Returns what existing rows got in a new column. It is UNKNOWN for the time of the statement unless `nearly`."""
     if definition.generated or (is_moment(column, definition) and not nearly):
         return UNKNOWN
     column = replace(column, elements=definition.elements or column.elements)
@@ -126,47 +128,50 @@ def upstream_default(
         return UNKNOWN
 
 
-def followed_upstream(zone: tzinfo, nearly: bool = False) -> Followed:
-    """What is known of upstream's own values; `zone` is the changefeed's. `nearly`: CURRENT_TIMESTAMP as a default is
-    the version of its statement, as targets make it; TiDB's own moment was another one, by a second or so."""
-    return Followed(made_upstream, partial(upstream_default, zone=zone, nearly=nearly))
+def upstream_value_rules(zone: tzinfo, nearly: bool = False) -> ValueRules:
+    """Returns the rules of upstream's own values; `zone` is the changefeed's. `nearly`: CURRENT_TIMESTAMP as a
+    default counts as the version of its statement, as targets make it; TiDB's own moment differs from that by a
+    second or so."""
+    return ValueRules(upstream_conversions, partial(upstream_default, zone=zone, nearly=nearly))
 
 
-def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:
-    """By position in the target, which of the columns that the mode adds is there."""
-    usual = {} if mode is None else {same_name(mode.name(usual)): at for at, usual in enumerate(mode.usual)}
-    named = ((position, usual.get(same_name(column.name))) for position, column in enumerate(target.columns))
-    return {position: at for position, at in named if at is not None}
+def mode_column_positions(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:
+    """Returns by position in the target the index, in the mode's list, of the added column that is there."""
+    indexes = {} if mode is None else {same_name(mode.name(indexes)): index for index, indexes in enumerate(mode.usual)}
+    named = ((position, indexes.get(same_name(column.name))) for position, column in enumerate(target.columns))
+    return {position: index for position, index in named if index is not None}
 
 
 def upstream_key(mode: TableMode | None, target: LoadTarget) -> tuple[int, ...]:
-    """The positions in the target of upstream's key."""
-    added = added_places(mode, target)
-    return tuple(position for position in target.key if position not in added)
+    """Returns the positions in the target of upstream's key."""
+    mode_columns = mode_column_positions(mode, target)
+    return tuple(position for position in target.key if position not in mode_columns)
 
 
-def known_now(
+def current_origins(
     mode: TableMode | None, target: LoadTarget, columns: Iterable[Column], stayed: Collection[str] = ()
-) -> Known:
-    """What rows have as the table is now, where upstream's has `columns`. What upstream's does not have is NULL, as it
-    is of other tables that are merged with it, but not in columns that have `stayed` when upstream dropped them."""
+) -> ColumnOrigins:
+    """Returns the origins of the columns as the table is now; upstream's table has `columns`. A column that upstream's
+    table does not have is NULL, as for the other tables that are merged with it. Columns that have `stayed` when
+    upstream dropped them are not NULL but unknown."""
     if mode is None:
-        return Known.now(target.columns)
-    added = added_places(mode, target)
-    called = {same_name(mode.called(column.name)): column.name for column in columns if mode.keeps(column.name)}
-    names = tuple(called.get(same_name(column.name), "") for column in target.columns)
-    names = tuple("" if position in added else name for position, name in enumerate(names))
-    without = [n for n, name in enumerate(names) if not name and n not in added and mode.merges]
-    there = {same_name(mode.called(name)) for name in stayed}
-    unknown = {n for n in without if same_name(target.columns[n].name) in there}
+        return ColumnOrigins.now(target.columns)
+    mode_columns = mode_column_positions(mode, target)
+    upstream_names = {same_name(mode.called(column.name)): column.name for column in columns if mode.keeps(column.name)}
+    names = tuple(upstream_names.get(same_name(column.name), "") for column in target.columns)
+    names = tuple("" if position in mode_columns else name for position, name in enumerate(names))
+    without = [n for n, name in enumerate(names) if not name and n not in mode_columns and mode.merges]
+    stayed_names = {same_name(mode.called(name)) for name in stayed}
+    unknown = {n for n in without if same_name(target.columns[n].name) in stayed_names}
     made = tuple(None if n in unknown else () for n in range(len(names)))
-    return Known(names, made, {n: None for n in without if n not in unknown})
+    return ColumnOrigins(names, made, {n: None for n in without if n not in unknown})
 
 
 def modes_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Modes | None:
-    """What the buckets must know of the table's mode; `statements` are those that it has seen."""
+    """Returns what the buckets need to know of the table's mode, None for a mirror. `statements` are those that the
+    table has seen."""
     if mode is None:
         return None
     emptied = [file for file in statements if file.action is Action.TRUNCATE_TABLE] if mode.keeps_ended else []
     ends = tuple((file.version, str(file.name)) for file in sorted(emptied, key=lambda file: file.version))
-    return Modes(mode.kind, upstream_key(mode, target), added_places(mode, target), ends)
+    return Modes(mode.kind, upstream_key(mode, target), mode_column_positions(mode, target), ends)

@@ -1,5 +1,5 @@
-"""What one table's rows come from, as `verify` reads them: the statements that they went through, between which a table
-has the same columns, and its files, with what may be gone from them."""
+"""Where one table's rows come from, as `verify` reads them: the statements that they went through, between which a
+table has the same columns, and the files, with what may be missing from them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
-from consumer.plan.gaps import find_gaps, gone_upto, hole_below
-from consumer.plan.unread import Unread, rewritten_files, unread_files
+from consumer.plan.gaps import find_gaps, lost_rows_up_to, missing_file_below
+from consumer.plan.unread import UnreadFile, rewritten_files, unread_files
 from consumer.ports import StorageReader
 
 _EMPTYING = (Action.TRUNCATE_TABLE, Action.TRUNCATE_PARTITION)
@@ -29,8 +29,8 @@ _EMPTYING = (Action.TRUNCATE_TABLE, Action.TRUNCATE_PARTITION)
 
 @dataclass(frozen=True)
 class TableStatements:
-    """Those of the table `name` up to `end`. A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE
-    TABLE. `executed` has the paths of all statements that have run."""
+    """The statements of the table `name` up to `end`. A TRUNCATE TABLE does not empty a table that `keeps_ended` rows
+    in the target. `executed` has the paths of all statements that have run."""
 
     name: TableName
     table: Incarnation
@@ -42,7 +42,8 @@ class TableStatements:
 
     @cached_property
     def all(self) -> list[SchemaFile]:
-        """Without those that would have taken rows away and that a policy has ignored: the rows must be there."""
+        """All its statements, without those that would have removed rows but were ignored by a policy: the rows must
+        exist."""
         return [
             file
             for file in self.table.statements
@@ -51,13 +52,14 @@ class TableStatements:
 
     @cached_property
     def stayed(self) -> frozenset[str]:
-        """The columns, in lower case, that the target has as a policy has ignored the statement that dropped them."""
+        """The columns, in lower case, that the target still has because a policy ignored the statement that dropped
+        them."""
         ignored = (file for file in self.table.statements if file.version <= self.end and self.is_ignored(file))
         return frozenset(name for file in ignored for name in changes_of(file).columns.dropped)
 
     @cached_property
     def begins(self) -> int:
-        """The statement that the table was empty behind; 0 for none in the storage."""
+        """The version of the statement after which the table was empty; 0 if the storage has none."""
         emptied = [] if self.keeps_ended else [file for file in self.all if file.action is Action.TRUNCATE_TABLE]
         birth = self.table.birth
         return max((file.version for file in emptied), default=birth.version if birth is not None else 0)
@@ -67,36 +69,36 @@ class TableStatements:
         """The moment as of which the target was given the table, 0 for none."""
         if any(self.progress.starts.get(name) == 0 for name in self.table.names):
             return 0
-        return max(self.progress.start_ts, self.table.given_at(self.progress))
+        return max(self.progress.start_ts, self.table.preloaded_at(self.progress))
 
     @cached_property
     def moves(self) -> list[SchemaFile]:
-        """Statements behind the beginning that brought rows from another table."""
-        found = self.assembly.history.exchanges_of(self.table, self.end)
-        return [file for file in found if file.version > self.begins]
+        """The statements after the beginning that brought rows from another table."""
+        exchanges = self.assembly.history.exchanges_of(self.table, self.end)
+        return [file for file in exchanges if file.version > self.begins]
 
     @cached_property
     def cuts(self) -> list[SchemaFile]:
-        """The statements that change what rows are or have, in order."""
-        found: dict[str, SchemaFile] = {file.path: file for file in self.moves}
+        """The statements that change the columns, the key, the name or the set of rows, in order."""
+        cut_files: dict[str, SchemaFile] = {file.path: file for file in self.moves}
         last: SchemaFile | None = None
         for file in self.all:
             earlier = last or self.before(file.version)
             changed = earlier is None or self.columns(earlier) != self.columns(file) or self._is_named_anew(file)
             if changed or self.moves_key(file) or takes_rows_away(file) or changes_of(file).columns.columns:
-                found[file.path] = file
+                cut_files[file.path] = file
             last = file
-        return sorted(found.values(), key=lambda file: (file.version, file.path))
+        return sorted(cut_files.values(), key=lambda file: (file.version, file.path))
 
     def key_before(self, file: SchemaFile) -> tuple[Column, ...] | None:
-        """The columns of the handle key that the table had before the statement of `file`; () for none, None where the
-        storage does not tell."""
+        """Returns the columns of the handle key that the table had before the statement of `file`; () for none, None if
+        the storage does not show it."""
         columns = self.columns(self.before(file.version))
         names = self.assembly.history.shapes(file)[0].handle_key(columns)
         return None if names is None else tuple(column for column in columns if column.name in names)
 
     def moves_key(self, file: SchemaFile) -> bool:
-        """Whether the statement gave the table another handle key, took it away, or gave it its first one."""
+        """Returns whether the statement gave the table another handle key, removed it, or gave it its first one."""
         if not self.is_own(file) or file is self.table.birth:
             return False
         before, after = self.key_before(file), self.assembly.history.shape(file).handle_key(self.columns(file))
@@ -106,12 +108,12 @@ class TableStatements:
         return {same_name(column.name) for column in before} != {old_name(name) for name in after}
 
     def _is_named_anew(self, file: SchemaFile) -> bool:
-        """Whether the statement gave the table another name: its first file can be that of a RENAME."""
+        """Returns whether the statement gave the table another name: its first file can be that of a RENAME."""
         return self.table.name_at(file.version - 1) != self.table.name_at(file.version)
 
     @property
     def left_out(self) -> SchemaFile | None:
-        """The first statement that would have taken rows away, and was not executed."""
+        """The first statement that would have removed rows, and was not executed."""
         for file in self.all:
             record = self.progress.ddls.get(ddl_id(file))
             skipped = record is not None and record.state is DdlState.SKIPPED and file.version > self.given
@@ -121,25 +123,26 @@ class TableStatements:
 
     @property
     def waits(self) -> int:
-        """The version of the first statement filed under the table's name that has not run, 0 for none: it is refused,
-        or waits for others of its moment. The watermark can be that version."""
-        own = (
+        """The version of the first statement under the table's name that has not run, 0 for none: it is refused, or
+        waits for others of its moment. The watermark can be that version."""
+        own_files = (
             file for file in self.assembly.catalog.by_table.get(self.name, ()) if self.table.since[-1] < file.version
         )
-        waiting = (file.version for file in own if file.query and file.path not in self.executed)
+        waiting = (file.version for file in own_files if file.query and file.path not in self.executed)
         return min((version for version in waiting if version <= self.end), default=0)
 
     def is_own(self, file: SchemaFile) -> bool:
-        """Whether the statement tells columns of this table, and not of one that it exchanged a partition with."""
+        """Returns whether the statement describes columns of this table, and not of one that it exchanged a partition
+        with."""
         return file.path in self._paths
 
     def before(self, version: int) -> SchemaFile | None:
-        """The schema file that tells the table's columns before `version`."""
-        known = self.table.files
-        return known[max(bisect_left(known, version, key=_version) - 1, 0)] if known else None
+        """Returns the schema file that describes the table's columns before `version`."""
+        files = self.table.files
+        return files[max(bisect_left(files, version, key=_version) - 1, 0)] if files else None
 
     def columns(self, file: SchemaFile | None) -> tuple[Column, ...]:
-        """With the labels that the statements tell."""
+        """Returns the columns of `file`, with the labels that the statements declare."""
         if file is None:
             return ()
         declared = self.declared(file)
@@ -151,7 +154,7 @@ class TableStatements:
         )
 
     def declared(self, file: SchemaFile | None) -> Mapping[str, Definition]:
-        """What the statements say of each column as of `file`."""
+        """Returns what the statements declare of each column as of `file`."""
         return {} if file is None else self.assembly.catalog.declared(file)
 
     @cached_property
@@ -159,14 +162,14 @@ class TableStatements:
         return frozenset(file.path for file in self.table.files)
 
     def is_ignored(self, file: SchemaFile) -> bool:
-        """Whether a policy kept it from being executed."""
+        """Returns whether a policy kept it from being executed."""
         return self.progress.was_ignored(ddl_id(file))
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Those of the table that went through `statements`. `by_progress`: only the progress, by file, tells how far the
-    target is. `passed_over` as of `TableHistory`."""
+    """The files of the table that went through `statements`. `by_progress`: only the progress of each file shows how
+    far the target is. `passed_over` is as in `TableHistory`."""
 
     statements: TableStatements
     assembly: Assembly
@@ -177,69 +180,74 @@ class TableFiles:
 
     @cached_property
     def after(self) -> int:
-        """Changes up to there are not looked at: the table was empty, or they are gone, or are no proof of what the
-        target was given."""
-        return max(self.statements.begins, self.gone, self.statements.given if self.passed_over else 0)
+        """Changes up to this commit-ts are not read: the table was empty, or they are lost, or they do not prove what
+        the target was given."""
+        return max(self.statements.begins, self.lost_until_ts, self.statements.given if self.passed_over else 0)
 
     @cached_property
-    def gone(self) -> int:
-        """The commit-ts up to which changes may be gone from the storage that the target has, 0 for none: nothing up to
-        there is compared."""
-        gone = gone_upto(self._all, self._folders, self.statements.end, self.reader.bounds)
-        return gone if gone > self.statements.begins else 0
+    def lost_until_ts(self) -> int:
+        """The commit-ts up to which the storage may lack changes that the target has, 0 for none. Nothing up to it is
+        compared."""
+        lost_until_ts = lost_rows_up_to(self._all, self._folders, self.statements.end, self.reader.bounds)
+        return lost_until_ts if lost_until_ts > self.statements.begins else 0
 
     @property
     def awaited(self) -> str:
-        """A newest file that its index file names and that is not there, "" for none. TiCDC writes the index file
-        first, so nothing tells whether the file is lost or still to be written."""
+        """A newest file that its index file names but that does not exist, "" for none. TiCDC writes the index file
+        first, so it is unknown whether the file is lost or still to be written."""
         indexes = self._indexes({file.root for file in self.statements.table.files})
-        there: dict[Folder, int] = {}
+        last_numbers: dict[Folder, int] = {}
         for file in self._all:
-            there[file.folder] = max(file.index, there.get(file.folder, 0))
-        newest = {folder.series: folder for folder in sorted({*there, *indexes})}
-        asked = {folder: indexes[folder] for folder in newest.values() if folder in indexes}
-        for folder, named in sorted(self.reader.named(asked).items()) if asked else ():
-            if named.number > there.get(folder, 0):
-                return f"file number {named.number} of {directory_of(folder)}"
+            last_numbers[file.folder] = max(file.index, last_numbers.get(file.folder, 0))
+        newest = {folder.series: folder for folder in sorted({*last_numbers, *indexes})}
+        newest_indexes = {folder: indexes[folder] for folder in newest.values() if folder in indexes}
+        for folder, named_file in sorted(self.reader.named(newest_indexes).items()) if newest_indexes else ():
+            if named_file.number > last_numbers.get(folder, 0):
+                return f"file number {named_file.number} of {directory_of(folder)}"
         return ""
 
     def _indexes(self, roots: Collection[str]) -> dict[Folder, StoredFile]:
-        """The index files of the table that went through `statements`, behind its beginning."""
+        """Returns the index files of the table that went through `statements`, from after its beginning."""
         begins, end = self.statements.begins, self.assembly.checkpoint
-        found = self.assembly.listing.indexes.items()
-        return {f: file for f, file in found if f.root in roots and begins <= f.version <= end}
+        index_files = self.assembly.listing.indexes.items()
+        return {f: file for f, file in index_files if f.root in roots and begins <= f.version <= end}
 
     @property
     def hole(self) -> str:
-        """A file that is gone, and may have had changes behind the beginning; "" for none."""
+        """A file that is missing and may have had changes after the beginning; "" for none."""
         begins = self.statements.begins
-        folders = {folder: place for folder, place in self._folders.items() if place.last_ts > begins}
-        return hole_below([file for file in self._all if file.folder in folders], folders)
+        folders = {
+            folder: folder_progress
+            for folder, folder_progress in self._folders.items()
+            if folder_progress.last_ts > begins
+        }
+        return missing_file_below([file for file in self._all if file.folder in folders], folders)
 
     @property
     def missing(self) -> str:
-        """What is said of the first file that is not there between others, "" for none."""
+        """The message about the first file that is missing between others, "" for none."""
         gaps = find_gaps(self.statements.name, self._all, {}, MAX_TSO)
         return next((gap.message for gap in gaps), "")
 
     @property
     def another(self) -> str:
-        """A file that is no longer what was read, where only the progress tells what was applied; "" for none."""
+        """A file that is no longer the one that was read, where only the progress shows what was applied; "" for
+        none."""
         if not self.by_progress:
             return ""
         return next((file.path for file, _ in rewritten_files(self._behind(self._all), self._folders)), "")
 
     def of(self, name: TableName) -> Sequence[DataFile]:
-        """All that can have rows above `after` under `name`, or those that were read where nothing else tells how far
-        the target is."""
+        """Returns all files that can have rows above `after` under `name`. Where only the progress shows how far the
+        target is, these are the files that were read."""
         files = self._behind(self.assembly.files.get(name, ()))
         if not self.by_progress:
             return files
-        left = {entry.file.path for entry in self._unread(files)}
-        return [file for file in files if file.path not in left]
+        unread_paths = {entry.file.path for entry in self._unread(files)}
+        return [file for file in files if file.path not in unread_paths]
 
     def bounds(self, names: Iterable[TableName]) -> Mapping[str, Bounds]:
-        """The first and last commit-ts of each file of `of`, by path; none where rows tell no time."""
+        """Returns the first and last commit-ts of each file of `of`, by path; nothing if rows have no time."""
         if self.timeless:
             return {}
         files = [file for name in dict.fromkeys(names) for file in self.of(name)]
@@ -247,7 +255,7 @@ class TableFiles:
 
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:
-        """Those of which something was read."""
+        """The progress of the folders of which something was read."""
         return self.assembly.folders_of(self.statements.table.names, self.statements.progress)
 
     @cached_property
@@ -259,29 +267,31 @@ class TableFiles:
         bad = self.statements.progress.bad_rows.get(self.statements.name, {})
         return frozenset(row.path for row in bad.values())
 
-    def _unread(self, files: Sequence[DataFile]) -> Sequence[Unread]:
+    def _unread(self, files: Sequence[DataFile]) -> Sequence[UnreadFile]:
         return unread_files(files, self.statements.progress.folders, self.timeless)
 
     def _behind(self, files: Iterable[DataFile]) -> Sequence[DataFile]:
-        """Those of `files` that can have rows above `after`."""
+        """Returns those of `files` that can have rows above `after`."""
         if self.timeless:
             return [file for file in files if file.folder.version >= self.after]
         return [file for file in files if not self._is_over(file)]
 
     def _is_over(self, file: DataFile) -> bool:
-        """Whether it was read, and all rows that were read of its folder are up to `after`: it can have lines that are
-        bad, which nobody counts any more."""
-        place = self.statements.progress.folders.get(file.folder)
+        """Returns whether the file was read, and all rows that were read from its folder are up to `after`. It can have
+        bad lines, which nobody counts any more."""
+        folder_progress = self.statements.progress.folders.get(file.folder)
         if self.after < self.statements.given:  # rows up to there are in no folder's `last_ts`: they were dropped
             return False
-        if place is None or place.last_ts > self.after or file.path in self._with_bad_rows:
+        if folder_progress is None or folder_progress.last_ts > self.after or file.path in self._with_bad_rows:
             return False
-        return file.index < place.done or (file.index == place.done and place.last.holds(file))
+        return file.index < folder_progress.done or (
+            file.index == folder_progress.done and folder_progress.last.holds(file)
+        )
 
 
 def takes_rows_away(file: SchemaFile) -> bool:
-    """Whether rows of the table may be gone behind the statement, though no change tells it: also where a partition's
-    part of the statement was not understood."""
+    """Returns whether rows of the table may be missing after the statement without a change that shows it. That is also
+    so if the part of the statement about partitions was not understood."""
     return takes_rows(file) or "PARTITION" in changes_of(file).partitions.misread.upper()
 
 

@@ -10,7 +10,7 @@ from consumer.ddl.resolve import routed
 from consumer.errors import BadConfig, TableMissing
 from consumer.model.actions import Action
 from consumer.model.load import LoadTarget, TableLoad
-from consumer.model.naming import SAME, beside
+from consumer.model.naming import SAME, naming_with_places
 from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl
 from consumer.target import LoadRequest, Sink
@@ -38,7 +38,7 @@ MARKED = ProgressChange(tables={SHOP: TableProgress(20, State.EXCHANGING, "why")
 
 def elsewhere(step: ApplyDdl, sink: Sink) -> ApplyDdl:
     """`step` as the plan makes it for a table that is beside its name."""
-    naming = beside(SAME, {SHOP: sink.beside(SHOP)})
+    naming = naming_with_places(SAME, {SHOP: sink.beside(SHOP)})
     return replace(step, routed=routed(step.file, naming, step.touches, None), touches=naming.targets(step.touches))
 
 

@@ -30,7 +30,7 @@ from consumer.spark.buckets import SHUFFLED
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.verify.compare import DELETE, INSERT, UPDATE
-from consumer.verify.comparison import Comparison, counted
+from consumer.verify.comparison import Comparison, sum_counts
 from tests.contract.acts import ID, NAME
 from tests.support.canal_json import ALL, join, row_line, target_of
 from tests.support.inline_loader import InlineLoader
@@ -280,12 +280,12 @@ class NotReached(Held):
 def compared(
     loader: Loader, task: CheckTask, held: Held, files: Storage, at_a_time: int, found: Callable[[Any], Any] = len
 ) -> Counted:
-    return counted(loader.read(Comparison(task, held, files, at_a_time)), task.show, found)
+    return sum_counts(loader.read(Comparison(task, held, files, at_a_time)), task.show, found)
 
 
 def check(files: Storage, key: Sequence[int] = (0,)) -> CheckTask:
     own = task(0, files, key)
-    return CheckTask(own.target, (Era(own, (own.target.key,), (0, 1), (True, True)),), whole=True, show=10)
+    return CheckTask(own.target, (Era(own, (own.target.key,), (0, 1), (True, True)),), complete=True, show=10)
 
 
 def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
@@ -313,7 +313,7 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
     added = {2 + at: at for at in range(len(form.added))}
     era = Era(reading, (own.key,), (0, 1, *[-1] * len(added)), (True,) * len(columns))
     asked = CheckTask(
-        written, (era,), whole=True, show=10, modes=Modes(kind, (0,), added, ((15, "d.t0"),)), mending=True
+        written, (era,), complete=True, show=10, modes=Modes(kind, (0,), added, ((15, "d.t0"),)), mending=True
     )
     epoch = "1970-01-01 00:00:00.000000"
     held: dict[ModeKind, list[tuple[str | None, ...]]] = {

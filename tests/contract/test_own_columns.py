@@ -45,7 +45,7 @@ def filled(target: Target, sink: Sink, *rows: tuple[str, str | None], default: s
 def test_rows_keep_what_they_do_not_carry(target: Target, sink: Sink) -> None:
     filled(target, sink, ("1", "a"), ("2", "b"), ("3", "c"), default="none")
     shipped = prepared(sink)
-    assert (shipped.names, shipped.own) == (("id", "name"), ("note",))
+    assert (shipped.names, shipped.extra_columns) == (("id", "name"), ("note",))
     load(sink, shipped, changes((True, ("1", "x")), (True, ("2", None)), (False, ("3", None)), (True, ("4", "d"))))
     assert target.rows(SHOP) == [("1", "x", "n1"), ("2", None, "n2"), ("4", "d", "none")]
 
@@ -53,7 +53,7 @@ def test_rows_keep_what_they_do_not_carry(target: Target, sink: Sink) -> None:
 def test_a_column_that_the_schema_file_lists_and_the_rows_lack(target: Target, sink: Sink) -> None:
     filled(target, sink, ("1", "a"))
     shipped = prepared(sink, columns=(ID, NAME, NOTE), absent=("note",))
-    assert (shipped.names, shipped.own, shipped.load.absent) == (("id", "name"), ("note",), ("note",))
+    assert (shipped.names, shipped.extra_columns, shipped.load.absent) == (("id", "name"), ("note",), ("note",))
     load(sink, shipped, changes((True, ("1", "x")), (True, ("2", "b"))))
     assert target.rows(SHOP) == [("1", "x", "n1"), ("2", "b", None)]
 
@@ -80,7 +80,7 @@ def test_unique_values_move_between_rows_that_keep_theirs(target: Target, sink: 
     filled(target, sink, *((str(row), f"u{row}") for row in range(30)))
     moved, wanted = permuted(rnd)
     shipped = prepared(sink)
-    size = len(moved) if shipped.whole else 7
+    size = len(moved) if shipped.in_one_call else 7
     parts = [changes(*moved[start : start + size]) for start in range(0, len(moved), size)]
     write(sink.writer(), shipped, *parts[:1])
     sink.close()

@@ -51,7 +51,7 @@ def test_a_column_that_comes_anew_keeps_no_values(target: Target, sink: Sink) ->
     create_item(sink)
     query = "ALTER TABLE `item` DROP COLUMN `name`, ADD COLUMN `name` INT"
     anew = ddl(Action.MULTI_SCHEMA_CHANGE, SHOP, 9, query, (ID, Column("name", "INT")))
-    anew = replace(anew, known=TableBefore((ID, NAME)))
+    anew = replace(anew, table_before=TableBefore((ID, NAME)))
     (answer,) = sink.preview_ddls([anew])
     shown = "; ".join(answer.statements).replace("`", "").replace('"', "")
     rebuilt = any(text in shown for text in ("CAST(NULL AS INTEGER) AS name", "writes the rows of shop.item anew"))

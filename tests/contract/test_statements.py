@@ -82,14 +82,14 @@ def test_values_that_become_json_and_come_back_are_as_tidb_writes_them(target: T
     as_json = (ID, Column("name", "JSON"))
     drop = ddl(Action.DROP_INDEX, SHOP, 25, "ALTER TABLE `item` DROP INDEX `u`", (ID, NAME))
     step = ddl(Action.MODIFY_COLUMN, SHOP, 30, "ALTER TABLE `item` MODIFY COLUMN `name` JSON", as_json)
-    apply(sink, drop, replace(step, known=TableBefore(columns=(ID, NAME))))
+    apply(sink, drop, replace(step, table_before=TableBefore(columns=(ID, NAME))))
     values = [None if text is None else json.loads(text) for _, text in target.rows(SHOP)]
     assert values == [{"aa": 2, "b": 1}, {"a": 2}, [100, 1.5, "\u00e9"], 7, None]
 
     back = (ID, Column("note", "VARCHAR", length=50))
     changed = "ALTER TABLE `item` CHANGE COLUMN `name` `note` VARCHAR(50)"
     step = ddl(Action.MODIFY_COLUMN, SHOP, 40, changed, back)
-    apply(sink, replace(step, known=TableBefore(columns=as_json)))
+    apply(sink, replace(step, table_before=TableBefore(columns=as_json)))
     texts = ['{"aa": 2, "b": 1}', '{"a": 2}', '[100.0, 1.5, "\u00e9"]', "7", None]
     assert target.rows(SHOP) == [(str(key), text) for key, text in enumerate(texts)]
 
@@ -138,7 +138,9 @@ def _retype(sink: Sink, texts: list[str | None], column: Column, refused: bool =
     load(sink, prepared(sink), changes(*((True, (str(key), text)) for key, text in enumerate(texts))))
     size = f"({column.length})" if column.length else ""
     query = f"ALTER TABLE `item` MODIFY COLUMN `name` {column.type}{size}"
-    step = replace(ddl(Action.MODIFY_COLUMN, SHOP, 30, query, (ID, column)), known=TableBefore(columns=(ID, NAME)))
+    step = replace(
+        ddl(Action.MODIFY_COLUMN, SHOP, 30, query, (ID, column)), table_before=TableBefore(columns=(ID, NAME))
+    )
     (outcome,) = sink.apply_ddls([step], {})
     assert (outcome.error is not None) == refused
     return outcome.error

@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.sink.columnar.table import quote
-from consumer.sink.duckdb.connection import qualified
+from consumer.sink.columnar.table import quote_name
+from consumer.sink.duckdb.connection import qualified_name
 
 DOC = Path(__file__).parents[2] / "docs" / "duckdb.md"
 _UPSTREAM_ONLY = {"test"}
@@ -60,7 +60,7 @@ class Cell:
 
     def expression(self, type_now: str) -> str:
         """SQL that reads the replica's column as text."""
-        name = quote(self.name)
+        name = quote_name(self.name)
         if self.kind == "hex":
             return f"hex({name})"
         if type_now == "TIMESTAMP":
@@ -150,7 +150,7 @@ def _compare_table(
             yield f"{name}: column {cell.name} ({cell.type}) is {type_now}, documented is {documented}"
             return
     selected = ", ".join(cell.expression(types[cell.name]) for cell in cells)
-    got = connection.execute(f"SELECT {selected} FROM {qualified(connection, name)}").fetchall()
+    got = connection.execute(f"SELECT {selected} FROM {qualified_name(connection, name)}").fetchall()
     lines = (folder / table["file"]).read_text(encoding="utf-8").split("\n")
     want = [[row[place] for place in kept] for row in map(json.loads, filter(None, lines))]
     floats = [place for place, cell in enumerate(cells) if cell.is_float]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.model.texts import visible
+from consumer.model.texts import printable
 from consumer.observe.logs import Log, LogSettings
 from tests.support.shop import Shop
 
@@ -58,4 +58,4 @@ def test_a_line_of_the_log_is_one_line(form: str, tmp_path: Path) -> None:
 
 
 def test_what_is_harmless_stays_as_it_is() -> None:
-    assert visible("schön 漢字 😀 'a' \\n") == "schön 漢字 😀 'a' \\n"
+    assert printable("schön 漢字 😀 'a' \\n") == "schön 漢字 😀 'a' \\n"

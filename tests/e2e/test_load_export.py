@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from consumer import app
-from consumer.app.parts import unloaded
+from consumer.app.parts import unloaded_tables
 from consumer.cli.command import wanted_tables
 from consumer.config.load import load
 from consumer.config.settings import Settings
@@ -649,7 +649,7 @@ def test_rows_that_are_there_twice_are_found(duck: Scene) -> None:
 def test_tables_that_go_on_are_not_left_of_an_export() -> None:
     other = TableName("d", "u")
     places = {T: TableProgress(EXPORTED, State.EXCLUDED), other: TableProgress(0, State.STOPPED, "its CREATE TABLE")}
-    assert unloaded(Progress("export", tables=places)) == [other]
+    assert unloaded_tables(Progress("export", tables=places)) == [other]
 
 
 GEN = TableName("d", "gen")

@@ -97,7 +97,7 @@ def test_an_accepted_loss_goes_with_its_table(end: str, left: list[str], feed: F
     assert replica.once(20, accept_gap_in=["d.a"]).exit_code == 0
     feed.truncate("d.a", 30) if end == "truncate" else feed.end("d.a", 30, end)
     assert replica.once(35).exit_code == 0
-    assert [str(name) for name in replica.sink.progress().accepted] == left
+    assert [str(name) for name in replica.sink.progress().accepted_losses] == left
 
 
 def test_rows_that_came_late_are_recorded_as_lost(feed: Feed, replica: MemoryReplica) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from consumer import app
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.config.load import load
 from consumer.config.settings import InspectSettings, Settings
 from consumer.errors import BadConfig, CannotBeExact, LoadFailed, RowRefused, SchemaDrift, TableError
@@ -21,7 +21,7 @@ from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.rules import Mask, MaskKind, Shaping, hidden
+from consumer.model.rules import Mask, MaskKind, Shaping, hide_masked_values
 from tests.servers import MariaDb
 from tests.support.canal_json import typed_line
 from tests.support.every_target import Duck
@@ -187,13 +187,13 @@ def test_errors_say_whether_they_hold_what_rows_have() -> None:
     refused = RowRefused("Incorrect string value: 'secret'", row=1, more=[(2, True, "secret")], hint="'secret'", line=7)
     unknown = type("New", (TableError,), {})("secret", hint="secret")
     for error in (refused, unknown, CannotBeExact("secret"), SchemaDrift("secret"), LoadFailed("secret")):
-        assert "secret" not in str(hidden(error, shaping).as_dict())
-        assert "secret" in str(hidden(error, Shaping(where="v > 1")).as_dict())
-    kept = hidden(refused, shaping)
+        assert "secret" not in str(hide_masked_values(error, shaping).as_dict())
+        assert "secret" in str(hide_masked_values(error, Shaping(where="v > 1")).as_dict())
+    kept = hide_masked_values(refused, shaping)
     assert isinstance(kept, RowRefused)
     assert (kept.row, kept.line, [row for row, _, _ in kept.rows]) == (1, 7, [1, 2])
-    varied = Place("CDC1.csv", "d.t").lacking(["v"], 3)
-    assert hidden(varied, shaping) is varied
+    varied = FileCoordinates("CDC1.csv", "d.t").lacking(["v"], 3)
+    assert hide_masked_values(varied, shaping) is varied
     assert "column v" in pickle.loads(pickle.dumps(varied)).message
 
 

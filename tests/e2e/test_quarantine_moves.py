@@ -16,7 +16,7 @@ from consumer.errors import BadConfig, ConsumerError
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.results import RunResult
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.dead_letters import LetterFolder
 from tests.e2e.test_ddl_policy import RENAME
@@ -43,7 +43,7 @@ def execute(target: str, statement: str) -> Any:
         with duckdb.connect(target.removeprefix("duckdb:///")) as connection:
             return connection.execute(statement).fetchall()
     settings = MySqlSettings.from_uri(target, name="default", time_zone="UTC")
-    with closing(connect(settings, "dml")) as connection, connection.cursor() as cursor:
+    with closing(connect_to_server(settings, "dml")) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
         connection.commit()
         return cursor.fetchall()

@@ -13,7 +13,7 @@ from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
-from consumer.model.hints import completed
+from consumer.model.hints import hint_with_options
 from consumer.model.names import TableName
 from consumer.results import RetryResult
 from tests.e2e.test_quarantine_refused import Target, begin, target
@@ -90,7 +90,7 @@ def test_a_value_that_is_none_keeps_no_other_row_away(tmp_path: Path, target: Ta
     (check,), verdict = compared.tables, compared.verdict(strict=False)
     assert (check.error, check.counted.missing, check.counted.differences) == (None, 1, 1)
     assert verdict is not None
-    assert completed(verdict.hint, "--dead-letters URI-OF-THE-DEAD-LETTERS") == (
+    assert hint_with_options(verdict.hint, "--dead-letters URI-OF-THE-DEAD-LETTERS") == (
         "2 rows are quarantined; once that is mended: storage-consumer retry --table d.t --dead-letters"
         " URI-OF-THE-DEAD-LETTERS"
     )

@@ -15,7 +15,7 @@ from consumer.config.settings import Settings
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.model.progress import is_beside, is_resync
+from consumer.model.progress import is_parallel_load, is_resync
 from consumer.results import RunResult
 from consumer.sink import sink_for
 from consumer.target import TargetOptions
@@ -37,7 +37,7 @@ def resync(replica: Replica, **flags: object) -> RunResult:
 
 def seen(target: Target) -> Tables:
     """What users read."""
-    return {name: rows for name, rows in target.tables.items() if not is_beside(TableName(*name.split(".")))}
+    return {name: rows for name, rows in target.tables.items() if not is_parallel_load(TableName(*name.split(".")))}
 
 
 def names(target: Target) -> list[str]:

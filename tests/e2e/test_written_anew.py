@@ -358,7 +358,7 @@ def test_without_commit_ts_a_file_that_was_only_copied_is_what_was_read(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as between:
-        between.setattr(consumer.pipeline.manager, "begins_tables", killed)
+        between.setattr(consumer.pipeline.manager, "table_starts_change", killed)
         with pytest.raises(RuntimeError, match="killed"):
             copied.once(200)
     assert copied.stamps == sorted(str(file.stat().st_mtime_ns) for file in copied.files) != read

@@ -33,7 +33,7 @@ POINTS = (
     Point("a statement has run", "after", (_STATEMENT, "consumer.sink.lake.statements:Executing.run")),
     _sink("statements are recorded", "after", "apply_ddls"),
     Point("a file is being read", "after", ("consumer.storage.local:LocalFiles.read",)),
-    Point("rows are decoded", "before", ("consumer.spark.tasks:to_write", "consumer.spark.packed:net_changes")),
+    Point("rows are decoded", "before", ("consumer.spark.tasks:changes_to_write", "consumer.spark.packed:net_changes")),
     Point(
         "rows are written or staged",
         "after",
@@ -52,7 +52,7 @@ POINTS = (
         "after",
         (
             f"{_PUBLISH}:Publication.write",
-            "consumer.sink.duckdb.sink:publish",
+            "consumer.sink.duckdb.sink:publish_staged_files",
             "consumer.sink.lake.merge:Merging.publish",
         ),
     ),

@@ -41,14 +41,14 @@ class Lake:
         """Of the first two tables, which each statement calls {}."""
         sink = lake_sink(self.uri, self.loader)
         for name in (KEYED, COUNTED):
-            place = sink._tables.sql(sink._progress.lake_tables[name].place)
+            place = sink._tables.sql(sink._progress.lake_tables[name].location)
             for statement in statements:
                 sink._session().sql(statement.format(place)).collect()
 
     def remove(self) -> None:
         sink = lake_sink(self.uri, self.loader)
         for name in (KEYED, COUNTED):
-            sink._tables.remove(sink._progress.lake_tables[name].place)
+            sink._tables.remove(sink._progress.lake_tables[name].location)
 
     def add_rows(self, at: int, number: int) -> None:
         for table in ("d.k", "d.o"):
@@ -86,7 +86,7 @@ def restored(lake: Lake, back: int) -> None:
     sink = lake_sink(lake.uri, lake.loader)
     session = sink._session()
     for name in (KEYED, COUNTED):
-        place = sink._progress.lake_tables[name].place
+        place = sink._progress.lake_tables[name].location
         table = sink._tables.sql(place)
         if lake.uri.startswith("delta"):
             newest = session.sql(f"DESCRIBE HISTORY {table}").first()["version"]

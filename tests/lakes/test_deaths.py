@@ -23,7 +23,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
 from consumer.results import RunResult
 from consumer.sink.lake.merge import Merging
-from consumer.sink.lake.progress import PLACE, LakeProgress
+from consumer.sink.lake.progress import PROGRESS_TABLE, LakeProgress
 from consumer.sink.lake.statements import Executing
 from consumer.spark.load import SparkLoader
 from tests.support.build import ID, VALUE
@@ -227,7 +227,7 @@ def test_the_progress_is_written_anew_now_and_then(
     assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
     sink = lake_sink(uri, lake_spark)
     assert sink.progress().applied_ts == 40
-    progress = LakeProgress(sink._tables, sink._tables.place(PLACE), sink._session)
+    progress = LakeProgress(sink._tables, sink._tables.place(PROGRESS_TABLE), sink._session)
     assert set(progress.lake_tables) == {KEYED, COUNTED}
     sink.acquire(sink.progress().upstream)
     for moment in range(41, 53):

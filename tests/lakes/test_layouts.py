@@ -19,7 +19,7 @@ from consumer.config.settings import Settings
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.pipeline.preview import preview
+from consumer.pipeline.preview import preview_round
 from consumer.sink.lake.delta import Delta
 from consumer.sink.lake.formats import Commit, Rewrite
 from consumer.spark.load import SparkLoader
@@ -297,7 +297,7 @@ def test_a_column_that_is_not_there_stops_its_table(lake: str, lake_spark: Spark
     with open_ports(wrong, Recorder(), lake_spark) as ports:
         progress = ports.sink.progress()
         listing = listing_of(wrong, ports.reader, progress)
-        planned = str(preview(ports.reader, ports.sink, listing, progress, wrong.round_options).model_dump())
+        planned = str(preview_round(ports.reader, ports.sink, listing, progress, wrong.round_options).model_dump())
     assert "PARTITIONED BY (`region`)" in planned
     assert "the table has no column region" in planned
     assert applied(wrong, lake_spark) == {"d.t": "ok", "d.u": "stopped"}

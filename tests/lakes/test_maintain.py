@@ -16,7 +16,7 @@ from consumer.errors import BadConfig
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.results import MaintainedTable
-from consumer.sink.lake.formats import new_place
+from consumer.sink.lake.formats import new_location
 from consumer.spark.load import SparkLoader
 from tests.lakes.test_deaths import COUNTED, KEYED, WANTED, dies_behind_a_commit, rows_of, storage
 from tests.support.feed import Feed, Replica
@@ -57,7 +57,7 @@ def files_of(uri: str, table: str) -> int:
 def test_small_files_are_put_together(lake: Lake, lake_spark: SparkLoader) -> None:
     wanted, uri = go_on(lake, lake_spark, range(10, 12)), lake[1]
     sink = lake_sink(lake[1], lake_spark)
-    place = sink._progress.lake_tables[KEYED].place
+    place = sink._progress.lake_tables[KEYED].location
     newest, there = sink._tables.latest(place), files_of(uri, "d.k")
     kept = maintained(lake, lake_spark, DAY)
     assert kept["d.k"].files_before >= 3
@@ -74,7 +74,7 @@ def test_small_files_are_put_together(lake: Lake, lake_spark: SparkLoader) -> No
 def test_tables_without_a_name_go_if_they_are_ours(lake: Lake, lake_spark: SparkLoader) -> None:
     root, sink = lake[1].removeprefix("delta://"), lake_sink(lake[1], lake_spark)
     session = sink._session()
-    lost, own = new_place(sink._tables, KEYED), f"{root}/d/of_somebody"
+    lost, own = new_location(sink._tables, KEYED), f"{root}/d/of_somebody"
     sink._tables.create(session, lost, ["id INT"], Layout())
     session.range(3).write.format("delta").save(own)
     assert lost not in maintained(lake, lake_spark, DAY)

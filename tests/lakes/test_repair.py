@@ -37,7 +37,7 @@ def test_rows_of_before_and_behind_a_default(lake: str, lake_spark: SparkLoader,
     settings = settings_of(feed, uri)
     assert app.once(settings, Recorder(), lake_spark).exit_code == 0
     sink = lake_sink(uri, lake_spark)
-    place = sink._tables.sql(sink._progress.lake_tables[T].place)
+    place = sink._tables.sql(sink._progress.lake_tables[T].location)
     for statement in ("UPDATE {} SET v = 99 WHERE id IN (1, 3)", "DELETE FROM {} WHERE id IN (2, 4)"):
         sink._session().sql(statement.format(place)).collect()
     (check,) = app.verify(settings, Recorder(), loader=lake_spark, repairing=Repairing(True)).tables

@@ -52,9 +52,9 @@ def by_pyiceberg(uri: str, loader: SparkLoader) -> dict[Any, list[tuple[Any, ...
     known, given, found = lake_sink(uri, loader), dict(parse_qsl(urlsplit(uri).query)), {}
     for name, there in known._progress.lake_tables.items():
         if given["type"] == "rest":
-            table = catalogs.load_catalog("prod", **given).load_table(there.place)
+            table = catalogs.load_catalog("prod", **given).load_table(there.location)
         else:
-            table = tables.StaticTable.from_metadata(known._tables.version(there.place), given)
+            table = tables.StaticTable.from_metadata(known._tables.version(there.location), given)
         found[name] = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
     return found
 

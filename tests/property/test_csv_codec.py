@@ -15,8 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from consumer.codec.change_table import change_schema
-from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.options import CsvFormat, RowForm, fault_of, splittable
+from consumer.codec.csv.cells import CellReader, InvalidCsv
+from consumer.codec.csv.options import CsvFormat, RowForm, format_fault, is_splittable
 from consumer.codec.decoder import SliceDecoder
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTarget
@@ -44,7 +44,7 @@ def formats(draw: Callable[..., Any]) -> Dialect:
         binary_encoding_method=draw(st.sampled_from(["base64", "hex"])),
     )
     terminator = draw(st.sampled_from(TERMINATORS))
-    assume(not fault_of(csv, terminator))
+    assume(not format_fault(csv, terminator))
     assume(quote or (csv.delimiter not in ("||", ";;") and set(terminator) & set(b"\r\n")))
     return Dialect("csv", terminator, csv)
 
@@ -179,7 +179,7 @@ def test_csv_decodes_to_what_canal_json_decodes_to(data: st.DataObject) -> None:
     canal = join(lines, b"\r\n")[0]
     decoder = SliceDecoder(MemoryReader(canal), whole(canal), target, Dialect())
     expected = pa.concat_tables([change_schema(target).empty_table(), *decoder.batches()])
-    cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=4)) if splittable(dialect) else []
+    cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=4)) if is_splittable(dialect) else []
     piece = replace(whole(content), position=0)
     found, rows = [change_schema(target).empty_table()], 0
     for start, stop in pairwise([0, *sorted(cuts), len(content)]):
@@ -246,7 +246,7 @@ def test_cells_are_cut_as_one_byte_after_the_other_cuts_them(data: st.DataObject
 def found_in(content: bytes, dialect: Dialect) -> list[list[tuple[bytes, bool, bool]]] | None:
     try:
         cells = CellReader(RowForm.of(dialect)).read(content)
-    except NotCells:
+    except InvalidCsv:
         return None
     return [
         list(zip(cells.record(n), cells.quoted[start:stop].tolist(), cells.null[start:stop].tolist(), strict=True))

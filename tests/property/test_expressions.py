@@ -9,7 +9,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from consumer.changes.conditions import compiled
+from consumer.changes.conditions import compile_condition
 from consumer.codec.change_table import arrow_type
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
@@ -202,7 +202,7 @@ def test_the_same_rows_as_in_mariadb(seed: int, fresh_mariadb: MariaDb) -> None:
                 continue  # a number out of range, or a chain with a wrong syntax: an error upstream, too
             expected = {row[0] for row in cursor.fetchall()}
             try:
-                held = compiled(text, COLUMNS, "utf8mb4_bin").holds(changes)
+                held = compile_condition(text, COLUMNS, "utf8mb4_bin").holds(changes)
             except CannotBeExact:
                 continue
             except ValueError as error:

@@ -18,8 +18,8 @@ from consumer.model.steps import ddl_id
 from consumer.model.table_rules import Batches, TableRules
 from consumer.pipeline.opening import assembly_of
 from consumer.plan.assembly import Assembly
-from consumer.plan.options import FilesKnown, RoundOptions
-from consumer.plan.unread import Unread, folder_after, unread_files
+from consumer.plan.options import FileOptions, RoundOptions
+from consumer.plan.unread import UnreadFile, folder_after, unread_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from tests.support.examples import examples
@@ -28,7 +28,7 @@ from tests.support.storage_history import StorageHistory
 SETTINGS = StorageSettings.from_uri("file:///storage?protocol=canal-json")
 
 
-OPTIONS = RoundOptions(FilesKnown(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
+OPTIONS = RoundOptions(FileOptions(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
 
 
 def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str, object]:
@@ -42,13 +42,13 @@ def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str
         "shapes": {file.path: assembly.history.shape(file) for file in listing.schemas},
         "unread": {name: unread for name in assembly.files if (unread := unread_of(assembly, name, progress))},
         "faults": [(name, error.sentence()) for name, error in faults],
-        "forgotten": assembly.forgotten(progress),
+        "forgotten": assembly.forgotten_names(progress),
         "exclusions": assembly.exclusions(progress),
         "repeated": Assembly.of(listing, progress, lambda name: False).exclusions(progress),
     }
 
 
-def unread_of(assembly: Assembly, name: TableName, progress: Progress) -> list[Unread]:
+def unread_of(assembly: Assembly, name: TableName, progress: Progress) -> list[UnreadFile]:
     return unread_files(assembly.files.get(name, ()), progress.folders)
 
 

@@ -20,10 +20,10 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.table_definition import Partitioning, PartitionKind
 from consumer.sink.columnar.partitions import members
-from consumer.sink.columnar.progress import ensure_schema
+from consumer.sink.columnar.progress import create_schema
 from consumer.sink.columnar.statements import PLAIN, empty_table
 from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.duckdb.statements.execute import run
+from consumer.sink.duckdb.statements.execute import run_operations
 from tests.servers import MariaDb
 from tests.support.examples import examples
 
@@ -72,7 +72,7 @@ rows = st.lists(
 )
 
 
-def quoted(text: str) -> str:
+def quote_name(text: str) -> str:
     return f"_UTF8MB4'{text}'"
 
 
@@ -95,10 +95,10 @@ def by_range_columns(draw: Callable[..., Any]) -> str:
     kinds: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any], Callable[[Any], str]]] = {
         "`n`": (st.integers(-60, 60), int, str),
         "`u`": (st.integers(0, 60), int, str),
-        "`d`": (dates, lambda date: date, lambda date: quoted(date.isoformat())),
-        "`t`": (times, lambda time: time, lambda time: quoted(time.isoformat(" "))),
-        "`s`": (words, lambda text: text.rstrip(" ").encode(), quoted),
-        "`b`": (words, str.encode, quoted),
+        "`d`": (dates, lambda date: date, lambda date: quote_name(date.isoformat())),
+        "`t`": (times, lambda time: time, lambda time: quote_name(time.isoformat(" "))),
+        "`s`": (words, lambda text: text.rstrip(" ").encode(), quote_name),
+        "`b`": (words, str.encode, quote_name),
     }
     columns = draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=3, unique=True))
     chosen = [kinds[column] for column in columns]
@@ -116,11 +116,11 @@ def by_list(draw: Callable[..., Any]) -> str:
             [
                 *((f"({expression})", st.integers(0, 12), str) for expression in (*WHOLE, *OF_DATE)),
                 (" COLUMNS (`n`)", st.integers(-60, 60), str),
-                (" COLUMNS (`s`)", words.map(lambda text: text.rstrip(" ")), quoted),
+                (" COLUMNS (`s`)", words.map(lambda text: text.rstrip(" ")), quote_name),
                 (
                     " COLUMNS (`n`, `s`)",
                     st.tuples(st.integers(-9, 9), words.map(lambda text: text.rstrip(" "))),
-                    lambda pair: f"({pair[0]}, {quoted(pair[1])})",
+                    lambda pair: f"({pair[0]}, {quote_name(pair[1])})",
                 ),
             ]
         )
@@ -148,16 +148,16 @@ def partitionings(draw: Callable[..., Any]) -> str:
 def replica(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
     path: Path = tmp_path_factory.mktemp("replica") / "r.duckdb"
     connection = duckdb.connect(str(path))
-    ensure_schema(connection)
+    create_schema(connection)
     return connection
 
 
 def filled(connection: duckdb.DuckDBPyConnection, values: Sequence[Sequence[Any]]) -> ReplicaTable:
     connection.execute("DROP SCHEMA IF EXISTS d CASCADE")
     made = empty_table(TableName("d", "t"), Upstream(COLUMNS), PLAIN)
-    run(connection, made)
+    run_operations(connection, made)
     connection.executemany(f"INSERT INTO d.t VALUES ({', '.join('?' * len(COLUMNS))})", values)
-    table = made.there[TableName("d", "t")]
+    table = made.changed_tables[TableName("d", "t")]
     assert table is not None
     return table
 

@@ -80,7 +80,7 @@ def files(draw: st.DrawFn) -> tuple[str, StoragePath]:
     separator = draw(SEPARATORS)
     folder = draw(folders(separator))
     if draw(st.booleans()):
-        return separator, IndexPath(folder, beside=draw(st.booleans()))
+        return separator, IndexPath(folder, old_form=draw(st.booleans()))
     return separator, DataPath(folder, draw(INDEXES), draw(st.sampled_from(["json", "csv"])))
 
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from consumer.model.times import Timekeeper
-from consumer.pipeline.waiting import SideBySide
+from consumer.pipeline.waiting import BackgroundCalls
 
 MOST_MOMENTS = 20_000
 """In one run of the consumer: far more than any needs."""
@@ -105,7 +105,7 @@ class VirtualTime(Timekeeper):
         return self._machine.random.uniform(least, most)
 
 
-class Beside(SideBySide):
+class Beside(BackgroundCalls):
     """Calls beside one another, in one thread: each is made when its time is over, or in the middle of another."""
 
     def __init__(self, machine: Machine) -> None:
@@ -134,7 +134,7 @@ class Beside(SideBySide):
         seconds = self._machine.random.choice((0.01, 0.1, 1.0, 5.0, 100.0))
         heapq.heappush(self._begun, (self._machine.now + seconds, next(self._numbers), name, call, then))
 
-    def follow(self, timeout: float | None, linger: float) -> None:
+    def handle_results(self, timeout: float | None, linger: float) -> None:
         machine = self._machine
         machine.moment("follow")
         if not self._done:

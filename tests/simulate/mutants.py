@@ -72,7 +72,7 @@ def _at_once(context: RoundContext, names: Any, what: str, error: Retryable, aga
 
 
 def _loads_wait(runner: LoadRunner) -> bool:
-    return False if runner._context.side.running else _begin_loads(runner)
+    return False if runner._context.calls.running else _begin_loads(runner)
 
 
 def _overtaken_forgotten(runner: StatementRunner, statement: Any, outcome: Any, seconds: float) -> None:
@@ -139,8 +139,8 @@ MUTANTS = {
         "a folder whose index file is stale is looked at whole",
         (
             (consumer.plan.rewrites, "rewritten_folders", lambda *_: set()),
-            (consumer.plan.rewrites, "stale", lambda *_: set()),
-            (consumer.plan.rewrites, "behind", lambda *_: set()),
+            (consumer.plan.rewrites, "stale_index_folders", lambda *_: set()),
+            (consumer.plan.rewrites, "overcounted_folders", lambda *_: set()),
         ),
         theme="files written again",
     ),
@@ -244,8 +244,8 @@ MUTANTS = {
     "heads": Mutant(
         "rows are gone that a file had before it was written again from a later moment on",
         (
-            (consumer.pipeline.table_consumer, "gone_with_heads", lambda *_: 0),
-            (consumer.plan.gaps, "gone_with_heads", lambda *_: 0),
+            (consumer.pipeline.table_consumer, "lost_heads_up_to", lambda *_: 0),
+            (consumer.plan.gaps, "lost_heads_up_to", lambda *_: 0),
         ),
         theme="files written again",
         readers=True,

@@ -216,7 +216,7 @@ def _installed(world: World) -> Iterator[None]:
     hurry = {"shortest_round": 1.0 if hurried else math.inf, "round_share": 1.0}
     with (
         patch.object(times, "keeper", VirtualTime(machine)),
-        patch.multiple(ConsumerManager, beside=staticmethod(lambda: Beside(machine)), **hurry),
+        patch.multiple(ConsumerManager, calls_factory=staticmethod(lambda: Beside(machine)), **hurry),
         patch.object(consumer.app.parts, "sink_for", lambda *_, **__: world.server.connect()),
         patch.object(consumer.storage.remote, "_FILESYSTEMS", filesystems),
         patch.object(consumer.storage.reader, "cached_schemas", lambda _: dict(schemas)),

@@ -40,7 +40,7 @@ class InlineLoader(InProcessLoader):
     ) -> list[LoadOutcome]:
         self.loads += len(tasks)
         sent: list[LoadTask] = pickle.loads(pickle.dumps(tasks))
-        keyed = {task.number for task in sent if self._keyed and task.target.key and not task.target.whole}
+        keyed = {task.number for task in sent if self._keyed and task.target.key and not task.target.in_one_call}
         packed = super().load([task for task in sent if task.number not in keyed], writer, reader)
         found = {outcome.task.number: outcome for outcome in packed}
         for task in sent:

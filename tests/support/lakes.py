@@ -95,4 +95,4 @@ def lake_tables(uri: str, loader: SparkLoader) -> dict[TableName, pa.Table]:
     sink._tables.prepare(session)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     known = sink._progress.lake_tables.values()
-    return {table.replica.name: session.table(sink._tables.sql(table.place)).toArrow() for table in known}
+    return {table.replica.name: session.table(sink._tables.sql(table.location)).toArrow() for table in known}

@@ -111,6 +111,6 @@ def recorded(target: str) -> Mapping[TableName, Mapping[str, BadRow]]:
     """What the target's progress says of bad rows of tables that are there."""
     sink = sink_for(target, TargetOptions("default"))
     try:
-        return sink.progress().lacking
+        return sink.progress().quarantined_rows
     finally:
         sink.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.errors import ConsumerError
-from consumer.model.events import Event, Note, Retrying, StepFinished, TableResumed, TableStopped, Work, WorkStarted
+from consumer.model.events import Event, Note, Retrying, StepFinished, TableResumed, TableStopped, WorkStarted, WorkUnit
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 
@@ -15,7 +15,7 @@ class Recorder:
         self.resumed: list[TableName] = []
         self.noted: list[Note] = []
         self.retries: list[str] = []
-        self.begun: list[Work] = []
+        self.begun: list[WorkUnit] = []
 
     def tell(self, event: Event) -> None:
         match event:

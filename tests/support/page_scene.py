@@ -16,9 +16,9 @@ from consumer.model.events import (
     RoundFinished,
     RoundStarted,
     StepFinished,
-    Work,
     WorkMoved,
     WorkStarted,
+    WorkUnit,
 )
 from consumer.model.hints import resync_command
 from consumer.model.load import LoadPart
@@ -82,7 +82,7 @@ def scene(names: list[TableName]) -> Live:
         live.beat()
     query = "ALTER TABLE `orders` ADD COLUMN `note` VARCHAR(200) DEFAULT ''"
     live.tell(StepFinished(AuditRow("ddl", names[3], 0, ago(9), statement=query), 0.4))
-    work = Work((names[3],), 4, 50_000_000)
+    work = WorkUnit((names[3],), 4, 50_000_000)
     live.tell(RoundStarted(ago(2), 20, 40, 80_000_000, names))
     live.tell(WorkStarted(work))
     live.tell(WorkMoved(work, LoadPart(31_000_000, 200_000, 150_000)))

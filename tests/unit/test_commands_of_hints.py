@@ -20,8 +20,8 @@ from consumer.model.hints import (
     Verb,
     about_table,
     accept_command,
-    completed,
     forget_command,
+    hint_with_options,
     in_a_replay,
     read_anyway_hint,
     resync_command,
@@ -48,7 +48,7 @@ OPTIONS = "--upstream-uri 'file:///a b?protocol=csv' --name x"
 def test_any_name_comes_back_from_the_shell(database: str, table: str, version: int) -> None:
     name = TableName(database, table)
     hint = "mend it, then: " + resync_command(name)
-    command = completed(hint, OPTIONS).partition(": ")[2]
+    command = hint_with_options(hint, OPTIONS).partition(": ")[2]
     assert command.isprintable()
     words = as_a_shell_takes(command)
     assert words[:2] == ["resync", "--table"]
@@ -60,7 +60,7 @@ def test_any_name_comes_back_from_the_shell(database: str, table: str, version: 
 @given(NAMES, st.sampled_from(["", "t", "a.b", "it's", "`"]), st.integers(1, 2**63))
 def test_a_statement_is_recorded_for_a_table_or_a_database(database: str, table: str, version: int) -> None:
     owner = TableName(database, table)
-    words = as_a_shell_takes(completed(skip_ddl_command(owner, version), OPTIONS))
+    words = as_a_shell_takes(hint_with_options(skip_ddl_command(owner, version), OPTIONS))
     assert parse_owner(words[2]) == owner
     assert words[3:5] == ["--version", str(version)]
     assert words[5:] == shlex.split(OPTIONS)
@@ -68,7 +68,7 @@ def test_a_statement_is_recorded_for_a_table_or_a_database(database: str, table:
 
 def test_what_follows_a_command_stands_in_a_line_of_its_own() -> None:
     hint = skip_ddl_command(TableName("a", "b"), 7) + "; with action = 'rename' the target keeps it"
-    assert completed(hint, "--name x") == (
+    assert hint_with_options(hint, "--name x") == (
         "storage-consumer skip-ddl --table a.b --version 7 --name x\nwith action = 'rename' the target keeps it"
     )
     assert hint == "storage-consumer skip-ddl --table a.b --version 7; with action = 'rename' the target keeps it"
@@ -87,14 +87,14 @@ TABLE = TableName("d", "t")
     ],
 )
 def test_a_command_gets_the_flags_of_the_call(command: Command, wanted: str) -> None:
-    assert completed(command, "--config f --downstream-uri u") == f"storage-consumer {wanted}"
+    assert hint_with_options(command, "--config f --downstream-uri u") == f"storage-consumer {wanted}"
 
 
 def test_what_forgets_a_name_gets_the_flags_that_say_where_and_not_the_calls_own_name() -> None:
     flags = "--config f --upstream-uri s --name mine --downstream-uri u"
     own = "storage-consumer forget --name 'o x' --yes"
-    assert completed(forget_command("o x"), flags) == f"{own} --config f --downstream-uri u"
-    assert completed(forget_command("o x"), f"{flags} --only a") == f"{own} {flags} --only a"
+    assert hint_with_options(forget_command("o x"), flags) == f"{own} --config f --downstream-uri u"
+    assert hint_with_options(forget_command("o x"), f"{flags} --only a") == f"{own} {flags} --only a"
 
 
 @settings(max_examples=50, deadline=None)
@@ -104,7 +104,7 @@ def test_a_hint_comes_back_from_another_process_and_from_the_progress(parts: lis
     error = DdlRefused("no", hint=hint, table="d.t")
     for found in (pickle.loads(pickle.dumps(error)).hint, Hint.loaded(hint.dumped()), error.about("d.u").hint):
         assert (found, found.parts) == (hint, hint.parts)
-        assert completed(found, OPTIONS) == completed(hint, OPTIONS)
+        assert hint_with_options(found, OPTIONS) == hint_with_options(hint, OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_hint_is_put_together_of_others_and_texts() -> None:
 
 def test_who_knows_the_table_names_it() -> None:
     hint = "remove it and go on without its rows: " + ACCEPT_LOSS
-    assert completed(about_table(hint, TABLE), "--name x").endswith(
+    assert hint_with_options(about_table(hint, TABLE), "--name x").endswith(
         ": storage-consumer once --accept-gap-in d.t --name x"
     )
     other = "remove it: " + accept_command(TableName("d", "u"))
@@ -149,7 +149,7 @@ def test_who_knows_the_table_names_it() -> None:
     ],
 )
 def test_in_a_replay_the_range_is_applied_again(command: Command, replayed: str) -> None:
-    assert completed(in_a_replay("mend it, or " + command), "--name x") == f"mend it, or {replayed}"
+    assert hint_with_options(in_a_replay("mend it, or " + command), "--name x") == f"mend it, or {replayed}"
 
 
 def test_who_only_reads_is_told_of_its_own_option() -> None:
@@ -158,4 +158,4 @@ def test_who_only_reads_is_told_of_its_own_option() -> None:
         "restore it, or go on without: give --accept-gap-in d.t to this command, too (in Spark, the option"
         " accept-gap-in)"
     )
-    assert completed(told, "--name x") == told
+    assert hint_with_options(told, "--name x") == told

@@ -1,4 +1,4 @@
-"""The first and last commit-ts of a canal-JSON file, from small reads at its two ends."""
+"""Reads the first and last commit-ts of a canal-JSON file, with small reads at its two ends."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from consumer.ports import RangeReader
 
 _Row = dict[str, Any]
 COMMIT_TS = "enable-tidb-extension=true in the changefeed's sink-uri"
-"""What gives rows their commit-ts."""
+"""The setting that gives rows their commit-ts."""
 _MILLISECONDS = re.compile(rb'"es": *([0-9]{1,15}),')
-"""TiCDC writes it in front of the values, and quotes in names are escaped."""
+"""TiCDC writes it before the values, and quotes in names are escaped."""
 
 
-def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
-    """Bounds of one file. Raises CorruptFile when an end of it is not a canal-JSON line, StorageUnavailable."""
+def read_json_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+    """Returns the bounds of one file. Raises CorruptFile if an end of it is not a canal-JSON line,
+    StorageUnavailable."""
     ends = FileEnds(reader, file)
     if ends.whole == b"":
         raise _corrupt(file, "the file is empty")
@@ -38,12 +39,13 @@ def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds
     return Bounds(_coarse_ts(file, first), _coarse_ts(file, last), exact=False)
 
 
-def read_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
-    """The commit-ts of the first row; of one that is cut the millisecond. Raises CorruptFile, StorageUnavailable."""
+def read_json_first_ts(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+    """Returns the commit-ts of the first row; of a row that is cut off its millisecond. Raises CorruptFile,
+    StorageUnavailable."""
     ends = FileEnds(reader, file)
     first = ends.at_head(lambda head, whole: _first_row(head, dialect.terminator, whole))
-    if first is None and (known := ends.at_head(lambda head, _: _MILLISECONDS.search(head))) is not None:
-        return ms_to_tso(int(known[1]))
+    if first is None and (match := ends.at_head(lambda head, _: _MILLISECONDS.search(head))) is not None:
+        return ms_to_tso(int(match[1]))
     if first is None:
         raise _corrupt(file, "its first line is not a JSON object")
     exact = _commit_ts(first)
@@ -62,7 +64,7 @@ def _last_row(content: bytes, terminator: bytes, whole: bool) -> _Row | None:
 
 
 def _ends(content: bytes, terminator: bytes, whole: bool) -> Iterator[int]:
-    """Where the first line may end, nearest first."""
+    """Yields where the first line may end, nearest first."""
     mark = b"}" + terminator
     end = content.find(mark)
     while end >= 0:
@@ -75,7 +77,7 @@ def _ends(content: bytes, terminator: bytes, whole: bool) -> Iterator[int]:
 
 
 def _starts(content: bytes, terminator: bytes, whole: bool) -> Iterator[int]:
-    """Where the last line may start, nearest to the end first."""
+    """Yields where the last line may start, nearest to the end first."""
     mark = terminator + b"{"
     start = content.rfind(mark)
     while start >= 0:

@@ -1,4 +1,4 @@
-"""Rows of canal-JSON -> the rows of a change table."""
+"""Turns rows of canal-JSON into the rows of a change table."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from consumer.codec.canal_json.bounds import COMMIT_TS
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import CanalRows
 from consumer.codec.change_table import Flags, Ints, Origin, change_schema, value_schema
-from consumer.codec.errors import Place
-from consumer.codec.rows import first_null, first_refused, required
+from consumer.codec.errors import FileCoordinates
+from consumer.codec.rows import first_null, first_refused, required_columns
 from consumer.codec.values import latin1_to_binary, to_utc
 from consumer.errors import CorruptFile
 from consumer.model.columns import Family, labels_of, mislabelled
@@ -26,18 +26,18 @@ from consumer.model.times import Clock
 class ChangeBuilder:
     """Turns a block's rows into changes of one target."""
 
-    def __init__(self, target: LoadTarget, place: Place, clock: Clock, layout: Layout) -> None:
+    def __init__(self, target: LoadTarget, place: FileCoordinates, clock: Clock, layout: Layout) -> None:
         self._target, self._place, self._clock = target, place, clock
-        self._required = required(target, layout)
+        self._required = required_columns(target, layout)
         self._every = target.events or not target.key
-        """What a row was is used whole, as what it is."""
+        """Whether the old row is used completely, as the new one is."""
         self._schema = change_schema(target)
 
     def changes(self, rows: CanalRows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
-        """The changes of the rows `inside`, in file order.
+        """Returns the changes of the rows `inside`, in file order.
 
-        An UPDATE that changes the key, and every UPDATE of a table with no key, is a delete and then a put.
-        Raises CorruptFile, SchemaDrift, CannotBeExact.
+        An UPDATE that changes the key, and every UPDATE of a table with no key, is a delete and then a put. Raises
+        CorruptFile, SchemaDrift, CannotBeExact.
         """
         kept = np.flatnonzero(inside)
         if not kept.size:
@@ -54,45 +54,45 @@ class ChangeBuilder:
         else:
             at, old = self._old_rows(columns, rows, kept, lines)
             moved = at[:0]
-        must = self._required if self._every and at.size else {}
-        if (found := first_null(old, must, np.full(len(at), True))) is not None:
-            raise self._place.null(found[0], lines.number(int(kept[at[found[1]]])))
+        not_null = self._required if self._every and at.size else {}
+        if (null := first_null(old, not_null, np.full(len(at), True))) is not None:
+            raise self._place.null(null[0], lines.number(int(kept[at[null[1]]])))
         meta = _meta(rows, kept, origin, at)
         if at.size:
             columns = _interleaved(columns, at, old)
         events = []
         if self._target.events:
             update = rows.update[kept]
-            update[moved] = False  # TiCDC splits most of them into a DELETE and an INSERT: that is what they are
+            update[moved] = False  # TiCDC splits most of them into a DELETE and an INSERT, so these are treated alike
             events.append(pa.array(np.insert(update, at, update[at])))
-        places = origin.columns(np.insert(kept, at, kept[at])) if self._target.befores else []
-        return pa.Table.from_arrays([*meta, *columns, *events, *places], schema=self._schema)
+        origins = origin.columns(np.insert(kept, at, kept[at])) if self._target.befores else []
+        return pa.Table.from_arrays([*meta, *columns, *events, *origins], schema=self._schema)
 
     def images(self, rows: CanalRows, which: Flags, needed: Sequence[int], lines: RowLines) -> pa.Table:
-        """The rows `which` themselves, of DELETEs what they were. Raises CorruptFile, and CannotBeExact where one of
-        them does not have the columns at `needed`."""
+        """Returns the rows `which` themselves; for DELETEs the deleted rows. Raises CorruptFile, and CannotBeExact if
+        one of them does not have the columns at `needed`."""
         kept = np.flatnonzero(which)
         columns = [self._values(n, _taken(rows.data[n], kept), kept, lines) for n in range(len(self._target.columns))]
         for position in needed:
-            untold = _nulls(columns[position]) & _nulls(rows.types[position])[kept]
+            untyped = _nulls(columns[position]) & _nulls(rows.types[position])[kept]
             name = self._target.columns[position].name
-            for row in map(int, kept[np.flatnonzero(untold)]):
+            for row in map(int, kept[np.flatnonzero(untyped)]):
                 if name not in lines.row(row)["data"][0]:
                     raise self._place.not_told(name, lines.number(row))
-        asked = {position: name for position, name in self._required.items() if position in needed}
-        if (found := first_null(columns, asked, np.full(len(kept), True))) is not None:
-            raise self._place.null(found[0], lines.number(int(kept[found[1]])))
+        needed_not_null = {position: name for position, name in self._required.items() if position in needed}
+        if (null := first_null(columns, needed_not_null, np.full(len(kept), True))) is not None:
+            raise self._place.null(null[0], lines.number(int(kept[null[1]])))
         return pa.Table.from_arrays(columns, schema=value_schema(self._target))
 
     def old_images(self, rows: CanalRows, which: Flags, lines: RowLines) -> pa.Table:
-        """What the UPDATEs `which` found. Raises as `images`."""
+        """Returns the rows before the UPDATEs `which`. Raises the errors of `images`."""
         kept = np.flatnonzero(which)
         columns = [self._values(n, _taken(rows.data[n], kept), kept, lines) for n in range(len(self._target.columns))]
         columns = self._olds(columns, np.arange(len(kept)), kept, lines)
         return pa.Table.from_arrays(columns, schema=value_schema(self._target))
 
     def _values(self, position: int, text: pa.LargeStringArray, origin: Ints, lines: RowLines) -> pa.Array:
-        """Canonical values of a column; `origin` has the row of the block that each belongs to."""
+        """Returns canonical values of a column. `origin` has the row of the block that each belongs to."""
         column = self._target.columns[position]
         convert: Callable[[pa.Array], pa.Array]
         match column.family:
@@ -110,36 +110,37 @@ class ChangeBuilder:
             raise self._place.corrupt(message, lines.number(int(origin[wrong])), error.hint) from error
 
     def _check_columns(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines) -> None:
-        """Every row that must be whole has all columns of the target, and none that is barred.
+        """Raises an error unless every row that must be complete has all columns of the target, and no barred column.
 
-        A null says that a column is NULL or that it is not there: the row's own list of types tells which, and the row
-        itself where that list says nothing. Of a column that is null in all rows one row is looked at in any case.
+        A null means that a column is NULL or missing. The row's own list of types shows which, and the row itself if
+        that list has no entry. For a column that is null in all rows one row is examined in any case.
         """
-        whole = np.full(len(kept), True) if self._every else ~rows.delete[kept]
+        is_complete = np.full(len(kept), True) if self._every else ~rows.delete[kept]
         doubtful = np.zeros(len(kept), np.bool_)
         for column, types in zip(columns, rows.types, strict=False):
-            null = whole & _nulls(column) if column.null_count else None
+            null = is_complete & _nulls(column) if column.null_count else None
             if null is not None and null.any():
-                untold = null & _nulls(types)[kept]
-                doubtful |= untold
-                if not untold.any() and np.array_equal(null, whole):
+                untyped = null & _nulls(types)[kept]
+                doubtful |= untyped
+                if not untyped.any() and np.array_equal(null, is_complete):
                     doubtful[np.argmax(null)] = True
         self._look_for_absent(kept[np.flatnonzero(doubtful)], rows.delete, lines)
-        if (found := first_null(columns, self._required, whole)) is not None:
-            raise self._place.null(found[0], lines.number(int(kept[found[1]])))
+        if (first_null_found := first_null(columns, self._required, is_complete)) is not None:
+            raise self._place.null(first_null_found[0], lines.number(int(kept[first_null_found[1]])))
         for position, name in enumerate(self._target.barred, len(columns)):
-            there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
-            self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)
+            is_carried = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
+            self._look_for_carried(name, kept[np.flatnonzero(is_complete & is_carried[kept])], lines)
 
     def _check_labels(self, rows: CanalRows, kept: Ints, lines: RowLines) -> None:
-        """The rows have the numbers of labels; where their types tell these, they are the target's."""
+        """Raises SchemaDrift unless the labels in the rows' types are the target's: the rows have the numbers of
+        labels."""
         for column, types in zip(self._target.columns, rows.types, strict=False):
-            for told in pc.unique(types).drop_null().to_pylist() if column.elements else ():
-                if wrong := mislabelled(labels_of(told), column.elements):
-                    found = pc.fill_null(pc.equal(types, told), False).to_numpy(zero_copy_only=False)[kept]
-                    if found.any():
+            for type_text in pc.unique(types).drop_null().to_pylist() if column.elements else ():
+                if wrong := mislabelled(labels_of(type_text), column.elements):
+                    has_type = pc.fill_null(pc.equal(types, type_text), False).to_numpy(zero_copy_only=False)[kept]
+                    if has_type.any():
                         raise self._place.mislabelled(
-                            column.name, wrong, told, lines.number(int(kept[np.argmax(found)]))
+                            column.name, wrong, type_text, lines.number(int(kept[np.argmax(has_type)]))
                         )
 
     def _look_for_absent(self, doubtful: Ints, deletes: Flags, lines: RowLines) -> None:
@@ -177,8 +178,8 @@ class ChangeBuilder:
     def _old_keys(
         self, columns: Sequence[pa.Array], rows: CanalRows, inside: Flags, kept: Ints, lines: RowLines
     ) -> tuple[Ints, list[pa.Array | None], Ints]:
-        """Which of the rows `kept` have an old row of their own, and columns with these; and which moved to another
-        key. All else that they had than their key is told only where no commit-ts tells what came first."""
+        """Returns which of the rows `kept` have an old row of their own, and columns with these; and which moved to
+        another key. Their other old values are only included if no commit-ts shows what came first."""
         wanted = np.flatnonzero((inside & rows.update)[rows.old_rows])
         if not wanted.size:
             return wanted, [], wanted
@@ -188,7 +189,7 @@ class ChangeBuilder:
         keys: list[pa.Array] = []
         for position, text in zip(self._target.key, rows.old, strict=True):
             new = _taken(columns[position], at)
-            # a key's columns are NOT NULL: one that is null in `old` was left out of it, being unchanged
+            # a key's columns are NOT NULL: one that is null in `old` was omitted, because it is unchanged
             old = pc.coalesce(self._values(position, _taken(text, wanted), origin, lines), new)
             changed |= pc.not_equal(old, new).to_numpy(zero_copy_only=False)
             keys.append(old)
@@ -207,7 +208,7 @@ class ChangeBuilder:
     def _old_rows(
         self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines
     ) -> tuple[Ints, list[pa.Array | None]]:
-        """Which of the rows `kept` are UPDATEs, and what those rows were."""
+        """Returns which of the rows `kept` are UPDATEs, and the old rows of these."""
         timeless = np.flatnonzero(~rows.exact[kept])
         if timeless.size:
             raise self._place.no_commit_ts(COMMIT_TS, lines.number(int(kept[timeless[0]])))
@@ -215,11 +216,11 @@ class ChangeBuilder:
         return at, [*self._olds(columns, at, kept, lines)]
 
     def _olds(self, columns: Sequence[pa.Array], at: Ints, kept: Ints, lines: RowLines) -> list[pa.Array]:
-        """What the rows `at` of those `kept` were, in all columns; `columns` is what they are."""
+        """Returns the old rows of the rows `at` of `kept`, in all columns; `columns` has the new ones."""
         olds = [self._old_row(int(row), lines) for row in kept[at]]
         old_columns: list[pa.Array] = []
         for position, column in enumerate(self._target.columns):
-            # absent says unchanged, null says it was NULL: Arrow's reader gives null for both
+            # absent means unchanged, null means that it was NULL: Arrow's reader returns null for both
             absent = pa.array([column.name not in old for old in olds], pa.bool_())
             text = pa.array([old.get(column.name) for old in olds], pa.large_string())
             values = self._values(position, text, kept[at], lines)
@@ -241,7 +242,7 @@ class ChangeBuilder:
 
 
 def _meta(rows: CanalRows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Array]:
-    """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
+    """Returns ts, put, series, rank; with a delete before each of the puts `at`. Ranks count from 1."""
     old = at + np.arange(len(at))
     kept = np.insert(kept, at, kept[at]) if at.size else kept
     put, rank = ~rows.delete[kept], origin.places[kept] + 1
@@ -256,7 +257,7 @@ def _meta(rows: CanalRows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Arra
 
 
 def _interleaved(columns: Sequence[pa.Array], at: Ints, old: Sequence[pa.Array | None]) -> list[pa.Array]:
-    """`columns` with the old values before each of the rows `at`; None: nulls."""
+    """Returns `columns` with the old values before each of the rows `at`; None stands for nulls."""
     count = len(columns[0])
     order = np.insert(np.arange(count), at, count + np.arange(len(at)))
     both, or_null = pa.array(order), pa.array(order, mask=order >= count)
@@ -267,7 +268,7 @@ def _interleaved(columns: Sequence[pa.Array], at: Ints, old: Sequence[pa.Array |
 
 
 def _taken(values: pa.Array, rows: Ints) -> pa.Array:
-    """`rows`, which are sorted and distinct, of `values`; all of them cost nothing."""
+    """Returns `rows`, which are sorted and distinct, of `values`. All of them are returned without a copy."""
     return values if len(rows) == len(values) else values.take(pa.array(rows))
 
 

@@ -1,4 +1,5 @@
-"""The lines of a block one by one: which one is not a row and why, and what a row holds. Slow, and rarely needed."""
+"""The lines of a block one by one: which one is not a row and why, and what a row holds. It is slow, and rarely
+needed."""
 
 from __future__ import annotations
 
@@ -9,32 +10,32 @@ from typing import Any
 import orjson
 
 from consumer.codec.canal_json.rows import RowParser
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import Block
 from consumer.errors import CorruptFile
 from consumer.model.names import TableName, same_name
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 
 _MAX_SHOWN = 60
 
 
-def lines_of(text: bytes) -> list[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers from 0: in the order of the rows."""
+def numbered_lines(text: bytes) -> list[tuple[int, bytes]]:
+    """Returns the lines that are not blank, with their numbers from 0, in the order of the rows."""
     return [(number, line) for number, line in enumerate(text.split(b"\n")) if line.strip()]
 
 
 class RowLines:
-    """The lines behind a block's rows, for the few that must be looked at one by one. Rows count from 0."""
+    """The lines of a block's rows, for the few that must be examined one by one. Rows count from 0."""
 
-    def __init__(self, block: Block, line_at: Callable[[int], int], place: Place) -> None:
+    def __init__(self, block: Block, line_at: Callable[[int], int], place: FileCoordinates) -> None:
         self._block, self._line_at, self._place = block, line_at, place
 
     def number(self, row: int) -> int:
-        """The line of the file, from 1. Costs a read of the file up to the block: for errors."""
+        """Returns the line of the file, from 1. It reads the file up to the block, so it is for errors."""
         return self._line_at(self._block.offset) + self._lines[row][0]
 
     def row(self, row: int) -> dict[str, Any]:
-        """The row as it stands in the file."""
+        """Returns the row as it stands in the file."""
         try:
             content: dict[str, Any] = orjson.loads(self._lines[row][1])
         except orjson.JSONDecodeError as error:
@@ -42,21 +43,21 @@ class RowLines:
         return content
 
     def fault(self, parser: RowParser) -> CorruptFile:
-        """The error of a block that `parser` refuses."""
+        """Returns the error of a block that `parser` refuses."""
         number, message = find_fault(self._block.text, parser)
         return self._place.corrupt(message, self._line_at(self._block.offset) + number)
 
     @cached_property
     def _lines(self) -> list[tuple[int, bytes]]:
-        return lines_of(self._block.text)
+        return numbered_lines(self._block.text)
 
 
 def find_fault(text: bytes, parser: RowParser) -> tuple[int, str]:
-    """The number, from 0, of the first line that `parser` does not take, and what is wrong with it.
+    """Returns the number, from 0, of the first line that `parser` refuses, and what is wrong with it.
 
     `text` must have such a line. The parser itself is the judge, so what it refuses is always found.
     """
-    lines = lines_of(text)
+    lines = numbered_lines(text)
     while len(lines) > 1:
         half = len(lines) // 2
         lines = lines[half:] if _is_good(lines[:half], parser) else lines[:half]
@@ -81,7 +82,7 @@ def _parser_says(line: bytes, parser: RowParser) -> str:
 
 
 def _fault(line: bytes, table: TableName) -> str:
-    """What makes `line` no row change, "" when nothing is seen."""
+    """Returns why `line` is no row change, "" if no reason is seen."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -95,13 +96,13 @@ def _fault(line: bytes, table: TableName) -> str:
 
 
 def _fault_of_source(row: dict[str, Any], table: TableName) -> str:
-    """TiCDC writes a table's rows, and no statements, under that table's name."""
+    """TiCDC writes a table's rows, and no statements, under that table's name. Returns what contradicts this."""
     if row.get("isDdl"):
         return "expected a row, found a statement (`isDdl` is true)"
     for member, name in (("database", table.database), ("table", table.table)):
-        found = row.get(member)
-        if not isinstance(found, str) or same_name(found) != same_name(name):
-            return f"expected a row of {table}, found `{member}` {_shown(found)}"
+        value = row.get(member)
+        if not isinstance(value, str) or same_name(value) != same_name(name):
+            return f"expected a row of {table}, found `{member}` {_shown(value)}"
     return ""
 
 
@@ -135,4 +136,4 @@ def _shown(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     text = orjson.dumps(value).decode()
-    return cut(text, _MAX_SHOWN)
+    return shortened(text, _MAX_SHOWN)

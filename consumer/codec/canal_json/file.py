@@ -1,4 +1,4 @@
-"""canal-JSON, one row change a line -> rows."""
+"""Reads canal-JSON, one row change in a line, as rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from consumer.codec.canal_json.changes import ChangeBuilder
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import RowParser
 from consumer.codec.change_table import Ints
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import Block, LineEnds
 from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
@@ -55,11 +55,11 @@ class JsonEnds(LineEnds):
         return 0
 
     def moment(self, begun: bytes) -> int:
-        found = _ES.search(begun)
-        return 0 if found is None else int(found[1])
+        match = _ES.search(begun)
+        return 0 if match is None else int(match[1])
 
     def as_read(self, lines: bytes) -> bytes:
-        """Each ended by a newline."""
+        """Returns the lines, each ended by a newline."""
         if self._by_newline:
             return lines
         return self._border.sub(b"}\n", lines.removesuffix(self._terminator)) + b"\n"
@@ -84,7 +84,7 @@ class JsonFile:
     header = b""
 
     def __init__(self, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout) -> None:
-        self.place = Place.of(piece, target)
+        self.place = FileCoordinates.of(piece, target)
         self.ends = JsonEnds(dialect.terminator)
         self._parser = RowParser(target)
         self._alike = AlikeLines(target, self._parser)
@@ -102,10 +102,10 @@ class JsonFile:
 
         def counts(sizes: Ints) -> Ints:
             newlines = np.frombuffer(block.text, np.uint8) == ord("\n")
-            found: Ints = np.add.reduceat(newlines, np.cumsum(sizes) - sizes, dtype=np.int64)
-            if rows.count != found.sum():
+            line_counts: Ints = np.add.reduceat(newlines, np.cumsum(sizes) - sizes, dtype=np.int64)
+            if rows.count != line_counts.sum():
                 raise ValueError("blank lines")
-            return found
+            return line_counts
 
         builder = self._builder
         return BlockRows(

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from consumer.codec.canal_json.bounds import COMMIT_TS, read_bounds, read_first
-from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
+from consumer.codec.canal_json.bounds import COMMIT_TS, read_json_bounds, read_json_first_ts
+from consumer.codec.protocol import AgreedDialect, Declared, RowProtocol, Sniffed
 from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def sniff_json(content: bytes, whole: bool) -> Sniffed | None:
-    """The dialect of canal-JSON rows; None where `content`, the head of a file or all of it, does not show two ends."""
+    """Returns the dialect of canal-JSON rows, or None if `content`, the head of a file or all of it, does not show two
+    line ends."""
     text = content.decode(errors="surrogateescape")
     try:
         row, end = json.JSONDecoder().raw_decode(text)
@@ -46,10 +47,10 @@ class CanalJson(RowProtocol):
         return self.splittable(dialect)
 
     def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
-        return read_bounds(reader, file, dialect)
+        return read_json_bounds(reader, file, dialect)
 
     def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
-        return read_first(reader, file, dialect)
+        return read_json_first_ts(reader, file, dialect)
 
     def opened(
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
@@ -61,8 +62,8 @@ class CanalJson(RowProtocol):
     def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
         return sniff_json(content, whole)
 
-    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
-        return Agreed(alike[0].dialect, alike[0].commit_ts)
+    def agreed(self, alike: Sequence[Sniffed]) -> AgreedDialect:
+        return AgreedDialect(alike[0].dialect, alike[0].commit_ts)
 
     def layouts(
         self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect

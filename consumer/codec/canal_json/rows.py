@@ -1,4 +1,4 @@
-"""Lines of canal-JSON -> columns, by Arrow's JSON reader."""
+"""Reads lines of canal-JSON as columns, with Arrow's JSON reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AFTER_OBJECT = re.compile(rb"\}(?=[\sn{])(?:\s*null|[ \t\r]*\{)")
 
 
 class NotRows(ValueError):
-    """Some line of a block is not a row; it does not say which one."""
+    """Some line of a block is not a row. It does not name the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class CanalRows:
 
     `data` has a text column for each target column, then for each column that must be absent; null where the row has
     null or no such column. `types`, in the same order, are ``mysqlType``'s: null where the row has no such column, and
-    for columns whose types are not read: they are never null, and have no labels.
-    `old` has one for each key column, null where ``old`` lacks it: the values of the rows `old_rows` only: the numbers,
-    rising, of rows whose ``old`` is an object.
+    for columns whose types are not read: those are never null, and have no labels. `old` has a column for each key
+    column, null where ``old`` lacks it, with the values of the rows `old_rows` only: the rising numbers of rows whose
+    ``old`` is an object.
     """
 
     update: Flags
@@ -54,7 +54,7 @@ class CanalRows:
 
 
 class RowParser:
-    """Reads the members that a target needs; all others are skipped."""
+    """Reads the members that a target needs, and skips all others."""
 
     def __init__(self, target: LoadTarget) -> None:
         self.table = target.table
@@ -76,7 +76,7 @@ class RowParser:
         self._options = pj.ParseOptions(explicit_schema=pa.schema(members), unexpected_field_behavior="ignore")
 
     def parse(self, lines: bytes) -> CanalRows:
-        """One row a line that is not blank. Raises ValueError when any line is not a row."""
+        """Returns one row for each line that is not blank. Raises ValueError if any line is not a row."""
         lines, count = _checked_lines(lines)
         if not count:
             return _no_rows()
@@ -91,18 +91,19 @@ class RowParser:
         return _rows(table, self._typed)
 
     def _check_source(self, table: pa.Table) -> None:
-        """All rows are changes of the target's table. Case does not tell two names apart upstream."""
+        """Raises NotRows unless all rows are changes of the target's table. Names that differ only in case are the same
+        upstream."""
         if pc.any(table.column("isDdl")).as_py():
             raise NotRows("isDdl")
         for member, name in (("database", self.table.database), ("table", self.table.table)):
-            found = _column(table, member).unique().to_pylist()
-            if any(other is None or same_name(other) != same_name(name) for other in found):
+            names = _column(table, member).unique().to_pylist()
+            if any(found_name is None or same_name(found_name) != same_name(name) for found_name in names):
                 raise NotRows(member)
 
 
 def _checked_lines(lines: bytes) -> tuple[bytes, int]:
-    """`lines` without blank ones, and how many there are; every one begins with ``{``, and none has a bare ``null`` or
-    a second object behind the first.
+    """Returns `lines` without blank ones, and how many there are. Every one begins with ``{``, and none has a bare
+    ``null`` or a second object after the first.
 
     Arrow's reader takes values as they come, lines or not, and a ``null`` that is not inside an object crashes it. As
     no value begins inside of a line, a table with as many rows as lines has one in each.
@@ -116,10 +117,10 @@ def _checked_lines(lines: bytes) -> tuple[bytes, int]:
             raise NotRows("a line that is not a JSON object")
         lines, count = b"\n".join([*stripped, b""]), len(stripped)
     checked = 0
-    for found in _AFTER_OBJECT.finditer(lines):
-        if found.start() >= checked:
+    for match in _AFTER_OBJECT.finditer(lines):
+        if match.start() >= checked:
             # it may be inside a text: then the line is one value, and this does not raise
-            begin, checked = lines.rfind(b"\n", 0, found.start()) + 1, lines.find(b"\n", found.start())
+            begin, checked = lines.rfind(b"\n", 0, match.start()) + 1, lines.find(b"\n", match.start())
             orjson.loads(lines[begin:checked])
     return lines, count
 
@@ -160,7 +161,7 @@ def _types(table: pa.Table, typed: Sequence[int], count: int) -> list[pa.LargeSt
 
 
 def _times(commit_ts: pa.Int64Array, es: pa.Int64Array) -> tuple[Ints, Flags]:
-    """ts of each row, and whether it is a commit-ts."""
+    """Returns the ts of each row, and whether it is a commit-ts."""
     exact: Flags = commit_ts.is_valid().to_numpy(zero_copy_only=False)
     ts: Ints = commit_ts.fill_null(0).to_numpy()
     if not np.all(exact):
@@ -184,7 +185,7 @@ def _old(table: pa.Table) -> tuple[list[pa.LargeStringArray], Ints]:
 def _texts(rows: pa.StructArray) -> list[pa.LargeStringArray]:
     texts = rows.flatten()
     for text in texts:
-        text.validate(full=True)  # the reader lets bytes through that are not UTF-8
+        text.validate(full=True)  # the reader accepts bytes that are not UTF-8
     return list(texts)
 
 

@@ -1,4 +1,4 @@
-"""What lines of one kind share, told from one of them: constant text, and values between."""
+"""What lines of one kind share, as one of them shows it: constant text, and values between."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ import pyarrow.compute as pc
 from consumer.codec.change_table import Flags
 
 _MOST_DIGITS = 18
-"""What fits into 64 bits in any case."""
+"""Digits that fit into 64 bits in any case."""
 _OF_NUMBER, _OF_TEXT = 2, 4
-"""Quotes of a member."""
+"""The quotes of a member."""
 _NUMBER = re.compile(rb'("[^"]*"):-?(0|[1-9]\d{0,8})(,|\})')
 MANY = 24
-"""So many texts of a line, and more, are found at once."""
+"""From this number on, the texts of a line are located at once."""
 _MOST_LEARNED = 64
 _FEW_MEMBERS, _MOST_ORDERS = 6, 1000
 """Six members have 720 orders: a block has nearly all of them."""
 _BAGS = ("sqlType", "mysqlType")
-"""Objects that TiCDC writes in any order, one of them with numbers that go by the row's values."""
+"""Objects that TiCDC writes in any order, one of them with numbers that depend on the row's values."""
 
 Path = tuple[str, ...]
-"""``(member,)``, or ``(member, name)`` of one in an object."""
+"""``(member,)``, or ``(member, name)`` of a member in an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """As many bytes in each line: `text` but for whole numbers without a sign, which are where `numbers` say: from,
-    to."""
+    """The same bytes in each line: `text` except for whole numbers without a sign, whose positions (from, to) are in
+    `numbers`."""
 
     text: bytes
     numbers: dict[Path, tuple[int, int]]
@@ -51,7 +51,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts, and what is between each two: it has one name."""
+    """Texts, and what stands between each two: it has one name."""
 
     paths: tuple[Path, ...]
     between: tuple[bytes, ...]
@@ -59,22 +59,22 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """An object behind its opening brace: `text`, or its `count` members in another order. Each member goes up to the
-    next, so a comma is behind it, or behind the last a brace.
+    """An object after its opening brace: `text`, or its `count` members in another order. Each member extends to the
+    next, so a comma follows it, or a brace the last one.
 
-    `known` has the number of each member by how it is written; plus `count` for the last.
+    `known` has the number of each member by its written form; plus `count` for the last.
     """
 
     text: bytes
     count: int
     quotes: int
-    """Of each member."""
+    """The quotes of each member."""
     known: dict[bytes, int]
     orders: dict[bytes, None] = field(default_factory=dict)
-    """Texts as long as `text` that have each member once, where so few members have few orders."""
+    """Texts as long as `text` that have each member once, kept if the members are so few that they have few orders."""
 
     def all_known(self, texts: npt.NDArray[np.uint8]) -> bool:
-        """Whether all rows of `texts`, which are as long as `text`, are of `orders`."""
+        """Returns whether all rows of `texts`, which are as long as `text`, are in `orders`."""
         if not self.orders:
             return False
         kind = pa.binary(len(self.text))
@@ -82,18 +82,18 @@ class Bag:
         return bool(pc.index_in(rows, value_set=pa.array(self.orders, kind)).null_count == 0)
 
     def learn(self, texts: pa.LargeStringArray) -> None:
-        """`texts` have each member once."""
+        """Adds `texts`, which have each member once."""
         if self.count > _FEW_MEMBERS or len(self.orders) > _MOST_ORDERS:
             return
         as_long = texts.filter(pc.equal(pc.binary_length(texts), len(self.text)))
         self.orders.update(dict.fromkeys(as_long.cast(pa.large_binary()).unique().to_pylist()))
 
     def has_each(self, members: pa.LargeBinaryArray) -> Flags:
-        """Which rows have each member once: `members` are `count` of each row."""
-        known = self._index(members)
-        if known.null_count and self._learned(members.filter(known.is_null()).unique()):
-            known = self._index(members)
-        numbers = np.array([*self.known.values(), -1])[known.fill_null(len(self.known))].reshape(-1, self.count)
+        """Returns which rows have each member once: `members` are `count` of each row."""
+        indexes = self._index(members)
+        if indexes.null_count and self._learned(members.filter(indexes.is_null()).unique()):
+            indexes = self._index(members)
+        numbers = np.array([*self.known.values(), -1])[indexes.fill_null(len(self.known))].reshape(-1, self.count)
         numbers[:, -1] -= self.count
         each: Flags = np.all(np.sort(numbers, axis=1) == np.arange(self.count), axis=1)
         return each
@@ -102,7 +102,7 @@ class Bag:
         return pc.index_in(members, value_set=pa.array(self.known, pa.large_binary()))
 
     def _learned(self, members: pa.LargeBinaryArray) -> bool:
-        """Whether any of them is a known member with another number: they are known then."""
+        """Returns whether any of the members is a known one with another number, and adds these."""
         names = {text[: text.index(b'":') + 1]: number % self.count for text, number in self.known.items()}
         before = len(self.known)
         for member in members[:_MOST_LEARNED].to_pylist() if self.quotes == _OF_NUMBER else ():
@@ -112,17 +112,17 @@ class Bag:
         return len(self.known) > before
 
 
-Piece = Fixed | Text | Texts | Bag
+FormPiece = Fixed | Text | Texts | Bag
 
 
-def form_of(line: bytes) -> list[Piece] | None:
-    """The pieces of a line without a backslash; None where it is not written as TiCDC does, with no blanks and each
-    member once."""
+def line_form(line: bytes) -> list[FormPiece] | None:
+    """Returns the pieces of a line without a backslash; None if it is not written as TiCDC does, with no blanks and
+    each member once."""
     body = line.removesuffix(b"\r")
     try:
         row = orjson.loads(body)
         as_written = isinstance(row, dict) and orjson.dumps(row) == body
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # it is read deeper than it can be written
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # a value can be nested too deeply to be written
         return None
     if not as_written:
         return None
@@ -132,9 +132,9 @@ def form_of(line: bytes) -> list[Piece] | None:
     return _joined(form.ended())
 
 
-def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """The same, with `Texts` where many stand beside one another."""
-    joined: list[Piece] = []
+def _joined(pieces: Sequence[FormPiece]) -> list[FormPiece]:
+    """Returns the pieces with `Texts` where many texts follow one another."""
+    joined: list[FormPiece] = []
     while pieces:
         texts = _texts_at_the_beginning(pieces)
         many = len(texts.paths) >= MANY
@@ -143,16 +143,16 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return joined
 
 
-def _texts_at_the_beginning(pieces: Sequence[Piece]) -> Texts:
+def _texts_at_the_beginning(pieces: Sequence[FormPiece]) -> Texts:
     paths: list[Path] = []
     between: list[bytes] = []
-    for text, behind in zip_longest(pieces[::2], pieces[1::2]):
+    for text, separator in zip_longest(pieces[::2], pieces[1::2]):
         if not isinstance(text, Text):
             break
         paths.append(text.path)
-        if not (isinstance(behind, Fixed) and not behind.numbers and behind.text.count(b'"') == 2):
+        if not (isinstance(separator, Fixed) and not separator.numbers and separator.text.count(b'"') == 2):
             break
-        between.append(behind.text)
+        between.append(separator.text)
     return Texts(tuple(paths), tuple(between[: len(paths) - 1]))
 
 
@@ -160,9 +160,9 @@ class _Form:
     def __init__(self) -> None:
         self.text = b""
         self._numbers: dict[Path, tuple[int, int]] = {}
-        self._pieces: list[Piece] = []
+        self._pieces: list[FormPiece] = []
 
-    def ended(self) -> list[Piece]:
+    def ended(self) -> list[FormPiece]:
         if self.text:
             self._pieces.append(Fixed(self.text, self._numbers))
             self.text, self._numbers = b"", {}
@@ -170,8 +170,8 @@ class _Form:
 
     def object(self, members: dict[str, Any], path: Path) -> None:
         self.text += b"{"
-        for place, (name, value) in enumerate(members.items()):
-            self.text += (b"," if place else b"") + orjson.dumps(name) + b":"
+        for number, (name, value) in enumerate(members.items()):
+            self.text += (b"," if number else b"") + orjson.dumps(name) + b":"
             self._value(value, (*path, name))
         self.text += b"}"
 
@@ -201,6 +201,6 @@ def _bag(members: dict[str, Any]) -> Bag | None:
     if kinds not in ({int}, {str}):
         return None
     written = [orjson.dumps({name: value})[1:-1] for name, value in members.items()]
-    known = {member + b",": number for number, member in enumerate(written)}
-    known |= {member + b"}": number + len(written) for number, member in enumerate(written)}
-    return Bag(b",".join(written) + b"}", len(written), _OF_NUMBER if kinds == {int} else _OF_TEXT, known)
+    numbers = {member + b",": number for number, member in enumerate(written)}
+    numbers |= {member + b"}": number + len(written) for number, member in enumerate(written)}
+    return Bag(b",".join(written) + b"}", len(written), _OF_NUMBER if kinds == {int} else _OF_TEXT, numbers)

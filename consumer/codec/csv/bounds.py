@@ -1,11 +1,11 @@
-"""The first and last commit-ts of a CSV file, from small reads at its two ends."""
+"""Reads the first and last commit-ts of a CSV file, with small reads at its two ends."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from consumer.codec.csv.options import SETTINGS, CsvFormat, csv_of
+from consumer.codec.csv.options import SETTINGS, CsvFormat, csv_options
 from consumer.codec.errors import bad_end
 from consumer.codec.lines import FileEnds
 from consumer.errors import CorruptFile
@@ -15,28 +15,28 @@ from consumer.ports import RangeReader
 
 _OPERATIONS = (b"I", b"U", b"D")
 _MAX_FIRST_CELLS = 4096
-"""More than two names of 64 characters can take."""
+"""Bytes; more than two names of 64 characters can take."""
 _MAX_HEADER = 4 << 20
-"""More than the names of 4096 columns can take."""
+"""Bytes; more than the names of 4096 columns can take."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The first record's commit-ts, and the cells between operation and commit-ts, each with the delimiter behind it:
+    """The first record's commit-ts, and the cells between operation and commit-ts, each with the delimiter after it:
     all records of a file share them."""
 
     names: bytes
     commit_ts: int
 
 
-def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
-    """Bounds of a file whose rows have their commit-ts. Raises CorruptFile when they are not of this dialect,
+def read_csv_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+    """Returns the bounds of a file whose rows have their commit-ts. Raises CorruptFile if they are not of this dialect,
     StorageUnavailable.
 
-    The last record is found by what every record begins with: terminator, operation, table and schema. No cell holds
+    The last record is found by the beginning of every record: terminator, operation, table and schema. No cell holds
     that: inside quotes a quote is doubled, and without quotes a delimiter is escaped.
     """
-    csv = csv_of(dialect)
+    csv = csv_options(dialect)
     ends = FileEnds(reader, file)
     head = ends.at_head(lambda content, _: _head(content, file, csv, dialect.terminator))
     if head is None:
@@ -47,9 +47,9 @@ def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds
     return Bounds(head.commit_ts, last, exact=True)
 
 
-def read_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
-    """The commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
-    csv = csv_of(dialect)
+def read_csv_first_ts(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+    """Returns the commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
+    csv = csv_options(dialect)
     head = FileEnds(reader, file).at_head(lambda content, _: _head(content, file, csv, dialect.terminator))
     if head is None:
         raise _no_row(file)
@@ -63,10 +63,10 @@ def _head(content: bytes, file: DataFile, csv: CsvFormat, terminator: bytes) -> 
         if end < 0 and len(content) > _MAX_HEADER:
             raise _no_row(file)
         start = end + len(terminator) if end >= 0 else len(content)
-    found = _first_cells(csv, terminator).match(content, start)
-    if found is None and len(content) - start > _MAX_FIRST_CELLS:
+    match = _first_cells(csv, terminator).match(content, start)
+    if match is None and len(content) - start > _MAX_FIRST_CELLS:
         raise _no_row(file)
-    return _Head(found["names"], int(found["ts"])) if found else None
+    return _Head(match["names"], int(match["ts"])) if match else None
 
 
 def _first_cells(csv: CsvFormat, terminator: bytes) -> re.Pattern[bytes]:
@@ -74,7 +74,7 @@ def _first_cells(csv: CsvFormat, terminator: bytes) -> re.Pattern[bytes]:
     if quote:
         cell = b"%b(?:[^%b]|%b)*+%b" % (quote, quote, quote * 2, quote)
     else:
-        cell = rb"(?:\\.|(?!%b)[^\\\r\n])*+" % delimiter  # a delimiter in a cell is escaped, and so is a line break
+        cell = rb"(?:\\.|(?!%b)[^\\\r\n])*+" % delimiter  # a delimiter and a line break in a cell are escaped
     return re.compile(
         b"%b[IUD]%b%b(?P<names>%b%b%b%b)(?P<ts>[0-9]{1,19})(?=%b|%b)"
         % (quote, quote, delimiter, cell, delimiter, cell, delimiter, delimiter, re.escape(terminator)),

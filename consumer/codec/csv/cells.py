@@ -1,9 +1,9 @@
-"""Bytes of CSV -> records -> cells, without a loop over cells.
+"""Cuts bytes of CSV into records, and these into cells, without a loop over cells.
 
-A byte that could be a delimiter or begin a terminator is one where an even number of quotes stands before it, or,
-in escape mode, where an even number of backslashes ends right before it. What each byte is (quoted, escaped, doubled)
-is told in a few bytes of memory for each: a position takes eight, so positions are gathered a stretch at a time, and
-only those of what separates cells are kept.
+A byte can be a delimiter or begin a terminator if an even number of quotes stands before it, or, in escape mode, if an
+even number of backslashes ends right before it. What each byte is (quoted, escaped, doubled) takes a few bytes of
+memory each. A position takes eight, so positions are collected one stretch at a time, and only those between cells are
+kept.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from consumer.codec.lines import LineEnds
 
 
 class RecordEnds(LineEnds):
-    """Where records end, which may hold line breaks: a record is seen to begin behind a terminator by its first cell.
+    """Where records end. They may hold line breaks, so the beginning of a record is recognised after a terminator by
+    its first cell.
 
-    Where that is no proof (see `form.splittable`), a quoted record is not looked for: a file is then one block.
+    If that is no proof (see `form.splittable`), quoted records are not searched: a file is then one block.
     """
 
     def __init__(self, form: RowForm, provable: bool) -> None:
@@ -39,9 +40,9 @@ class RecordEnds(LineEnds):
     def first(self, buffer: bytes, at: int, whole: bool) -> int:
         if self._looks:
             begins = self._begin.finditer(buffer, max(at - self.lookback, 0))
-            found = next((begin.end() for begin in begins if begin.end() >= at), -1)
-            if found >= 0:
-                return found
+            begin_of_line = next((begin.end() for begin in begins if begin.end() >= at), -1)
+            if begin_of_line >= 0:
+                return begin_of_line
         return len(buffer) if whole and len(buffer) >= at and buffer.endswith(self._terminator) else -1
 
     def last(self, buffer: bytes) -> int:
@@ -59,7 +60,7 @@ class RecordEnds(LineEnds):
         return sum(len(self.parts(record)) for record, _ in self.split(lines)) if lines else 0
 
     def records(self, lines: bytes) -> list[bytes]:
-        """Records one by one, without their terminators."""
+        """Returns the records one by one, without their terminators."""
         return self._begin.split(lines.removesuffix(self._terminator))
 
     def split(self, lines: bytes) -> list[tuple[bytes, int]]:
@@ -67,7 +68,7 @@ class RecordEnds(LineEnds):
         return [(record, len(record)) for record in ended]
 
     def parts(self, line: bytes) -> list[bytes]:
-        """Cut behind each terminator outside of quotes."""
+        """Cuts after each terminator outside of quotes."""
         parts, begin, at = [], 0, line.find(self._terminator)
         while at >= 0:
             end = at + len(self._terminator)
@@ -87,105 +88,108 @@ _BACKSLASH = 0x5C
 
 
 def equal_to_any(data: Bytes, values: Sequence[int]) -> Flags:
-    """Which bytes are one of `values`."""
-    found: Flags = data == values[0]
+    """Returns which bytes are one of `values`."""
+    flags: Flags = data == values[0]
     for value in values[1:]:
-        found |= data == value
-    return found
+        flags |= data == value
+    return flags
 
 
 def outside_quotes(data: Bytes, quote: int, marks: Sequence[int]) -> tuple[Ints, int]:
-    """The places of `marks` with an even number of quotes before them, and how many quotes there are in all."""
-    found: list[Ints] = []
+    """Returns the positions of `marks` with an even number of quotes before them, and how many quotes there are in
+    all."""
+    positions: list[Ints] = []
     quotes = 0
     for begin, part in _stretches(data):
         special = np.flatnonzero(equal_to_any(part, [quote, *marks]))
         is_quote = part[special] == quote
-        # Only whether it is odd counts, and that outlives the overflow.
+        # Only whether the count is odd matters, and the overflow keeps that.
         inside = np.bitwise_and(np.cumsum(is_quote, dtype=np.uint8), 1).view(np.bool_)
         if quotes % 2:
             np.logical_not(inside, out=inside)
-        found.append(begin + special[~(is_quote | inside)])
+        positions.append(begin + special[~(is_quote | inside)])
         quotes += int(np.count_nonzero(is_quote))
-    return np.concatenate(found), quotes
+    return np.concatenate(positions), quotes
 
 
 def not_escaped(data: Bytes, marks: Sequence[int], escaping: Flags) -> Ints:
-    """The places of `marks` that have no escaping byte right before them."""
+    """Returns the positions of `marks` that have no escaping byte right before them."""
     free = np.ones(data.size, np.bool_)
     np.logical_not(escaping[:-1], out=free[1:])
-    found = [begin + np.flatnonzero(part) for begin, part in _stretches(free & equal_to_any(data, marks))]
-    return np.concatenate(found)
+    positions = [begin + np.flatnonzero(part) for begin, part in _stretches(free & equal_to_any(data, marks))]
+    return np.concatenate(positions)
 
 
 def escaping_bytes(data: Bytes) -> Flags:
-    """The backslashes that escape the byte behind them: the first, third, .. of each run."""
+    """Returns the backslashes that escape the next byte: the first, third, .. of each run."""
     escaping: Flags = data == _BACKSLASH
     begin = 0
     while begin < data.size:
         part = escaping[begin : begin + STRETCH]
-        places = np.flatnonzero(part)
-        order = np.arange(len(places))
-        begins = np.diff(places, prepend=-2) != 1
+        positions = np.flatnonzero(part)
+        order = np.arange(len(positions))
+        begins = np.diff(positions, prepend=-2) != 1
         within = order - np.maximum.accumulate(np.where(begins, order, 0))
-        part[places[within % 2 == 1]] = False
+        part[positions[within % 2 == 1]] = False
         begin += len(part)
-        if part[-1]:  # the next stretch begins behind what this one escapes
+        if part[-1]:  # the next stretch begins after the byte that this one escapes
             escaping[begin : begin + 1] = False
             begin += 1
     return escaping
 
 
-def second_of_doubled(data: Bytes, quote: int, own: Flags) -> Flags | None:
-    """The second quote of each doubled one; those that are `own` are passed over. None where one is not doubled."""
+def second_of_doubled(data: Bytes, quote: int, enclosing: Flags) -> Flags | None:
+    """Returns the second quote of each doubled one, without regard to quotes that are `own`. Returns None if one is not
+    doubled."""
     second = np.zeros(data.size, np.bool_)
     open_at = -1
     for begin, part in _stretches(data):
-        places = begin + np.flatnonzero((part == quote) & ~own[begin : begin + len(part)])
+        positions = begin + np.flatnonzero((part == quote) & ~enclosing[begin : begin + len(part)])
         if open_at >= 0:
-            places = np.concatenate([[open_at], places])
-        open_at = int(places[-1]) if len(places) % 2 else -1
-        pairs = places[: len(places) - len(places) % 2]
+            positions = np.concatenate([[open_at], positions])
+        open_at = int(positions[-1]) if len(positions) % 2 else -1
+        pairs = positions[: len(positions) - len(positions) % 2]
         if not np.array_equal(pairs[0::2] + 1, pairs[1::2]):
             return None
         second[pairs[1::2]] = True
     return second if open_at < 0 else None
 
 
-def count_before(flags: Flags, places: Ints) -> Ints:
-    """How many of `flags` are set before each of the rising `places`."""
-    counts = np.empty(len(places), np.int64)
+def count_before(flags: Flags, positions: Ints) -> Ints:
+    """Returns how many of `flags` are set before each of the rising `places`."""
+    counts = np.empty(len(positions), np.int64)
     before = done = 0
     for begin, part in _stretches(flags):
-        here = np.flatnonzero(part)
-        end = int(np.searchsorted(places, begin + len(part), side="left"))
-        counts[done:end] = before + np.searchsorted(here, places[done:end] - begin)
-        before, done = before + len(here), end
+        set_positions = np.flatnonzero(part)
+        end = int(np.searchsorted(positions, begin + len(part), side="left"))
+        counts[done:end] = before + np.searchsorted(set_positions, positions[done:end] - begin)
+        before, done = before + len(set_positions), end
     counts[done:] = before
     return counts
 
 
-def _stretches(whole: npt.NDArray[T]) -> Iterator[tuple[int, npt.NDArray[T]]]:
-    """``(where it begins, stretch)``."""
-    return ((begin, whole[begin : begin + STRETCH]) for begin in range(0, len(whole), STRETCH))
+def _stretches(array: npt.NDArray[T]) -> Iterator[tuple[int, npt.NDArray[T]]]:
+    """Yields ``(where it begins, stretch)``."""
+    return ((begin, array[begin : begin + STRETCH]) for begin in range(0, len(array), STRETCH))
 
 
 _MEANINGS = np.arange(256, dtype=np.uint8)
+"""What each byte means after a backslash."""
 _MEANINGS[[*b"rn"]] = [*b"\r\n"]
 """What each byte means behind a backslash."""
 
 
-class NotCells(ValueError):
-    """Bytes that are not cells in this dialect; it does not say in which record."""
+class InvalidCsv(ValueError):
+    """Bytes that are not cells in this dialect. It does not name the record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CsvCells:
     """The cells of some records, one record after the other.
 
-    Cell n is ``values[2 * n]``, unquoted and unescaped; between two cells there is what separates them. `null` says
-    that a cell is written just as NULL is. `first` has each record's first cell and, at its end, the number of cells;
-    `begins` says where in the text each record begins.
+    Cell n is ``values[2 * n]``, unquoted and unescaped; between two cells there is what separates them. `null`: the
+    cell is written as NULL is. `first` has each record's first cell and, at its end, the number of cells. `begins` has
+    where in the text each record begins.
     """
 
     values: pa.BinaryArray
@@ -199,16 +203,16 @@ class Cells:
         return len(self.first) - 1
 
     def take(self, cells: Ints, null: Flags | None = None) -> pa.BinaryArray:
-        """The values of `cells`, null where `null` says so."""
+        """Returns the values of `cells`, null where `null` is set."""
         return self.values.take(pa.array(2 * cells, mask=null))
 
     def record(self, number: int) -> list[bytes]:
-        """All cells of one record."""
-        taken: list[bytes] = self.take(np.arange(self.first[number], self.first[number + 1])).to_pylist()
-        return taken
+        """Returns all cells of one record."""
+        cells: list[bytes] = self.take(np.arange(self.first[number], self.first[number + 1])).to_pylist()
+        return cells
 
 
-_NO_CELLS = Cells(
+_EMPTY_CELLS = CsvCells(
     pa.array([], pa.binary()),
     np.empty(0, np.bool_),
     np.empty(0, np.bool_),
@@ -225,69 +229,70 @@ class CellReader:
         self._shared = bool(set(form.delimiter) & set(form.terminator))
         self._marks = sorted({form.delimiter[0], form.terminator[0]})
 
-    def read(self, text: bytes) -> Cells:
-        """`text` is whole records, each with its terminator; blank ones are passed over. Raises NotCells."""
+    def read(self, text: bytes) -> CsvCells:
+        """Returns the cells. `text` is whole records, each with its terminator; blank ones are skipped. Raises
+        InvalidCsv."""
         data = np.frombuffer(text, np.uint8)
         if not data.size:
-            return _NO_CELLS
+            return _EMPTY_CELLS
         cells = self._quoted(data) if self._form.quote else self._escaped(data)
         sizes = np.diff(np.append(cells.begins, data.size))
         rows = sizes > len(self._form.terminator)
         return cells if np.all(rows) else self.read(data[np.repeat(rows, sizes)].tobytes())
 
-    def _quoted(self, data: Bytes) -> Cells:
+    def _quoted(self, data: Bytes) -> CsvCells:
         quote = self._form.quote[0]
         marks, quotes = outside_quotes(data, quote, self._marks)
         if quotes % 2:
-            raise NotCells("a quoted cell does not end")
+            raise InvalidCsv("a quoted cell does not end")
         starts, ends, first = self._bounds(data, marks)
         begins = starts[first[:-1]]
         opened = (ends > starts) & (data[np.minimum(starts, data.size - 1)] == quote)
         quoted = opened & (ends - starts > 1) & (data[ends - 1] == quote)
         if not np.array_equal(opened, quoted):
-            raise NotCells("a cell goes on behind its closing quote")
+            raise InvalidCsv("a cell goes on behind its closing quote")
         null = self._nulls(data, starts, ends, ~quoted)
         starts, ends = starts + quoted, ends - quoted
         if quotes > 2 * int(np.count_nonzero(quoted)):
             second = _second_of_doubled(data, quote, starts, ends, quoted)
             data, starts, ends = _without(data, second, starts, ends)
-        return Cells(_values(data, starts, ends), quoted, null, first, begins)
+        return CsvCells(_values(data, starts, ends), quoted, null, first, begins)
 
-    def _escaped(self, data: Bytes) -> Cells:
+    def _escaped(self, data: Bytes) -> CsvCells:
         escaping = escaping_bytes(data)
         starts, ends, first = self._bounds(data, not_escaped(data, self._marks, escaping))
         self._check_line_breaks(data, len(first) - 1)
         begins = starts[first[:-1]]
         quoted = np.zeros(len(starts), np.bool_)
         null = self._nulls(data, starts, ends, ~quoted)
-        for offset in range(len(self._form.null)):  # a null cell's backslash is its own
+        for offset in range(len(self._form.null)):  # the backslash of a null cell does not escape
             escaping[starts[null] + offset] = False
         if np.any(escaping):
             data = self._unescaped(data, escaping)
             data, starts, ends = _without(data, escaping, starts, ends)
-        return Cells(_values(data, starts, ends), quoted, null, first, begins)
+        return CsvCells(_values(data, starts, ends), quoted, null, first, begins)
 
     def _check_line_breaks(self, data: Bytes, records: int) -> None:
-        """Cells hold CR and LF escaped, so those that are there belong to terminators."""
+        """Cells hold CR and LF escaped, so all raw ones belong to terminators. Raises InvalidCsv for others."""
         for byte in b"\r\n":
             if np.count_nonzero(data == byte) != records * self._form.terminator.count(byte):
-                raise NotCells("a line break stands inside a cell and is not escaped")
+                raise InvalidCsv("a line break stands inside a cell and is not escaped")
 
     def _unescaped(self, data: Bytes, escaping: Flags) -> Bytes:
-        """`data` with what the bytes behind the `escaping` ones mean."""
-        behind = np.zeros(data.size, np.bool_)
-        behind[1:] = escaping[:-1]
-        known = np.zeros(256, np.bool_)
-        known[[*b"\\rn", *self._form.delimiter]] = True
-        written = data[behind]
-        if not np.all(known[written]):
-            raise NotCells("a backslash stands before a character that is never escaped")
+        """Returns `data` with the meanings of the bytes after the `escaping` ones."""
+        is_escaped = np.zeros(data.size, np.bool_)
+        is_escaped[1:] = escaping[:-1]
+        is_escapable = np.zeros(256, np.bool_)
+        is_escapable[[*b"\\rn", *self._form.delimiter]] = True
+        written = data[is_escaped]
+        if not np.all(is_escapable[written]):
+            raise InvalidCsv("a backslash stands before a character that is never escaped")
         changed = data.copy()
-        changed[behind] = _MEANINGS[written]
+        changed[is_escaped] = _MEANINGS[written]
         return changed
 
     def _bounds(self, data: Bytes, marks: Ints) -> tuple[Ints, Ints, Ints]:
-        """Where cells start and end, and each record's first cell; `marks` may be delimiters or terminators."""
+        """Returns where cells start and end, and each record's first cell. `marks` may be delimiters or terminators."""
         delimiter, terminator = self._form.delimiter, self._form.terminator
         ends_cell = _matches(data, marks, delimiter)
         ends_record = _matches(data, marks, terminator)
@@ -299,20 +304,20 @@ class CellReader:
         ends, last = marks[kept], ends_record[kept]
         after = ends + np.where(last, len(terminator), len(delimiter))
         if not (last.size and last[-1] and after[-1] == data.size):
-            raise NotCells("a record does not end with the terminator")
+            raise InvalidCsv("a record does not end with the terminator")
         starts = np.concatenate([[0], after[:-1]])
         return starts, ends, np.concatenate([[0], np.flatnonzero(last) + 1])
 
-    def _separate(self, marks: Ints, found: Flags, pattern: bytes) -> None:
-        """Takes out of `found` the occurrences that overlap an earlier one."""
-        at = np.flatnonzero(found)
-        places = marks[at]
-        if not np.any(np.diff(places) < len(pattern)):
+    def _separate(self, marks: Ints, is_match: Flags, pattern: bytes) -> None:
+        """Removes from `found` the occurrences that overlap an earlier one."""
+        matches = np.flatnonzero(is_match)
+        positions = marks[matches]
+        if not np.any(np.diff(positions) < len(pattern)):
             return
-        kept = _apart(places, len(pattern))
-        if not self._form.quote and not np.array_equal(kept, _apart(-places[::-1], len(pattern))[::-1]):
-            raise NotCells(f"{pattern!r} overlaps itself where a cell ends, so the content of the cell is ambiguous")
-        found[at[~kept]] = False
+        kept = _apart(positions, len(pattern))
+        if not self._form.quote and not np.array_equal(kept, _apart(-positions[::-1], len(pattern))[::-1]):
+            raise InvalidCsv(f"{pattern!r} overlaps itself where a cell ends, so the content of the cell is ambiguous")
+        is_match[matches[~kept]] = False
 
     def _nulls(self, data: Bytes, starts: Ints, ends: Ints, bare: Flags) -> Flags:
         null = self._form.null
@@ -322,46 +327,47 @@ class CellReader:
         return flags
 
 
-def _matches(data: Bytes, places: Ints, pattern: bytes) -> Flags:
-    """Whether `pattern` stands at each of `places`."""
-    found = places <= data.size - len(pattern)
+def _matches(data: Bytes, positions: Ints, pattern: bytes) -> Flags:
+    """Returns whether `pattern` stands at each of `places`."""
+    is_match = positions <= data.size - len(pattern)
     last = data.size - 1
     for n, byte in enumerate(pattern):
-        found &= data[np.minimum(places + n, last)] == byte
-    return found
+        is_match &= data[np.minimum(positions + n, last)] == byte
+    return is_match
 
 
-def _apart(places: Ints, width: int) -> Flags:
-    """The rising `places` that are kept when each kept one takes the next `width` bytes."""
-    kept = np.zeros(len(places), np.bool_)
+def _apart(positions: Ints, width: int) -> Flags:
+    """Returns which of the rising `places` are kept if each kept one takes the next `width` bytes."""
+    kept = np.zeros(len(positions), np.bool_)
     free = -(1 << 62)
-    for n, place in enumerate(places.tolist()):
-        if place >= free:
+    for n, position in enumerate(positions.tolist()):
+        if position >= free:
             kept[n] = True
-            free = place + width
+            free = position + width
     return kept
 
 
 def _covered(delimiters: Ints, terminators: Ints, delimiter: int, terminator: int) -> Flags:
-    """Which of `delimiters` share a byte with one of `terminators`; the numbers are their lengths."""
+    """Returns which of `delimiters` share a byte with one of `terminators`; the numbers are their lengths."""
     nearest = np.searchsorted(terminators, delimiters, side="right")
     padded = np.concatenate([[-terminator], terminators, [np.iinfo(np.int64).max]])
     return (delimiters < padded[nearest] + terminator) | (delimiters + delimiter > padded[nearest + 1])
 
 
 def _second_of_doubled(data: Bytes, quote: int, starts: Ints, ends: Ints, quoted: Flags) -> Flags:
-    """The second quote of each doubled one; cells go from `starts` to `ends`, between their own quotes."""
-    own = np.zeros(data.size, np.bool_)
-    own[starts[quoted] - 1] = True
-    own[ends[quoted]] = True
-    second = second_of_doubled(data, quote, own)
+    """Returns the second quote of each doubled one. Cells go from `starts` to `ends`, between their enclosing
+    quotes."""
+    enclosing = np.zeros(data.size, np.bool_)
+    enclosing[starts[quoted] - 1] = True
+    enclosing[ends[quoted]] = True
+    second = second_of_doubled(data, quote, enclosing)
     if second is None or np.any(count_before(second, starts[~quoted]) != count_before(second, ends[~quoted])):
-        raise NotCells("a quote stands inside a cell and is not doubled")
+        raise InvalidCsv("a quote stands inside a cell and is not doubled")
     return second
 
 
 def _without(data: Bytes, dropped: Flags, starts: Ints, ends: Ints) -> tuple[Bytes, Ints, Ints]:
-    """`data` without the `dropped` bytes, and where its cells are then."""
+    """Returns `data` without the `dropped` bytes, and where its cells are then."""
     return data[~dropped], starts - count_before(dropped, starts), ends - count_before(dropped, ends)
 
 

@@ -1,4 +1,5 @@
-"""Rows of CSV -> the rows of a change table, with the canonical values of their columns, as canal-JSON has them."""
+"""Turns rows of CSV into the rows of a change table, with the canonical values of their columns, as canal-JSON has
+them."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from consumer.codec.change_table import Flags, Ints, Origin, arrow_type, change_
 from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.options import BARE, RowForm, is_quoted
 from consumer.codec.csv.rows import CsvRows, RowLayout
-from consumer.codec.rows import first_null, first_refused, required
-from consumer.codec.values import base64_to_binary, check_numbers, from_text, hex_to_binary
+from consumer.codec.rows import first_null, first_refused, required_columns
+from consumer.codec.values import base64_to_binary, check_numbers, hex_to_binary, values_from_text
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
 from consumer.model.hints import ACCEPT_LOSS, FROM_A_NEW_PREFIX, WITH_A_COPY
@@ -36,7 +37,7 @@ class CsvChangeBuilder:
     def changes(
         self, rows: CsvRows, inside: Flags, origin: Origin, layout: RowLayout, records: RecordLookup
     ) -> pa.Table:
-        """The changes of the rows `inside`, in file order.
+        """Returns the changes of the rows `inside`, in file order.
 
         Raises CorruptFile, SchemaDrift, CannotBeExact.
         """
@@ -46,17 +47,17 @@ class CsvChangeBuilder:
         self._check_columns(rows, kept, layout, records)
         columns = self._columns(rows, kept, layout, records)
         whole = ~rows.delete[kept] | self._target.events | (not self._target.key)
-        if (found := first_null(columns, required(self._target, layout.columns.values()), whole)) is not None:
-            raise records.place.null(found[0], records.number(int(kept[found[1]])))
+        if (null := first_null(columns, required_columns(self._target, layout.columns.values()), whole)) is not None:
+            raise records.place.null(null[0], records.number(int(kept[null[1]])))
         events = [pa.array(rows.update[kept])] if self._target.events else []
-        places = origin.columns(kept) if self._target.befores else []
-        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events, *places], schema=self._schema)
+        origins = origin.columns(kept) if self._target.befores else []
+        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events, *origins], schema=self._schema)
 
     def images(
         self, rows: CsvRows, which: Flags, needed: Sequence[int], layout: RowLayout, records: RecordLookup
     ) -> pa.Table:
-        """The rows `which` themselves, of DELETEs what they were. Raises CorruptFile, and CannotBeExact where one of
-        them does not have the columns at `needed`."""
+        """Returns the rows `which` themselves; for DELETEs the deleted rows. Raises CorruptFile, and CannotBeExact if
+        one of them does not have the columns at `needed`."""
         kept = np.flatnonzero(which)
         for position in needed:
             name = self._target.columns[position].name
@@ -66,10 +67,10 @@ class CsvChangeBuilder:
         columns = list(
             self._columns(rows, kept, layout, records) if kept.size else value_schema(self._target).empty_table()
         )
-        must = required(self._target, layout.columns.values())
-        asked = {position: name for position, name in must.items() if position in needed}
-        if (found := first_null(columns, asked, np.full(len(kept), True))) is not None:
-            raise records.place.null(found[0], records.number(int(kept[found[1]])))
+        not_null = required_columns(self._target, layout.columns.values())
+        needed_not_null = {position: name for position, name in not_null.items() if position in needed}
+        if (null := first_null(columns, needed_not_null, np.full(len(kept), True))) is not None:
+            raise records.place.null(null[0], records.number(int(kept[null[1]])))
         return pa.Table.from_arrays(columns, schema=value_schema(self._target))
 
     def old_images(self, rows: CsvRows, which: Flags) -> pa.Table:
@@ -85,23 +86,24 @@ class CsvChangeBuilder:
         ]
 
     def _check_columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> None:
-        """Every row that must be whole has all columns of the target, and none that is barred."""
-        whole = kept[~rows.delete[kept]] if self._target.key and not self._target.events else kept
+        """Raises an error unless every row that must be complete has all columns of the target, and no barred
+        column."""
+        complete_rows = kept[~rows.delete[kept]] if self._target.key and not self._target.events else kept
         if self._target.events and np.any(rows.short[kept]):
-            gone = [c.name for n, c in enumerate(self._target.columns) if n not in self._target.key]
-            raise records.place.delete_lacking(gone, records.number(int(kept[np.argmax(rows.short[kept])])))
+            missing_names = [c.name for n, c in enumerate(self._target.columns) if n not in self._target.key]
+            raise records.place.delete_lacking(missing_names, records.number(int(kept[np.argmax(rows.short[kept])])))
         lacking = [n for n, column in enumerate(self._target.columns) if column.name not in layout.names]
         names = [self._target.columns[n].name for n in lacking]
         if lacking and (not self._target.key or set(lacking) & set(self._target.key)):
             raise records.place.key_lacking(names, records.number(int(kept[0])))
-        if lacking and whole.size:
-            raise records.place.lacking(names, records.number(int(whole[0])))
+        if lacking and complete_rows.size:
+            raise records.place.lacking(names, records.number(int(complete_rows[0])))
         carried = [name for name in self._target.barred if name in layout.names]
-        if carried and whole.size:
-            raise records.place.carrying(carried[0], records.number(int(whole[0])))
+        if carried and complete_rows.size:
+            raise records.place.carrying(carried[0], records.number(int(complete_rows[0])))
 
     def _meta(self, rows: CsvRows, kept: Ints, origin: Origin) -> list[pa.Array]:
-        """ts, put, series, rank. Places count from 1."""
+        """Returns ts, put, series, rank. Ranks count from 1."""
         timeless = self._form.commit_ts is None
         series, rank = (origin.series[kept], origin.places[kept] + 1) if timeless else (kept * 0, kept * 0)
         return [
@@ -115,23 +117,23 @@ class CsvChangeBuilder:
         self, column: Column, in_key: bool, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup
     ) -> pa.Array:
         cells = rows.cells
-        where = cells.first[kept] + (self._form.values + layout.names.index(column.name))
+        positions = cells.first[kept] + (self._form.values + layout.names.index(column.name))
         absent = np.zeros(len(kept), np.bool_)
         if np.any(rows.short[kept]):
             short = np.flatnonzero(rows.short[kept])
             absent[short] = not in_key
             in_short = layout.key.index(column.name) if in_key else 0
-            where[short] = cells.first[kept[short]] + self._form.values + in_short
+            positions[short] = cells.first[kept[short]] + self._form.values + in_short
         written = layout.columns[column.name]
-        null = cells.null[where]
+        null = cells.null[positions]
         if np.any(null & ~absent):
             null = self._nulls(written, null & ~absent, kept, records)
             if in_key and np.any(null):
                 raise records.place.key_null(column.name, records.number(int(kept[np.argmax(null)])))
         null = null | absent
-        values = cells.take(where, null)
+        values = cells.take(positions, null)
         if self._form.quote:
-            self._check_quotes(written, cells.quoted[where], values, kept, records)
+            self._check_quotes(written, cells.quoted[positions], values, kept, records)
         if written.family is Family.SET and "" in (column.elements or written.elements):
             self._check_empty_sets(written, values, kept, records)
         convert = partial(canonical, written=written, target=column, form=self._form)
@@ -143,7 +145,7 @@ class CsvChangeBuilder:
             raise records.place.corrupt(message, records.number(int(kept[wrong])), error.hint) from error
 
     def _nulls(self, column: Column, null: Flags, kept: Ints, records: RecordLookup) -> Flags:
-        """Which of the cells that are written as NULL are NULL."""
+        """Returns which of the cells that are written as NULL are NULL."""
         if not may_be_text(column, self._form):
             return null
         if not column.nullable:
@@ -155,7 +157,8 @@ class CsvChangeBuilder:
         )
 
     def _check_empty_sets(self, column: Column, values: pa.BinaryArray, kept: Ints, records: RecordLookup) -> None:
-        """Where a SET has the label '', the text of no label and that of this one are the same."""
+        """Raises CannotBeExact for an empty text of a SET with the label '': no label and this label are written the
+        same."""
         empty = pc.equal(pc.binary_length(values), 0).fill_null(False).to_numpy(zero_copy_only=False)
         if np.any(empty):
             raise records.place.inexact(
@@ -167,11 +170,11 @@ class CsvChangeBuilder:
     def _check_quotes(
         self, column: Column, quoted: Flags, values: pa.BinaryArray, kept: Ints, records: RecordLookup
     ) -> None:
-        """Columns of another order or number show themselves: texts are quoted, numbers are not, nor is NULL."""
+        """Raises an error if rows have other columns: texts are quoted, numbers and NULL are not."""
         wrong = (quoted != is_quoted(column)) & values.is_valid().to_numpy(zero_copy_only=False)
         if np.any(wrong):
-            at = int(np.argmax(wrong))
-            raise records.wrong_quotes(int(kept[at]), column, values[at].as_py(), self._form)
+            first_wrong = int(np.argmax(wrong))
+            raise records.wrong_quotes(int(kept[first_wrong]), column, values[first_wrong].as_py(), self._form)
 
 
 _NUMBERS = (
@@ -183,17 +186,18 @@ _TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Famil
 
 
 def canonical(values: pa.BinaryArray, written: Column, target: Column, form: RowForm) -> pa.Array:
-    """The values of the column `written` in the file, in the type of `target`. Nulls stay null. Raises CorruptFile."""
+    """Returns the values of the column `written` in the file, in the type of `target`. Nulls stay null. Raises
+    CorruptFile."""
     if written.family is Family.BINARY:
         decoded = hex_to_binary(values) if form.hexadecimal else base64_to_binary(values)
         return decoded.cast(arrow_type(target))
     if written.family in BARE:
         check_numbers(values, _NUMBERS, fraction=written.family in (Family.FLOAT, Family.DOUBLE))
-    return from_text(values, written, target.elements, form.clock).cast(arrow_type(target))
+    return values_from_text(values, written, target.elements, form.clock).cast(arrow_type(target))
 
 
 def may_be_text(column: Column, form: RowForm) -> bool:
-    """Whether a cell of this column that is written just as NULL is may be a value instead."""
+    """Returns whether a cell of this column that is written just as NULL is may be a value instead."""
     text = form.text_as_null
     if text is None or column.family not in _TEXTUAL:
         return False

@@ -1,13 +1,13 @@
-"""What is wrong with a CSV record, and which setting is probably wrong. Slow, and rarely needed."""
+"""Finds what is wrong with a CSV record, and which setting is probably wrong. It is slow, and rarely needed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from consumer.codec.csv.cells import CellReader, NotCells, RecordEnds
+from consumer.codec.csv.cells import CellReader, InvalidCsv, RecordEnds
 from consumer.codec.csv.options import COMMIT_TS, NUMBER, SETTINGS, RowForm, is_quoted
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
 from consumer.model.columns import Column
@@ -25,8 +25,8 @@ _BARE = re.compile(rb"[IUD]([^\w\s]{1,3})")
 _MAX_SHOWN = 60
 
 
-class CsvPlace(Place):
-    """Where a slice's records come from. Lines are records, counted from 1, a header line among them."""
+class CsvCoordinates(FileCoordinates):
+    """Where a slice's records come from. Lines are records, counted from 1; a header line counts."""
 
     __slots__ = ()
 
@@ -54,17 +54,18 @@ class CsvPlace(Place):
 
 
 class RecordLookup:
-    """The records behind a block's rows, for the one that must be looked at. Records count from 0."""
+    """The records of a block's rows, for the one that must be examined. Records count from 0."""
 
-    def __init__(self, block: Block, ends: RecordEnds, line_at: Callable[[int], int], place: CsvPlace) -> None:
+    def __init__(self, block: Block, ends: RecordEnds, line_at: Callable[[int], int], place: CsvCoordinates) -> None:
         self._block, self._ends, self._line_at, self.place = block, ends, line_at, place
 
     def number(self, record: int) -> int:
-        """The number in the file, from 1. Costs a read of the file up to the block."""
+        """Returns the number in the file, from 1. It reads the file up to the block."""
         return self._line_at(self._block.offset) + record
 
     def fault(self, reader: CellReader, form: RowForm) -> ConsumerError:
-        """The error of a block that `reader` refuses; the reader itself is the judge, so the record is found."""
+        """Returns the error of a block that `reader` refuses. The reader itself is the judge, so the record is
+        found."""
         records = self._ends.records(self._block.text)
         number = 0
         while len(records) > 1:
@@ -89,21 +90,22 @@ class RecordLookup:
         return self.place.corrupt(message, self.number(record), suspicion(cells, form) or SETTINGS)
 
     def wrong_quotes(self, record: int, column: Column, cell: bytes, form: RowForm) -> ConsumerError:
-        """A text without quotes, or a number with them. What has no quotes and is no number is how NULL is written."""
+        """Returns the error for a text without quotes, or a number with them. A cell without quotes that is no number
+        is how NULL is written."""
         name = f"the cell for column {column.name}, of type {column.type},"
         if is_quoted(column) and not NUMBER.fullmatch(cell):
             message = f"{name} holds {_shown(cell)} without quotes"
             return self.place.drift(message, self.number(record), _other("null", form.null, cell))
-        found = "a number" if is_quoted(column) else "a text"
-        message = f"{name} holds {found}: the rows have other columns than their schema file"
+        kind = "a number" if is_quoted(column) else "a text"
+        message = f"{name} holds {kind}: the rows have other columns than their schema file"
         return self.place.drift(message, self.number(record))
 
     def wrong_count(self, record: int, cells: Sequence[bytes], names: Sequence[str], form: RowForm) -> ConsumerError:
-        """A row with more or fewer cells than its columns need."""
+        """Returns the error for a row with more or fewer cells than its columns need."""
         expected = form.values + len(names)
         columns = ", ".join(names)
-        found = count_text(len(cells), "cell")
-        message = f"the row has {found}, expected {expected}: {form.values}, then the columns {columns}"
+        cell_count = count_text(len(cells), "cell")
+        message = f"the row has {cell_count}, expected {expected}: {form.values}, then the columns {columns}"
         hint = suspicion(cells, form)
         if hint:
             return self.place.corrupt(message, self.number(record), hint)
@@ -113,7 +115,7 @@ class RecordLookup:
 
 
 def suspicion(cells: Sequence[bytes], form: RowForm) -> str:
-    """A hint if a record's cells contradict the settings, else ""."""
+    """Returns a hint if a record's cells contradict the settings, else ""."""
     if cells[0].startswith(b"ticdc-meta$"):
         return (
             "the file begins with a header line: set `output-field-header` in [sink.csv] to true, as in the changefeed;"
@@ -130,7 +132,7 @@ def suspicion(cells: Sequence[bytes], form: RowForm) -> str:
 
 
 def _suspected_terminator(record: bytes, form: RowForm) -> str:
-    """A text that ends with CR is quoted, or has it escaped."""
+    """Returns a hint if the terminator probably has a CR: a text that ends with CR is quoted, or has it escaped."""
     if form.terminator != b"\n" or not record.endswith(b"\r"):
         return ""
     return (
@@ -151,13 +153,13 @@ def _suspected_switch(cells: Sequence[bytes], form: RowForm) -> str:
     return ""
 
 
-def _other(setting: str, configured: bytes, seen: bytes) -> str:
-    here, there = (repr(value.decode(errors="replace")) for value in (configured, seen))
-    return f"`{setting}` in [sink.csv] is {here} here, and looks to be {there} in the changefeed; " + AS_FILES_SHOW
+def _other(setting: str, configured: bytes, actual: bytes) -> str:
+    ours, theirs = (repr(value.decode(errors="replace")) for value in (configured, actual))
+    return f"`{setting}` in [sink.csv] is {ours} here, and looks to be {theirs} in the changefeed; " + AS_FILES_SHOW
 
 
-def _switch(setting: str, cell: int, what: str, seen: bool) -> str:
-    looks, on = ("looks like", "true") if seen else ("is not", "false")
+def _switch(setting: str, cell: int, what: str, is_present: bool) -> str:
+    looks, on = ("looks like", "true") if is_present else ("is not", "false")
     return f"cell {cell} {looks} {what}: `{setting}` in [sink.csv] looks to be {on} in the changefeed; " + AS_FILES_SHOW
 
 
@@ -168,7 +170,7 @@ def _is_good(records: Sequence[bytes], reader: CellReader, form: RowForm) -> boo
 def _refusal(text: bytes, reader: CellReader) -> str:
     try:
         reader.read(text)
-    except NotCells as error:
+    except InvalidCsv as error:
         return str(error)
     return ""
 

@@ -1,16 +1,16 @@
-"""TiCDC's CSV -> rows."""
+"""Reads TiCDC's CSV files as rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from consumer.codec.change_table import Ints
-from consumer.codec.csv.cells import CellReader, Cells, NotCells, RecordEnds
+from consumer.codec.csv.cells import CellReader, CsvCells, InvalidCsv, RecordEnds
 from consumer.codec.csv.changes import CsvChangeBuilder
-from consumer.codec.csv.errors import CsvPlace, RecordLookup
-from consumer.codec.csv.options import RowForm, splittable
+from consumer.codec.csv.errors import CsvCoordinates, RecordLookup
+from consumer.codec.csv.options import RowForm, is_splittable
 from consumer.codec.csv.rows import RowLayout, read_rows
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
@@ -21,16 +21,16 @@ _MAX_HEADER_BYTES = 16 << 20
 
 
 class Header:
-    """A file's first line where it is a header. `line` is all of it; `names` are its columns."""
+    """A file's first line if it is a header. `line` is all of it; `names` are its columns."""
 
-    def __init__(self, reader: RangeReader, piece: FileSlice, form: RowForm, place: Place) -> None:
-        """Raises CorruptFile where the first line is no such header."""
+    def __init__(self, reader: RangeReader, piece: FileSlice, form: RowForm, place: FileCoordinates) -> None:
+        """Raises CorruptFile if the first line is no such header."""
         meta = form.delimiter.join([*form.header, b""])
         length = min(piece.size, _HEADER_BYTES)
         head = reader.read(piece, 0, length)
         if not head.startswith(meta):
-            expected, found = (text[: len(meta)].decode(errors="replace") for text in (meta, head))
-            raise place.corrupt(f"expected a header line, {expected!r}.., for output-field-header, found {found!r}", 1)
+            expected, actual = (text[: len(meta)].decode(errors="replace") for text in (meta, head))
+            raise place.corrupt(f"expected a header line, {expected!r}.., for output-field-header, found {actual!r}", 1)
         while (end := head.find(form.terminator, len(meta))) < 0:
             if length == min(piece.size, _MAX_HEADER_BYTES):
                 raise place.corrupt("the header line does not end", 1)
@@ -49,8 +49,8 @@ class CsvFile:
     def __init__(
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
     ) -> None:
-        """Reads the header, where there is one. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
-        self.place = CsvPlace.of(piece, target)
+        """Reads the header, if there is one. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
+        self.place = CsvCoordinates.of(piece, target)
         self._form = form = self._form_of(dialect)
         if not target.key:
             if form.commit_ts is None:
@@ -60,7 +60,7 @@ class CsvFile:
         self._target, self._columns = target, layout
         self._header = Header(reader, piece, form, self.place) if form.header else None
         self.header = self._header.line if self._header else b""
-        self.ends = RecordEnds(form, splittable(dialect))
+        self.ends = RecordEnds(form, is_splittable(dialect))
         self._cells = CellReader(form)
         self._builder = CsvChangeBuilder(target, form)
 
@@ -68,7 +68,7 @@ class CsvFile:
         records = RecordLookup(block, self.ends, line_at, self.place)
         try:
             cells = self._cells.read(block.text)
-        except NotCells as error:
+        except InvalidCsv as error:
             if not blame:
                 raise self.place.corrupt("", line_at(block.offset)) from error
             raise records.fault(self._cells, self._form) from error
@@ -101,7 +101,7 @@ class CsvFile:
                 "change them in the changefeed's [sink.csv], write to a new prefix and load the tables again",
             ) from error
 
-    def _layout(self, cells: Cells) -> RowLayout:
+    def _layout(self, cells: CsvCells) -> RowLayout:
         if self._header is None:
             return RowLayout.of(self._columns, self._target, np.diff(cells.first) - self._form.values)
         count = int(cells.first[1]) - self._form.values
@@ -113,7 +113,7 @@ class CsvFile:
         return layout
 
 
-def _counts(cells: Cells, sizes: Ints) -> Ints:
+def _counts(cells: CsvCells, sizes: Ints) -> Ints:
     begins = np.cumsum(sizes) - sizes
     if not np.all(np.isin(begins, cells.begins)):
         raise ValueError("a record goes over the end of its file")

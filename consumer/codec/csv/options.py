@@ -1,4 +1,5 @@
-"""The changefeed's ``[sink.csv]``: what its keys mean, where they put a row's cells, and whether the ends are clear."""
+"""The changefeed's ``[sink.csv]``: what its keys mean, where they put a row's cells, and whether the ends of rows are
+clear."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from consumer.model.times import Clock
 
 OPERATIONS = b"IUD"
 COMMIT_TS = "include-commit-ts=true in the changefeed's [sink.csv]"
-"""What gives rows their commit-ts."""
+"""The setting that gives rows their commit-ts."""
 SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
     "restore it, or remove it and go on without its rows: " + ACCEPT_LOSS
 )
-"""What to do if a file does not have the form that the settings describe."""
+"""The hint for a file that does not have the form of the settings."""
 _LINE_BREAKS = b"\r\n"
 _ESCAPED = {b"\\": b"\\", b"r": b"\r", b"n": b"\n"}
-"""What a backslash and one of these mean in escape mode."""
+"""The meaning of a backslash followed by one of these in escape mode."""
 _WRITTEN = {meant: b"\\" + written for written, meant in _ESCAPED.items()}
 NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
 BARE = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
@@ -37,7 +38,7 @@ LEFT_OPEN = ("null", "binary-encoding-method")
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    """TiCDC's own names and defaults. `quote` is "" in escape mode.
+    """The options of CSV with TiCDC's own names and defaults. `quote` is "" in escape mode.
 
     `include_commit_ts`, `output_old_value`, `output_handle_key`: whether rows have those cells. `output_field_header`:
     whether each file begins with a header line. `binary_encoding_method` is base64 or hex.
@@ -58,31 +59,31 @@ class CsvFormat:
 
 
 KEYS = {field.name.replace("_", "-"): field.name for field in fields(CsvFormat)}
-"""By each key, the field that holds it."""
+"""For each key the field that holds it."""
 
 
 def csv_format(table: Mapping[str, Any]) -> CsvFormat:
-    """That of the values under its keys."""
+    """Returns the format with the values under its keys."""
     return CsvFormat(**{KEYS[key]: value for key, value in table.items()})
 
 
-def csv_of(dialect: Dialect) -> CsvFormat:
-    """That of a dialect of CSV."""
+def csv_options(dialect: Dialect) -> CsvFormat:
+    """Returns the format of a dialect of CSV."""
     return dialect.options if isinstance(dialect.options, CsvFormat) else CsvFormat()
 
 
 def csv_table(dialect: Dialect) -> Mapping[str, str | bool]:
-    """A dialect's values under their keys."""
-    return {key: getattr(csv_of(dialect), field) for key, field in KEYS.items()}
+    """Returns a dialect's values under their keys."""
+    return {key: getattr(csv_options(dialect), field) for key, field in KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
     """A CSV dialect in bytes. `quote` is b"" in escape mode.
 
-    Positions count a row's cells from 0, None where rows do not have the cell; `values` is where the columns begin.
-    `text_as_null` is the text that is written just as NULL is, None where there is no such text. TIMESTAMPs are by
-    `clock`.
+    Positions count a row's cells from 0, and are None if rows do not have the cell; `values` is where the columns
+    begin. `text_as_null` is the text that is written just as NULL is, None if there is no such text. TIMESTAMPs are
+    local times of `clock`.
     """
 
     delimiter: bytes
@@ -100,8 +101,8 @@ class RowForm:
     @staticmethod
     def of(dialect: Dialect) -> RowForm:
         """Raises ValueError, with the reason, for settings under which the ends of rows are ambiguous."""
-        csv = csv_of(dialect)
-        fault = fault_of(csv, dialect.terminator)
+        csv = csv_options(dialect)
+        fault = format_fault(csv, dialect.terminator)
         if fault:
             raise ValueError(fault)
         names = [b"operation", b"table", b"schema"]
@@ -126,15 +127,15 @@ class RowForm:
 
 
 def family_of(column: Column) -> Family | None:
-    """None for a column of a view."""
+    """Returns None for a column of a view."""
     try:
         return column.family
     except KeyError:
         return None
 
 
-def fault_of(csv: CsvFormat, terminator: bytes) -> str:
-    """Why the ends of rows are ambiguous in this form, "" if they are not."""
+def format_fault(csv: CsvFormat, terminator: bytes) -> str:
+    """Returns why the ends of rows are ambiguous in this form, "" if they are not."""
     delimiter, quote, null = csv.delimiter.encode(), csv.quote.encode(), csv.null.encode()
     if not delimiter or not terminator:
         return "`delimiter` and `terminator` must not be empty"
@@ -157,15 +158,15 @@ def fault_of(csv: CsvFormat, terminator: bytes) -> str:
     return ""
 
 
-def splittable(dialect: Dialect) -> bool:
-    """Whether a file can be read from anywhere: where a record begins is proven by the bytes around it.
+def is_splittable(dialect: Dialect) -> bool:
+    """Returns whether a file can be read from any position: the bytes around the beginning of a record prove it.
 
     With a quote that is ``terminator quote [IUD] quote delimiter``. Inside a quoted cell a quote is doubled or ends the
     cell, and what follows an ending quote is a delimiter or a terminator, none of which begins with I, U or D here.
-    Without, a terminator that holds CR or LF is proof, because cells hold them escaped.
+    Without a quote, a terminator with CR or LF is proof, because cells hold them escaped.
     """
-    csv = csv_of(dialect)
-    if fault_of(csv, dialect.terminator):
+    csv = csv_options(dialect)
+    if format_fault(csv, dialect.terminator):
         return False
     if csv.quote:
         return csv.delimiter.encode()[0] not in OPERATIONS and dialect.terminator[0] not in OPERATIONS
@@ -177,14 +178,14 @@ def _breaks_line(terminator: bytes) -> bool:
 
 
 def _text_of(null: bytes) -> bytes | None:
-    """The text that escape mode writes as `null`, None where it writes none so. `null` holds nothing of a delimiter."""
-    text = re.sub(rb"\\(.)", lambda found: _ESCAPED.get(found[1], found[0]), null, flags=re.DOTALL)
-    written = re.sub(rb"[\\\r\n]", lambda found: _WRITTEN[found[0]], text)
+    """Returns the text that escape mode writes as `null`, None if there is none. `null` has no byte of a delimiter."""
+    text = re.sub(rb"\\(.)", lambda match: _ESCAPED.get(match[1], match[0]), null, flags=re.DOTALL)
+    written = re.sub(rb"[\\\r\n]", lambda match: _WRITTEN[match[0]], text)
     return text if written == null else None
 
 
 def is_quoted(column: Column) -> bool:
-    """Whether the column's cells are strings to TiCDC, which it quotes."""
+    """Returns whether the column's cells are strings to TiCDC, which quotes them."""
     return column.family not in BARE
 
 
@@ -196,7 +197,7 @@ def _delimiter(value: object) -> str:
 
 
 def _quote(value: object) -> str:
-    """The one character around texts; "" for none, which the environment writes as ``none``."""
+    """Returns the one character around texts; "" for none, which the environment writes as ``none``."""
     text = "" if value == "none" else str(value)
     if len(text) > 1:
         raise ValueError(f"{text!r} is not a quote; give one character, or none")
@@ -242,9 +243,9 @@ _NULL = Undecided(
 )
 
 
-def check(dialect: Dialect, unproven: Collection[str]) -> None:
-    """Raises BadConfig for options under which the ends of rows are ambiguous, and for options that are missing."""
-    if fault := fault_of(csv_of(dialect), dialect.terminator):
+def check_csv_options(dialect: Dialect, unproven: Collection[str]) -> None:
+    """Raises BadConfig for options under which the ends of rows are ambiguous, and for missing options."""
+    if fault := format_fault(csv_options(dialect), dialect.terminator):
         raise BadConfig(
             f"the changefeed's [sink.csv] does not define where cells and rows end: {fault}",
             hint="give the changefeed's own values; if these are they, change them in the changefeed and have TiCDC"
@@ -257,15 +258,16 @@ def check(dialect: Dialect, unproven: Collection[str]) -> None:
         )
 
 
-def undecided(dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
-    """A wrong one makes other values of the same bytes."""
-    null_open = "null" in unproven and not csv_of(dialect).quote
+def undecided_csv_options(dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
+    """Returns the undecided options. A wrong one would make other values of the same bytes."""
+    null_open = "null" in unproven and not csv_options(dialect).quote
     return (_ENCODING,) * ("binary-encoding-method" in unproven) + (_NULL,) * null_open
 
 
-def key_loss(dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
-    """If TiCDC does not split updates of keys, as `unsplit` shows, old keys are lost, or rows that exchange keys."""
-    csv = csv_of(dialect)
+def csv_key_loss(dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
+    """Returns an error if TiCDC does not split updates of keys, as `unsplit` shows, and so old keys are lost, or rows
+    that exchange keys."""
+    csv = csv_options(dialect)
     if csv.output_old_value and csv.include_commit_ts:
         return None
     key = "output-old-value"

@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from consumer.codec.csv.bounds import read_bounds, read_first
+from consumer.codec.csv.bounds import read_csv_bounds, read_csv_first_ts
 from consumer.codec.csv.options import (
     COMMIT_TS,
     LEFT_OPEN,
     OPTIONS,
     CsvFormat,
-    check,
+    check_csv_options,
     csv_format,
-    csv_of,
+    csv_key_loss,
+    csv_options,
     csv_table,
-    key_loss,
-    splittable,
-    undecided,
+    is_splittable,
+    undecided_csv_options,
 )
-from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed, Undecided
+from consumer.codec.protocol import AgreedDialect, Declared, RowProtocol, Sniffed, Undecided
 from consumer.errors import BadConfig, CannotBeExact, Code
 from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.hints import FROM_A_NEW_PREFIX
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 def csv_layouts(
     schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
 ) -> tuple[Layout, ...]:
-    """The layout of the rows in the folders of each of `schemas`: its columns without hidden and virtual ones, with the
-    labels of ENUM and SET.
+    """Returns the layout of the rows in the folders of each of `schemas`: its columns without hidden and virtual ones,
+    with the labels of ENUM and SET.
 
-    If the statements in storage do not say which columns are virtual, the target does. If neither does, a column counts
-    as one that rows have: the number of cells, or the header, shows if that is wrong. Raises CannotBeExact if the
-    labels of a column are unknown, and for rows of a table with no key whose updates do not say what the row was.
+    If the statements in storage do not declare which columns are virtual, the target decides. If neither does, a column
+    counts as one that rows have: the number of cells, or the header, shows if that is wrong. Raises CannotBeExact if
+    the labels of a column are unknown, and for rows of a table with no key whose updates do not have the old row.
     """
-    if schemas and not target.key and not csv_of(dialect).output_old_value:
+    if schemas and not target.key and not csv_options(dialect).output_old_value:
         raise CannotBeExact(
             "the rows of a table with no key do not say what an updated row was, and some releases write updates as"
             " inserts",
@@ -61,9 +61,9 @@ def csv_layouts(
 def _layout(schema: SchemaFile, declared: Mapping[str, Definition], virtual: Collection[str]) -> Layout:
     columns = [(column, declared.get(same_name(column.name))) for column in schema.columns if not column.hidden]
     return tuple(
-        column if known is None else replace(column, elements=column.elements or known.elements)
-        for column, known in columns
-        if not (same_name(column.name) in virtual if known is None else known.virtual)
+        column if definition is None else replace(column, elements=column.elements or definition.elements)
+        for column, definition in columns
+        if not (same_name(column.name) in virtual if definition is None else definition.virtual)
     )
 
 
@@ -89,16 +89,16 @@ class Csv(RowProtocol):
     left_open = LEFT_OPEN
 
     def splittable(self, dialect: Dialect) -> bool:
-        return splittable(dialect)
+        return is_splittable(dialect)
 
     def joinable(self, dialect: Dialect) -> bool:
-        return not csv_of(dialect).output_field_header
+        return not csv_options(dialect).output_field_header
 
     def bounds(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
-        return read_bounds(reader, file, dialect)
+        return read_csv_bounds(reader, file, dialect)
 
     def first_ts(self, reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
-        return read_first(reader, file, dialect)
+        return read_csv_first_ts(reader, file, dialect)
 
     def opened(
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
@@ -112,10 +112,10 @@ class Csv(RowProtocol):
 
         return sniff_csv(content, whole, schema, declared(schema))
 
-    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
-        from consumer.codec.csv.sniff import agreed
+    def agreed(self, alike: Sequence[Sniffed]) -> AgreedDialect:
+        from consumer.codec.csv.sniff import agree_on_csv
 
-        return agreed(alike)
+        return agree_on_csv(alike)
 
     def layouts(
         self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
@@ -123,10 +123,10 @@ class Csv(RowProtocol):
         return csv_layouts(schemas, declared, target, dialect)
 
     def by_position(self, dialect: Dialect) -> bool:
-        return not csv_of(dialect).output_field_header
+        return not csv_options(dialect).output_field_header
 
     def tells_updates(self, dialect: Dialect) -> tuple[bool, bool]:
-        return False, not csv_of(dialect).output_old_value
+        return False, not csv_options(dialect).output_old_value
 
     def options(self, table: Mapping[str, Any]) -> CsvFormat:
         return csv_format(table)
@@ -135,13 +135,13 @@ class Csv(RowProtocol):
         return csv_table(dialect)
 
     def check(self, dialect: Dialect, unproven: Collection[str]) -> None:
-        check(dialect, unproven)
+        check_csv_options(dialect, unproven)
 
     def undecided(self, dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
-        return undecided(dialect, unproven)
+        return undecided_csv_options(dialect, unproven)
 
     def key_loss(self, dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | None:
-        return key_loss(dialect, unsplit, way_out)
+        return csv_key_loss(dialect, unsplit, way_out)
 
 
 CSV = Csv()

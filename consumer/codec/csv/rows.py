@@ -1,4 +1,4 @@
-"""Cells -> rows: what each record does, when, and where its columns are."""
+"""Turns cells into rows: what each record does, when, and where its columns are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.change_table import Flags, Ints
-from consumer.codec.csv.cells import Cells
+from consumer.codec.csv.cells import CsvCells
 from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.options import OPERATIONS, RowForm
 from consumer.model.columns import Column
@@ -23,10 +23,10 @@ _COMMIT_TS = "^[0-9]{1,19}$"
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The columns of a file's rows: `names` in the order of the cells, and what is known of each column by its name.
+    """The columns of a file's rows: `names` in the order of the cells, and each column's description by its name.
 
-    `key` are the names, in that order, of what a DELETE has that carries the key alone; () where there is no such row.
-    `table` is the one whose rows they are.
+    `key` are the names, in that order, of the cells of a DELETE that has only the key; () if there is no such row.
+    `table` is the table of the rows.
     """
 
     table: TableName
@@ -36,25 +36,29 @@ class RowLayout:
 
     @staticmethod
     def of(layout: Layout, target: LoadTarget, cells: Ints) -> RowLayout:
-        """For rows of `cells` columns each. They lack those that selectors leave out where that is their number, and
-        none of them is whole."""
+        """Returns the layout of rows of `cells` columns each. The columns that selectors leave out are missing if the
+        number of cells shows it, and no row is complete."""
         names = [column.name for column in layout]
-        selected = [name for name in names if name not in target.load.left_out]
+        selected = [name for name in names if name not in target.load.unselected]
         if len(selected) < len(names) and not np.any(cells == len(names)) and np.any(cells == len(selected)):
             names = selected
         return _layout(names, layout, target)
 
     @staticmethod
     def named(header: Sequence[str], layout: Layout, target: LoadTarget, cells: int) -> RowLayout:
-        """By a header line, for rows of `cells` columns. Some releases name virtual columns there, which no row has."""
-        known = {column.name for column in layout}
-        stored = [name for name in header if name in known]
+        """Returns the layout by a header line, for rows of `cells` columns. Some releases name virtual columns there,
+        which no row has."""
+        names = {column.name for column in layout}
+        stored = [name for name in header if name in names]
         return _layout(stored if cells == len(stored) else header, layout, target)
 
     def strange(self, target: LoadTarget) -> list[str]:
-        """Names that are no column's, or a second time the same one's."""
-        known = {*self.columns, *(name for name in self.names if same_name(name) in map(same_name, target.virtual))}
-        return [name for n, name in enumerate(self.names) if name not in known or name in self.names[:n]]
+        """Returns names of the header that are no column's, or repeat one."""
+        names = {
+            *self.columns,
+            *(name for name in self.names if same_name(name) in map(same_name, target.virtual)),
+        }
+        return [name for n, name in enumerate(self.names) if name not in names or name in self.names[:n]]
 
 
 def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayout:
@@ -65,25 +69,25 @@ def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayo
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """One row a record. `short` are the deletes that carry the key alone; `ts` is 0 where rows have no commit-ts.
-    `update`: it is of an UPDATE, as far as the record says so, its old row or its new one."""
+    """One row for each record. `short` are the deletes that have only the key. `ts` is 0 if rows have no commit-ts.
+    `update`: the row is the old or the new one of an UPDATE, as far as the record shows it."""
 
-    cells: Cells
+    cells: CsvCells
     delete: Flags
     update: Flags
     short: Flags
     ts: Ints
 
 
-def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: RecordLookup) -> CsvRows:
-    """Every record as a row. Raises CorruptFile, SchemaDrift."""
+def read_rows(cells: CsvCells, form: RowForm, layout: RowLayout, records: RecordLookup) -> CsvRows:
+    """Returns every record as a row. Raises CorruptFile, SchemaDrift."""
     operation = _operations(cells, form, records)
     delete = operation == _DELETE
     count = np.diff(cells.first)
-    whole = count == form.values + len(layout.names)
-    short = ~whole & delete & (count == form.values + len(layout.key)) & bool(layout.key)
-    if not np.all(whole | short):
-        wrong = int(np.argmin(whole | short))
+    is_complete = count == form.values + len(layout.names)
+    short = ~is_complete & delete & (count == form.values + len(layout.key)) & bool(layout.key)
+    if not np.all(is_complete | short):
+        wrong = int(np.argmin(is_complete | short))
         raise records.wrong_count(wrong, cells.record(wrong), layout.names, form)
     _check_source(cells, layout.table, form, records)
     update = operation == _UPDATE
@@ -97,8 +101,8 @@ def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: RecordLoo
     return CsvRows(cells, delete, update, short, ts)
 
 
-def _operations(cells: Cells, form: RowForm, records: RecordLookup) -> Ints:
-    """The letter of each record's operation, as its code."""
+def _operations(cells: CsvCells, form: RowForm, records: RecordLookup) -> Ints:
+    """Returns the letter of each record's operation, as its code."""
     first = cells.take(cells.first[:-1])
     right = pc.equal(pc.binary_length(first), 1).to_numpy(zero_copy_only=False)
     if form.quote:
@@ -112,8 +116,8 @@ def _operations(cells: Cells, form: RowForm, records: RecordLookup) -> Ints:
     raise records.wrong_operation(wrong, cells.record(wrong), form)
 
 
-def _check_source(cells: Cells, table: TableName, form: RowForm, records: RecordLookup) -> None:
-    """All rows are changes of `table`. Case does not tell two names apart upstream."""
+def _check_source(cells: CsvCells, table: TableName, form: RowForm, records: RecordLookup) -> None:
+    """Raises an error unless all rows are changes of `table`. Names that differ only in case are the same upstream."""
     for position, name in ((1, table.table), (2, table.database)):
         names = cells.take(cells.first[:-1] + position)
         different = pc.not_equal(names, name.encode())
@@ -124,7 +128,7 @@ def _check_source(cells: Cells, table: TableName, form: RowForm, records: Record
             raise records.wrong_cell(record, position, f"the name of {table}", cells.record(record), form)
 
 
-def _commit_ts(cells: Cells, form: RowForm, position: int, records: RecordLookup) -> Ints:
+def _commit_ts(cells: CsvCells, form: RowForm, position: int, records: RecordLookup) -> Ints:
     where = cells.first[:-1] + position
     values = cells.take(where)
     if not np.any(cells.quoted[where]):
@@ -140,7 +144,7 @@ def _commit_ts(cells: Cells, form: RowForm, position: int, records: RecordLookup
     raise records.wrong_cell(wrong, position, "a commit-ts", cells.record(wrong), form)
 
 
-def _flags(cells: Cells, form: RowForm, position: int, records: RecordLookup) -> Flags:
+def _flags(cells: CsvCells, form: RowForm, position: int, records: RecordLookup) -> Flags:
     where = cells.first[:-1] + position
     values = cells.take(where)
     right = pc.is_in(values, pa.array([b"true", b"false"])).to_numpy(zero_copy_only=False)

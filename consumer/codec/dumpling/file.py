@@ -1,4 +1,4 @@
-"""A file of an export -> the rows of change tables."""
+"""Reads a file of an export as the rows of change tables."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.change_table import Flags, Ints, Origin, arrow_type, change_schema, value_schema
-from consumer.codec.dumpling.cells import NotCells
-from consumer.codec.dumpling.forms import CsvForm, Form, SqlForm
-from consumer.codec.errors import Place
+from consumer.codec.dumpling.cells import InvalidLine
+from consumer.codec.dumpling.forms import CsvForm, ExportForm, SqlForm
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import Block
-from consumer.codec.rows import BlockRows, LineAt, Time, first_null, first_refused, required
+from consumer.codec.rows import BlockRows, LineAt, Time, first_null, first_refused, required_columns
 from consumer.codec.values import (
     base64_to_binary,
     big_endian_numbers,
     check_numbers,
-    from_text,
     hex_to_binary,
+    values_from_text,
 )
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
@@ -36,7 +36,7 @@ _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBL
 _FRACTIONS = frozenset({Family.DECIMAL, Family.FLOAT, Family.DOUBLE})
 
 
-class ExportPlace(Place):
+class ExportCoordinates(FileCoordinates):
     """Where a slice's rows come from."""
 
     __slots__ = ()
@@ -52,13 +52,13 @@ class DumplingFile:
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
     ) -> None:
         """Reads the head. Raises CorruptFile, StorageUnavailable."""
-        self.place = ExportPlace(piece.path, str(target.table), target.computed)
+        self.place = ExportCoordinates(piece.path, str(target.table), target.computed)
         self._ts, self._target, self._dialect = piece.ts, target, dialect
         self._written = {same_name(column.name): column for column in layout}
         kind = SqlForm if is_sql(piece.path) else CsvForm
         try:
-            self._form: Form = kind(reader, piece, format_of(dialect), [column.name for column in layout])
-        except NotCells as error:
+            self._form: ExportForm = kind(reader, piece, format_of(dialect), [column.name for column in layout])
+        except InvalidLine as error:
             raise self.place.corrupt(str(error), 1) from error
         self.ends, self.header = self._form.ends, self._form.header
         self._names = {same_name(name): name for name in self._form.names}
@@ -77,7 +77,7 @@ class DumplingFile:
             if not lines:
                 return None
             cells = self._form.cells.read(lines, self._form.names, wanted or self._form.names[:1], self._texts)
-        except NotCells as error:
+        except InvalidLine as error:
             raise self.place.corrupt(str(error), line(error.row)) from error
         count = cells.num_rows
         never = np.zeros(count, np.bool_)
@@ -99,11 +99,11 @@ class DumplingFile:
         if not kept.size:
             return schema.empty_table()
         self._check_columns(line)
-        none, puts = np.zeros(len(kept), np.int64), np.ones(len(kept), np.bool_)
+        zeros, puts = np.zeros(len(kept), np.int64), np.ones(len(kept), np.bool_)
         columns = self._columns(cells, kept, line)
-        if (found := first_null(columns, required(self._target, self._written.values()), puts)) is not None:
-            raise self.place.null(found[0], line(int(kept[found[1]])))
-        meta = [none + self._ts, puts, none.astype(np.int32), none]
+        if (null := first_null(columns, required_columns(self._target, self._written.values()), puts)) is not None:
+            raise self.place.null(null[0], line(int(kept[null[1]])))
+        meta = [zeros + self._ts, puts, zeros.astype(np.int32), zeros]
         events = [~puts] if self._target.events else []
         return pa.Table.from_arrays([*map(pa.array, meta), *columns, *map(pa.array, events)], schema=schema)
 
@@ -113,7 +113,7 @@ class DumplingFile:
         )
 
     def _check_columns(self, line: LineAt) -> None:
-        """The rows have all columns of the target, and none that is barred."""
+        """Raises an error unless the rows have all columns of the target, and no barred column."""
         lacking = [n for n, column in enumerate(self._target.columns) if same_name(column.name) not in self._names]
         names = [self._target.columns[n].name for n in lacking]
         if lacking and (not self._target.key or set(lacking) & set(self._target.key)):
@@ -124,8 +124,8 @@ class DumplingFile:
             raise self.place.carrying(carried[0], line(0))
 
     def _columns(self, cells: pa.Table, kept: Ints, line: LineAt) -> list[pa.Array]:
-        every = len(kept) == cells.num_rows
-        taken = cells if every else cells.take(pa.array(kept))
+        has_all = len(kept) == cells.num_rows
+        taken = cells if has_all else cells.take(pa.array(kept))
         return [
             self._column(taken, column, position in self._target.key, kept, line)
             for position, column in enumerate(self._target.columns)
@@ -148,18 +148,18 @@ class DumplingFile:
             raise self.place.corrupt(message, line(int(kept[wrong])), error.hint) from error
 
     def _canonical(self, values: pa.Array, written: Column, target: Column) -> pa.Array:
-        """In the type of `target`, as canal-JSON has them. Raises CorruptFile."""
+        """Returns the values in the type of `target`, as canal-JSON has them. Raises CorruptFile."""
         if written.family in (Family.BINARY, Family.BIT):
-            found = self._bytes(values)
-            found = big_endian_numbers(found) if written.family is Family.BIT else found
+            result = self._bytes(values)
+            result = big_endian_numbers(result) if written.family is Family.BIT else result
         else:
             values = self._form.cells.text(values)
             if written.family in _NUMBERS:
                 check_numbers(values, "", fraction=written.family in _FRACTIONS)
-            found = from_text(values, written, target.elements, self._dialect.clock)
+            result = values_from_text(values, written, target.elements, self._dialect.clock)
             if written.family is Family.YEAR or (written.family is Family.INTEGER and written.unsigned):
-                found = pc.replace_substring_regex(found, r"^0+([0-9])", r"\1")  # of ZEROFILL
-        return found.cast(arrow_type(target))
+                result = pc.replace_substring_regex(result, r"^0+([0-9])", r"\1")  # for ZEROFILL
+        return result.cast(arrow_type(target))
 
     def _bytes(self, values: pa.Array) -> pa.Array:
         if self._form.cells.hexadecimal:
@@ -176,5 +176,5 @@ class DumplingFile:
 
 
 def is_sql(path: str) -> bool:
-    """Whether a data file is one of SQL, by its name; else it is CSV."""
+    """Returns whether a data file is one of SQL, by its name; else it is CSV."""
     return next((path.removesuffix(packing) for packing in PACKINGS if path.endswith(packing)), path).endswith(".sql")

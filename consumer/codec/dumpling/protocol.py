@@ -1,11 +1,11 @@
-"""Dumpling's files as a protocol, beside those of changefeeds."""
+"""Dumpling's files as a protocol, in addition to those of changefeeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
+from consumer.codec.protocol import AgreedDialect, Declared, RowProtocol, Sniffed
 from consumer.errors import CannotBeExact
 from consumer.model.export import file_ts, format_of
 from consumer.model.files import Bounds, DataFile, SchemaFile
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def dumpling_layouts(
     schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
 ) -> tuple[Layout, ...]:
-    """The columns without generated ones, which Dumpling leaves out. Raises CannotBeExact where the target keeps one
-    of these as a plain column."""
-    found = []
+    """Returns the columns without generated ones, which Dumpling leaves out. Raises CannotBeExact if the target keeps
+    one of these as a plain column."""
+    layouts = []
     for schema in schemas:
-        known = declared(schema)
-        generated = {name for name, definition in known.items() if definition.generated}
+        definitions = declared(schema)
+        generated = {name for name, definition in definitions.items() if definition.generated}
         if kept := [column.name for column in target.columns if same_name(column.name) in generated]:
             raise CannotBeExact(
                 f"upstream computes the column {kept[0]}, so the export does not have it, and the target keeps it as a"
@@ -33,14 +33,14 @@ def dumpling_layouts(
                 hint="leave the column out with [[consumer.columns]], or the table with --tables",
                 table=str(target.table),
             )
-        found.append(tuple(column for column in schema.columns if same_name(column.name) not in generated))
-        if not found[-1]:
+        layouts.append(tuple(column for column in schema.columns if same_name(column.name) not in generated))
+        if not layouts[-1]:
             raise CannotBeExact(
                 "upstream computes all its columns, so the export has rows without values",
                 hint="leave the table out with --tables",
                 table=str(target.table),
             )
-    return tuple(found)
+    return tuple(layouts)
 
 
 class Dumpling(RowProtocol):
@@ -73,8 +73,8 @@ class Dumpling(RowProtocol):
     def sniff(self, content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
         return None
 
-    def agreed(self, alike: Sequence[Sniffed]) -> Agreed:
-        return Agreed(Dialect("dumpling"), commit_ts=True)
+    def agreed(self, alike: Sequence[Sniffed]) -> AgreedDialect:
+        return AgreedDialect(Dialect("dumpling"), commit_ts=True)
 
     def layouts(
         self, schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
@@ -85,9 +85,9 @@ class Dumpling(RowProtocol):
         return file_ts(file, dialect)
 
     def unpacked(self, reader: RangeReader, piece: FileSlice) -> tuple[RangeReader, FileSlice]:
-        from consumer.codec.packed import unpacked
+        from consumer.codec.packed import unpacked_slice
 
-        return unpacked(reader, piece)
+        return unpacked_slice(reader, piece)
 
 
 DUMPLING = Dumpling()

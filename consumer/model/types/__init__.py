@@ -1,1 +1,1 @@
-"""Upstream's types: what TiDB makes of a value when its column becomes one of another type."""
+"""Upstream's types: what TiDB converts a value to when its column gets another type."""

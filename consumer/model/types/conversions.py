@@ -1,7 +1,8 @@
 """The one table of conversions: what becomes of a column's values when upstream gives the column another type.
 
-TiDB's rules, as far as its values do not depend on the sql_mode or the time zone of the session that ran the statement,
-which no file tells. Where they do, there is no value (`NoValue`), and who executes the statement stops by name.
+These are TiDB's rules, as far as its values do not depend on the sql_mode or the time zone of the session that ran the
+statement, which no file shows. If they do, there is no value (`NoValue`), and whatever executes the statement stops
+with that reason.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ class Way(enum.Enum):
     """How a column's values become those of another type."""
 
     KEPT = enum.auto()
-    """Each is a value of the new type as it is written."""
+    """Each value is one of the new type as it is written."""
     SAME = enum.auto()
-    """Each that fits means the same: other zeros fill it at most, or its label has another number."""
+    """Each value that fits means the same: at most it gets other trailing zeros, or its label has another number."""
     COMPUTED = enum.auto()
-    """Some become others."""
+    """Some values become others."""
     UNKNOWN = enum.auto()
-    """Only of NULL is known what becomes of it."""
+    """Only for NULL it is known what becomes of it."""
 
 
 Value = str | bytes
-"""As change tables have it: bytes of binary types, else a text."""
+"""A value as change tables have it: bytes for binary types, else a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a statement does to the values of a column that was `old` and is `new` then."""
+    """What a statement does to the values of a column that was `old` and is `new` after it."""
 
     old: Column
     new: Column
@@ -47,13 +48,13 @@ class Conversion:
 
     @property
     def stay_apart(self) -> bool:
-        """Whether values that were different are still."""
+        """Whether values that were different stay different."""
         alike = self.new.family in _FLOATS or self.new.type in ("CHAR", "BINARY")
         return self.way is Way.KEPT or (self.way is Way.SAME and not alike)
 
     @property
     def refuses_null(self) -> bool:
-        """Whether upstream refused the statement where the column had a NULL."""
+        """Whether upstream refused the statement if the column had a NULL."""
         return self.old.nullable and not self.new.nullable
 
     @property
@@ -64,12 +65,12 @@ class Conversion:
 
     @property
     def by_mode(self) -> bool:
-        """Whether the session's sql_mode decided what becomes of days that no month has, where it took them."""
+        """Whether the session's sql_mode decided what becomes of days that no month has, if it accepted them."""
         return self.old.family in _READ_AS_DAYS and self.new.family in (Family.DATE, Family.DATETIME)
 
     @property
     def unknown(self) -> str:
-        """Why it is not known what became of any value; "" where it is of some."""
+        """Why it is not known what became of any value; "" if it is known of some."""
         if self.way is not Way.UNKNOWN:
             return ""
         old, new = self.old, self.new
@@ -83,11 +84,11 @@ class Conversion:
         return f"what upstream makes of {old.type} as {new.type} is not known"
 
     def value(self, old: Value) -> Value:
-        """What TiDB makes of the value. Raises NoValue."""
+        """Returns what TiDB makes of the value. Raises NoValue."""
         return self.maker()(old)
 
     def maker(self) -> Callable[[Value], Value]:
-        """As `value`, for one who has many."""
+        """Returns a function that does what `value` does, for many values."""
         match self.way:
             case Way.KEPT:
                 return lambda old: old
@@ -102,7 +103,8 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What makes values of a family, and of which families: those that mean the same then, and others."""
+    """The function that makes values of a family, and the families of its input: those whose values mean the same then,
+    and others."""
 
     make: Callable[[Column, Column, Any], Value]
     same: tuple[Family, ...]
@@ -117,48 +119,48 @@ _WHOLE = (Family.INTEGER, Family.BIT, Family.YEAR)
 _FLOATS = (Family.FLOAT, Family.DOUBLE)
 _RULES: Mapping[Family, _Rule] = {
     Family.INTEGER: _Rule(
-        numbers.whole, _WHOLE, (Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
+        numbers.to_integer, _WHOLE, (Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
     ),
-    Family.BIT: _Rule(numbers.whole, (Family.INTEGER, Family.BIT), (Family.DECIMAL, *_FLOATS, *_LABELLED)),
+    Family.BIT: _Rule(numbers.to_integer, (Family.INTEGER, Family.BIT), (Family.DECIMAL, *_FLOATS, *_LABELLED)),
     Family.YEAR: _Rule(
-        numbers.year,
+        numbers.to_year,
         (Family.YEAR,),
         (Family.INTEGER, Family.BIT, Family.DECIMAL, Family.TEXT, *_LABELLED, Family.DATE, Family.DATETIME),
     ),
     Family.DECIMAL: _Rule(
-        numbers.decimal, (*_WHOLE, Family.DECIMAL), (*_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
+        numbers.to_decimal, (*_WHOLE, Family.DECIMAL), (*_FLOATS, Family.TEXT, *_LABELLED, *_TIMES)
     ),
     Family.DOUBLE: _Rule(
-        numbers.double,
+        numbers.to_double,
         (Family.INTEGER, Family.YEAR, Family.DOUBLE),
         (Family.BIT, Family.DECIMAL, Family.FLOAT, Family.TEXT, *_LABELLED, *_TIMES),
     ),
     Family.FLOAT: _Rule(
-        numbers.single, (Family.FLOAT,), (*_WHOLE, Family.DECIMAL, Family.DOUBLE, Family.TEXT, *_LABELLED, *_TIMES)
+        numbers.to_single, (Family.FLOAT,), (*_WHOLE, Family.DECIMAL, Family.DOUBLE, Family.TEXT, *_LABELLED, *_TIMES)
     ),
     Family.TEXT: _Rule(
-        texts.text,
+        texts.to_text,
         (Family.INTEGER, Family.DECIMAL, Family.TEXT, Family.JSON, *_TIMES),
         (Family.BIT, Family.YEAR, *_FLOATS, Family.BINARY, *_LABELLED),
     ),
     Family.BINARY: _Rule(
-        texts.binary,
+        texts.to_binary,
         (Family.BINARY,),
         (*_WHOLE, Family.DECIMAL, *_FLOATS, Family.TEXT, *_LABELLED, *_TIMES, Family.JSON),
     ),
-    Family.ENUM: _Rule(texts.enum, (Family.ENUM,), (Family.SET, Family.TEXT)),
-    Family.SET: _Rule(texts.set_, (Family.SET,), (Family.ENUM, Family.TEXT)),
-    Family.DATE: _Rule(times.day, (Family.DATE,), (Family.DATETIME, Family.TEXT)),
-    Family.DATETIME: _Rule(times.moment, (Family.DATETIME,), (Family.DATE, Family.TEXT)),
-    Family.TIMESTAMP: _Rule(times.moment, (Family.TIMESTAMP,), ()),
-    Family.TIME: _Rule(times.time, (Family.TIME,), (Family.DATE, Family.DATETIME, Family.TEXT)),
+    Family.ENUM: _Rule(texts.to_enum, (Family.ENUM,), (Family.SET, Family.TEXT)),
+    Family.SET: _Rule(texts.to_set, (Family.SET,), (Family.ENUM, Family.TEXT)),
+    Family.DATE: _Rule(times.to_date, (Family.DATE,), (Family.DATETIME, Family.TEXT)),
+    Family.DATETIME: _Rule(times.to_datetime, (Family.DATETIME,), (Family.DATE, Family.TEXT)),
+    Family.TIMESTAMP: _Rule(times.to_datetime, (Family.TIMESTAMP,), ()),
+    Family.TIME: _Rule(times.to_time, (Family.TIME,), (Family.DATE, Family.DATETIME, Family.TEXT)),
     Family.JSON: _Rule(
-        texts.json, (Family.JSON,), (Family.INTEGER, Family.YEAR, Family.DECIMAL, *_FLOATS, Family.TEXT, *_TIMES)
+        texts.to_json, (Family.JSON,), (Family.INTEGER, Family.YEAR, Family.DECIMAL, *_FLOATS, Family.TEXT, *_TIMES)
     ),
-    Family.VECTOR: _Rule(texts.text, (), ()),
+    Family.VECTOR: _Rule(texts.to_text, (), ()),
 }  # fmt: skip
 _UNROUNDED = {Family.FLOAT: 12, Family.DOUBLE: 22}
-"""ColumnPrecision of a FLOAT or DOUBLE that is rounded to no digits behind its point."""
+"""The ColumnPrecision of a FLOAT or DOUBLE that is not rounded to digits after its point."""
 
 
 @lru_cache(4096)
@@ -201,7 +203,7 @@ def _is_kept(old: Column, new: Column) -> bool:
 
 
 def _is_untold(old: Column, new: Column) -> bool:
-    """Whether labels count that no statement tells."""
+    """Returns whether the result depends on labels that no statement declares."""
     by_label = new.labelled or new.family in (Family.TEXT, Family.BINARY)
     return (new.labelled and not new.elements) or (by_label and old.labelled and not old.elements)
 

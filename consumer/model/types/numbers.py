@@ -1,4 +1,5 @@
-"""What TiDB makes numbers of: exact ones are rounded half away from zero, doubles to whole numbers half to even.
+"""Computes what TiDB converts numbers to: exact ones are rounded half away from zero, doubles to whole numbers half to
+even.
 
 All values are written as change tables have them (`codec.change_table`). Each function raises NoValue.
 """
@@ -22,12 +23,12 @@ _FIRST_YEAR, _LAST_YEAR = 1901, 2155
 _DIGITS = Context(prec=400)
 _MOST_DIGITS = 65
 _SURE, _PARSED = 1_500_000_000_000_000, 17
-"""TiDB makes a double of a DECIMAL by divisions that can be off by a bit. They are not where its digits are a smaller
-number than the first of these, and TiDB reads one of more digits than the second as a text."""
+"""TiDB converts a DECIMAL to a double by divisions whose result can be off by a bit. It is not if the digits are a
+number below the first of these; and a DECIMAL of more digits than the second is read by TiDB as a text."""
 
 
 def limits(column: Column) -> tuple[int, int]:
-    """The least and the greatest value of whole numbers."""
+    """Returns the least and the greatest value of whole numbers."""
     if column.family is Family.BIT:
         return 0, (1 << (column.length or 1)) - 1
     if column.family is Family.YEAR:
@@ -36,13 +37,14 @@ def limits(column: Column) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if column.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def whole(old: Column, new: Column, text: str) -> str:
-    """INTEGER and BIT."""
+def to_integer(old: Column, new: Column, text: str) -> str:
+    """Returns a value of INTEGER or BIT."""
     return str(_within(_whole(old, text), *limits(new), new, text))
 
 
-def year(old: Column, new: Column, text: str) -> str:
-    """Of one or two digits upstream makes a year of this century or the last one; a number 0 stays."""
+def to_year(old: Column, new: Column, text: str) -> str:
+    """Returns a year. From one or two digits upstream makes a year of this century or the last one; a number 0
+    stays."""
     if old.family in (Family.DATE, Family.DATETIME):
         return str(_within(int(text[:4]), _FIRST_YEAR, _LAST_YEAR, new, text))
     if old.family is Family.TEXT and not _YEAR_TEXT.fullmatch(text):
@@ -55,7 +57,7 @@ def year(old: Column, new: Column, text: str) -> str:
     return str(_within(number, _FIRST_YEAR, _LAST_YEAR, new, text))
 
 
-def decimal(old: Column, new: Column, text: str) -> str:
+def to_decimal(old: Column, new: Column, text: str) -> str:
     digits, scale = new.digits
     misfit = f"{shown(text)} does not fit {new.type}({digits},{scale}){' UNSIGNED' if new.unsigned else ''}"
     number = _exact(old, text)
@@ -70,29 +72,29 @@ def decimal(old: Column, new: Column, text: str) -> str:
     return format(rounded or abs(rounded), "f")
 
 
-def double(old: Column, new: Column, text: str) -> str:
-    return repr(_signed(as_double(old, text), new, text))
+def to_double(old: Column, new: Column, text: str) -> str:
+    return repr(_signed(double_of(old, text), new, text))
 
 
-def single(old: Column, new: Column, text: str) -> str:
+def to_single(old: Column, new: Column, text: str) -> str:
     try:
-        return shortest(_signed(_single(as_double(old, text)), new, text))
+        return shortest(_signed(_single(double_of(old, text)), new, text))
     except OverflowError as error:
         raise NoValue(f"{shown(text)} does not fit {new.type}") from error
 
 
 def shortest(number: float) -> str:
-    """The fewest digits that tell a number of 32 bits from all others."""
+    """Returns the fewest digits that distinguish a number of 32 bits from all others."""
     return next(digits for n in range(1, 10) if _single(float(digits := f"{number:.{n}g}")) == number)
 
 
 def as_single(text: str) -> float:
-    """A value of FLOAT."""
+    """Returns a value of FLOAT."""
     return _single(float(text))
 
 
-def as_double(old: Column, text: str) -> float:
-    """A value of `old` as a double."""
+def double_of(old: Column, text: str) -> float:
+    """Returns a value of `old` as a double."""
     match old.family:
         case Family.FLOAT:
             return as_single(text)
@@ -110,20 +112,20 @@ def as_double(old: Column, text: str) -> float:
 
 
 def _exact(old: Column, text: str) -> Decimal:
-    """The number that a value of `old` is; of a double its shortest digits."""
+    """Returns the number that a value of `old` is. For a double these are its shortest digits."""
     if old.family in _TIMES:
         return as_number(old, text)
     if old.family in _FLOATS:
-        return Decimal(repr(as_double(old, text)))
+        return Decimal(repr(double_of(old, text)))
     if old.family is Family.TEXT and not _TEXT.fullmatch(text):
         raise NoValue(f"{shown(text)} is no number")
     return Decimal(text.strip(" "))
 
 
 def _whole(old: Column, text: str) -> int:
-    """A value of `old` as a whole number."""
+    """Returns a value of `old` as a whole number."""
     if old.family in _FLOATS:
-        return int(Decimal(as_double(old, text)).to_integral_value(ROUND_HALF_EVEN, _DIGITS))
+        return int(Decimal(double_of(old, text)).to_integral_value(ROUND_HALF_EVEN, _DIGITS))
     try:
         return int(_exact(old, text).quantize(Decimal(1), ROUND_HALF_UP, _DIGITS))
     except InvalidOperation as error:
@@ -139,8 +141,8 @@ def _of_decimal(text: str) -> float:
 
 
 def _single(number: float) -> float:
-    found: float = struct.unpack("<f", struct.pack("<f", number))[0]
-    return found
+    single_number: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return single_number
 
 
 def _signed(number: float, new: Column, text: str) -> float:

@@ -1,4 +1,5 @@
-"""What TiDB makes texts, bytes, labels and JSON of. Numbers have no exponent in a text, and no zeros that only fill.
+"""Computes what TiDB converts texts, bytes, labels and JSON to. Numbers have no exponent in a text, and no trailing
+zeros.
 
 Each function raises NoValue.
 """
@@ -9,32 +10,32 @@ from decimal import Decimal
 
 from consumer.model.columns import Column, Family
 from consumer.model.json_texts import json_of
-from consumer.model.types.numbers import as_double, as_single, limits, shortest
+from consumer.model.types.numbers import as_single, double_of, limits, shortest
 from consumer.model.types.values import NoValue, shown
 
 SIZES = {
     "TINYTEXT": (1 << 8) - 1, "TEXT": (1 << 16) - 1, "MEDIUMTEXT": (1 << 24) - 1, "LONGTEXT": (1 << 32) - 1,
     "TINYBLOB": (1 << 8) - 1, "BLOB": (1 << 16) - 1, "MEDIUMBLOB": (1 << 24) - 1, "LONGBLOB": (1 << 32) - 1,
 }  # fmt: skip
-"""In bytes, of types that have their size by themselves."""
+"""The sizes in bytes of types that have a fixed size."""
 _MOST_BYTES = 4
-"""Of a character."""
+"""The most bytes of a character."""
 _DIGITS_OF_SECONDS = 6
-"""In JSON."""
+"""The digits of seconds in JSON."""
 
 
 def most_bytes(column: Column) -> int | None:
-    """How many bytes a value of the column can have, None where that is not what ends it."""
+    """Returns how many bytes a value of the column can have, None if that is not its limit."""
     return SIZES.get(column.type, column.length if column.family is Family.BINARY else None)
 
 
 def most_characters(column: Column) -> int | None:
-    """How many characters a value of the column can have, None where that is not what ends it."""
+    """Returns how many characters a value of the column can have, None if that is not its limit."""
     return column.length if column.family is Family.TEXT and column.type not in SIZES else None
 
 
 def holds_all(new: Column, old: Column) -> bool:
-    """Whether each value of `old` as a text, or as bytes, fits `new`."""
+    """Returns whether each value of `old` as a text, or as bytes, fits `new`."""
     characters, size = most_characters(new), most_bytes(new)
     longest = _longest(old)
     if longest is None:
@@ -46,7 +47,7 @@ def holds_all(new: Column, old: Column) -> bool:
 
 
 def _longest(column: Column) -> int | None:
-    """The most characters of a value, or bytes where these end it; None where nothing does."""
+    """Returns the most characters of a value, or bytes if these are its limit; None if nothing is."""
     match column.family:
         case Family.INTEGER:
             return max(len(str(limit)) for limit in limits(column))
@@ -65,26 +66,27 @@ def _longest(column: Column) -> int | None:
             return None
 
 
-def text(old: Column, new: Column, value: str | bytes) -> str:
-    """CHAR loses blanks at its end; what is too long before is cut by some sessions, and refused by others."""
-    found = written(old, value)
+def to_text(old: Column, new: Column, value: str | bytes) -> str:
+    """Returns a text. CHAR loses blanks at its end. A text that is still too long is cut by some sessions, and refused
+    by others."""
+    result = as_text(old, value)
     characters, size = most_characters(new), most_bytes(new)
-    if (characters is not None and len(found) > characters) or (size is not None and len(found.encode()) > size):
-        raise NoValue(f"{shown(found)} is longer than {type_text(new)}")
-    return found.rstrip(" ") if new.type == "CHAR" else found
+    if (characters is not None and len(result) > characters) or (size is not None and len(result.encode()) > size):
+        raise NoValue(f"{shown(result)} is longer than {type_text(new)}")
+    return result.rstrip(" ") if new.type == "CHAR" else result
 
 
-def binary(old: Column, new: Column, value: str | bytes) -> bytes:
-    """BINARY is filled with zero bytes."""
-    found = value if isinstance(value, bytes) else written(old, value).encode()
+def to_binary(old: Column, new: Column, value: str | bytes) -> bytes:
+    """Returns bytes. BINARY is filled with zero bytes."""
+    result = value if isinstance(value, bytes) else as_text(old, value).encode()
     size = most_bytes(new)
-    if size is not None and len(found) > size:
+    if size is not None and len(result) > size:
         raise NoValue(f"{shown(value)} is longer than {type_text(new)}")
-    return found.ljust(size or 0, b"\0") if new.type == "BINARY" else found
+    return result.ljust(size or 0, b"\0") if new.type == "BINARY" else result
 
 
-def written(old: Column, value: str | bytes) -> str:
-    """A value of `old` as a text."""
+def as_text(old: Column, value: str | bytes) -> str:
+    """Returns a value of `old` as a text."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -106,20 +108,22 @@ def written(old: Column, value: str | bytes) -> str:
 
 
 def _plain(digits: str) -> str:
-    """Without an exponent, and without a fraction of zeros."""
-    found = format(Decimal(digits), "f")
-    return found.rstrip("0").rstrip(".") if "." in found else found
+    """Returns the digits without an exponent, and without a fraction of zeros."""
+    digits_without_exponent = format(Decimal(digits), "f")
+    return (
+        digits_without_exponent.rstrip("0").rstrip(".") if "." in digits_without_exponent else digits_without_exponent
+    )
 
 
-def json(old: Column, new: Column, value: str) -> str:
+def to_json(old: Column, new: Column, value: str) -> str:
     match old.family:
         case Family.FLOAT | Family.DOUBLE | Family.DECIMAL:
-            return json_of(repr(as_double(old, value)))
+            return json_of(repr(double_of(old, value)))
         case Family.DATE:
             return f'"{value}"'
         case Family.DATETIME | Family.TIME:
-            whole, _, fraction = value.partition(".")
-            return f'"{whole}.{fraction.ljust(_DIGITS_OF_SECONDS, "0")}"'
+            seconds, _, fraction = value.partition(".")
+            return f'"{seconds}.{fraction.ljust(_DIGITS_OF_SECONDS, "0")}"'
         case Family.YEAR:
             return str(int(value))
         case Family.TEXT:
@@ -131,18 +135,18 @@ def json(old: Column, new: Column, value: str) -> str:
             return value
 
 
-def enum(old: Column, new: Column, value: str) -> str:
+def to_enum(old: Column, new: Column, value: str) -> str:
     if old.family is Family.ENUM and value == "0":
         return value  # the error value, which is no label
-    return number(new, written(old, value))
+    return number(new, as_text(old, value))
 
 
-def set_(old: Column, new: Column, value: str) -> str:
-    return number(new, written(old, value))
+def to_set(old: Column, new: Column, value: str) -> str:
+    return number(new, as_text(old, value))
 
 
 def number(column: Column, text: str) -> str:
-    """The number of a label of ENUM, or of those of a SET. Raises NoValue."""
+    """Returns the number of a label of ENUM, or of those of a SET. Raises NoValue."""
     names = [text] if column.family is Family.ENUM else [name for name in text.split(",") if name]
     if lost := [name for name in names if name not in column.elements]:
         raise NoValue(f"{shown(lost[0])} is no label of {column.type}({', '.join(map(repr, column.elements))})")
@@ -152,13 +156,13 @@ def number(column: Column, text: str) -> str:
 
 
 def label(column: Column, number: str) -> str:
-    """The label of a value of ENUM, those of a SET."""
+    """Returns the label of a value of ENUM, or those of a SET."""
     if column.family is Family.ENUM:
         return "" if number == "0" else column.elements[int(number) - 1]
     return ",".join(name for bit, name in enumerate(column.elements) if int(number) >> bit & 1)
 
 
 def type_text(column: Column) -> str:
-    """The column's type in a message."""
+    """Returns the column's type for a message."""
     sized = column.length is not None and column.type not in SIZES
     return f"{column.type}({column.length})" if sized else column.type

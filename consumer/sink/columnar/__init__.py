@@ -1,2 +1,2 @@
-"""What targets of typed columns in files share: values as Arrow, staged Parquet, a lock for the one writer, and what
-casts and partitions mean, as expressions over a table. Knows no target."""
+"""Shared by targets of typed columns in files: values as Arrow, staged Parquet, a lock for the single writer, and the
+meaning of casts and partitions as expressions over a table. It knows no target."""

@@ -1,4 +1,4 @@
-"""What comparers of typed columns share: values that no column can hold, and labels, which files carry as numbers."""
+"""Shared by comparers of typed columns: values that no column can hold, and labels, which files contain as numbers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from consumer.model.load import LoadTarget
 
 
 class ColumnarComparer(ABC):
-    """A part of the `Comparer` port. `target` is the table as a load has it."""
+    """A part of the `Comparer` port. `target` is the table in the form for loads."""
 
     target: LoadTarget
 
     @abstractmethod
     def _expected(self, rows: pa.Table, as_it_is: bool = False) -> pa.Table:
-        """Raises RowRefused for a value that its column cannot hold, unless that stays `as_it_is`."""
+        """Raises RowRefused for a value that its column cannot hold, unless `as_it_is` keeps such a value."""
 
     def expected(self, rows: pa.Table) -> pa.Table:
-        """A value that its column cannot hold, of a row that no load could write, stays as the files have it."""
+        """Returns the normal form of `rows`. A value that its column cannot hold, of a row that no load could write,
+        stays as it is in the files."""
         try:
             return self._expected(rows)
         except RowRefused:
@@ -32,13 +33,13 @@ class ColumnarComparer(ABC):
             return pa.concat_tables([self.expected(rows.slice(0, middle)), self.expected(rows.slice(middle))])
 
     def changes(self, rows: pa.Table) -> pa.Table:
-        """Texts are as files carry them, but for labels, which files carry as numbers."""
-        columns = [numbered(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
+        """Returns texts as in the files, and labels as the files' numbers."""
+        columns = [labels_to_numbers(column, rows.column(f"c{n}")) for n, column in enumerate(self.target.columns)]
         return pa.table(columns, names=[f"c{n}" for n in range(len(columns))])
 
 
-def numbered(column: Column, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Labels as their numbers. Texts of a column that has no known labels stay."""
+def labels_to_numbers(column: Column, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns labels as their numbers. Texts of a column whose labels are not known stay."""
     if not (column.labelled and column.elements):
         return texts
     coded = pc.dictionary_encode(texts.combine_chunks())
@@ -47,10 +48,10 @@ def numbered(column: Column, texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _number(column: Column, text: str) -> str:
-    """Of a text that is no label, a number that none has."""
+    """Returns the number of a label. A text that is no label gets a number that no label has."""
     elements = column.elements
     if text in elements and column.family is Family.ENUM:
         return str(elements.index(text) + 1)
     labels = text.split(",") if text and column.family is Family.SET else []
-    known = all(label in elements for label in labels) and (labels or not text)
-    return str(sum(1 << elements.index(label) for label in set(labels))) if known else str(1 << len(elements))
+    declared = all(label in elements for label in labels) and (labels or not text)
+    return str(sum(1 << elements.index(label) for label in set(labels))) if declared else str(1 << len(elements))

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock on a file in the staging folder while a consumer runs."""
+"""Admits one writer at a time: a lock on a file in the staging folder while a consumer runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class FileLock:
-    """An advisory lock that ends with its process, on a file in the staging folder."""
+    """An advisory lock on a file in the staging folder. It ends with its process."""
 
     def __init__(self, folder: str, target: str, file: str = "lock", part: str = "") -> None:
-        """`target`: what the target is called in messages. `part`: others can have other parts meanwhile."""
+        """`target` is the word for the target in messages. Other consumers can hold other parts than `part`
+        meanwhile."""
         self._path, self._target, self._part = Path(folder) / file, target, part
         self._descriptor: int | None = None
 
@@ -28,8 +29,8 @@ class FileLock:
         return self._descriptor is not None
 
     def take(self) -> None:
-        """Raises LeaseHeld when another consumer has it, TargetUnavailable where the folder cannot be written, and
-        BadConfig where its file system has no locks."""
+        """Takes the lock. Raises LeaseHeld if another consumer has it, TargetUnavailable if the folder cannot be
+        written, and BadConfig if its file system has no locks."""
         if self.held:
             return
         try:
@@ -47,10 +48,10 @@ class FileLock:
     def _lock(self, descriptor: int) -> None:
         folder = self._path.parent
         try:
-            if self._part:  # one byte: a file for each part would have to stay for ever
-                at = int.from_bytes(sha256(self._part.encode()).digest()[:7])
-                one = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
-                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, one)
+            if self._part:  # locks one byte: a file for each part would have to stay for ever
+                byte = int.from_bytes(sha256(self._part.encode()).digest()[:7])
+                lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
                 return
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -71,7 +72,7 @@ class FileLock:
             raise self._not_written(error) from error
 
     def _not_written(self, error: OSError) -> ConsumerError:
-        """What this user may not write stays so: it is not tried again."""
+        """Returns the error. If this user may not write there, it is not retried: that does not change by itself."""
         text = f"the staging folder {self._path.parent} cannot be written: {error.strerror}"
         if error.errno in NOT_ALLOWED:
             hint = f"let this user write to {self._path.parent.parent}, or put the {self._target} elsewhere"
@@ -79,7 +80,7 @@ class FileLock:
         return TargetUnavailable(text, hint="make room, then run again")
 
     def release(self) -> None:
-        """It may be called twice."""
+        """Releases the lock. It may be called twice."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor = None

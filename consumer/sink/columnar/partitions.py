@@ -1,4 +1,4 @@
-"""Partition expressions as SQL of DuckDB over a replica table, each with TiDB's meaning or not at all."""
+"""Partition expressions as SQL of DuckDB over a replica table, each with exactly TiDB's meaning, or refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from consumer.ddl.expressions import (
 from consumer.model.columns import Column, Family
 from consumer.model.names import same_name
 from consumer.model.table_definition import Partition, Partitioning, PartitionKind
-from consumer.sink.columnar.table import ReplicaTable, literal, quote, widened
+from consumer.sink.columnar.table import ReplicaTable, quote_name, quote_text, widened
 
 _TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,6}))?)?", re.ASCII)
 _DAYS = "(date_diff('day', DATE '1970-01-01', CAST({0} AS DATE)) + 719528)"
@@ -69,32 +69,32 @@ class SqlValue:
 
 
 class Translator:
-    """Translates the expressions of one table. `unsure` collects SQL conditions: for a row that meets one of them the
-    translation does not hold."""
+    """Translates the expressions of one table. `unsure` collects SQL conditions: the translation does not hold for a
+    row that meets one of them."""
 
     def __init__(self, table: ReplicaTable) -> None:
         self._table = table
         self.unsure: list[str] = []
 
     def column(self, name: str) -> tuple[Column, str]:
-        """A column that the replica keeps, and its name as an identifier. Raises NotUnderstood."""
-        known = self._table.upstream.stored if self._table.upstream else ()
-        column = next((column for column in known if same_name(column.name) == same_name(name)), None)
+        """Returns a column that the replica keeps, and its name as an identifier. Raises NotUnderstood."""
+        columns = self._table.upstream.stored if self._table.upstream else ()
+        column = next((column for column in columns if same_name(column.name) == same_name(name)), None)
         spelled = self._table.spelled(name)
         if column is None or spelled is None:
             raise NotUnderstood(f"the replica has no column {name}")
-        return column, quote(spelled)
+        return column, quote_name(spelled)
 
     def is_text(self, name: str) -> bool:
-        """Whether a column of dates holds text, for values that are no dates."""
+        """Returns whether the column became text for values that are no dates."""
         column, _ = self.column(name)
         return widened(column, self._type_now(name))
 
     def _type_now(self, name: str) -> str:
         return self._table.types[str(self._table.spelled(name))]
 
-    def whole(self, expression: Expression) -> SqlValue:
-        """A whole number. Raises NotUnderstood for anything else, as the others do."""
+    def whole_number(self, expression: Expression) -> SqlValue:
+        """Returns a whole number. Raises NotUnderstood for anything else, as the other methods do."""
         return self._of_kind(expression, ValueKind.WHOLE)
 
     def _of_kind(self, expression: Expression, kind: ValueKind) -> SqlValue:
@@ -112,15 +112,15 @@ class Translator:
             case ColumnName(name):
                 return self._column(name)
             case Binary("DIV" | "MOD" as operator, left, Number(value)) if value > 0:
-                number = self.whole(left)
+                number = self.whole_number(left)
                 return SqlValue(
                     ValueKind.WHOLE, f"({number.sql} {'//' if operator == 'DIV' else '%'} {value})", number.unsigned
                 )
             case Binary("+" | "-" | "*" as operator, left, right):
-                one, other = self.whole(left), self.whole(right)
-                return self._bounded(f"({one.sql} {operator} {other.sql})", one.unsigned or other.unsigned)
+                first, second = self.whole_number(left), self.whole_number(right)
+                return self._bounded(f"({first.sql} {operator} {second.sql})", first.unsigned or second.unsigned)
             case Call("ABS", (inner,)):
-                number = self.whole(inner)
+                number = self.whole_number(inner)
                 return self._bounded(f"abs({number.sql})", number.unsigned)
             case Call("FLOOR" | "CEILING" | "CEIL" as function, (inner,)):
                 number = self._value(inner)
@@ -142,7 +142,8 @@ class Translator:
                 raise NotUnderstood(f"an expression with {_shown(expression)}")
 
     def _bounded(self, sql: str, unsigned: bool) -> SqlValue:
-        """Beyond the range of its type a result is an error, or another number, by the session's SQL mode."""
+        """Notes the range of the result's type: beyond it, the result is an error or another number, by the session's
+        SQL mode."""
         low, high = _UNSIGNED if unsigned else _SIGNED
         self.unsure.append(f"{sql} NOT BETWEEN {low} AND {high}")
         return SqlValue(ValueKind.WHOLE, sql, unsigned)
@@ -166,12 +167,12 @@ class Translator:
 
 
 def time_of(text: str) -> datetime:
-    """A date or time that a literal spells. Raises NotUnderstood."""
-    found = _TIME.fullmatch(text)
-    if found is None:
+    """Returns the date or time of a literal. Raises NotUnderstood."""
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise NotUnderstood(f"the text '{text}' is no date")
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    fraction = int((found[7] or "").ljust(6, "0"))
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    fraction = int((match[7] or "").ljust(6, "0"))
     try:
         return datetime(year, month, day, hour, minute, second, fraction)
     except ValueError as error:
@@ -189,17 +190,18 @@ def _shown(expression: Expression) -> str:
 
 
 _PADDED = frozenset({"utf8mb4_bin", "utf8mb3_bin", "utf8_bin", "latin1_bin", "ascii_bin"})
-"""Collations that compare bytes, without the blanks at the end."""
+"""Collations that compare bytes, without trailing blanks."""
 _UNPADDED = "utf8mb4_0900_bin"
 _ALIKE = ("[-0-9a-z]*", "[-0-9A-Z]*")
-"""Texts that every collation sorts as their bytes do, among themselves."""
+"""Texts that every collation sorts among themselves in the order of their bytes."""
 _COLUMNS = (PartitionKind.RANGE_COLUMNS, PartitionKind.LIST_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparand:
-    """`sql` is compared with what `bound` makes of a bound (or raises NotUnderstood). `exact` is False for text of a
-    collation that is not known to compare bytes: equal bytes are equal there too, but others need not be unequal."""
+    """`sql` is compared with the SQL that `bound` returns for a bound (it may raise NotUnderstood). `exact` is False
+    for text of a collation that is not known to compare bytes: equal bytes are equal there, but different bytes may be
+    equal, too."""
 
     sql: str
     bound: Callable[[Expression], str]
@@ -207,7 +209,7 @@ class Comparand:
 
 
 def comparands(partitioning: Partitioning, translator: Translator) -> Sequence[Comparand]:
-    """What is compared, in the order of ``partitioning.by``. Raises NotUnderstood."""
+    """Returns what is compared, in the order of ``partitioning.by``. Raises NotUnderstood."""
     if partitioning.kind in _COLUMNS:
         return [_column(name, partitioning, translator) for name in partitioning.by]
     match parse_expression(partitioning.by[0]):
@@ -220,11 +222,11 @@ def comparands(partitioning: Partitioning, translator: Translator) -> Sequence[C
 
 
 def _whole(expression: Expression, translator: Translator) -> Comparand:
-    return Comparand(translator.whole(expression).sql, lambda bound: translator.whole(bound).sql)
+    return Comparand(translator.whole_number(expression).sql, lambda bound: translator.whole_number(bound).sql)
 
 
 def _clock(name: str, translator: Translator) -> Comparand:
-    """Seconds since 1970 grow as UTC does: only the bounds are converted."""
+    """Seconds since 1970 grow as UTC does, so only the bounds are converted."""
     column, spelled = translator.column(name)
     if column.family is not Family.TIMESTAMP:
         raise NotUnderstood(f"UNIX_TIMESTAMP of a {column.type}")
@@ -267,14 +269,15 @@ def _date_bound(column: Column, as_text: bool, bound: Expression) -> str:
 
 
 def _moment(column: Column, as_text: bool, time: datetime) -> str:
-    """A time as a column holds it: as text, a DATE or TIMESTAMP sorts as time does, with the digits of its column."""
+    """Returns a time as a column holds it. As text, a DATE or TIMESTAMP sorts as time does, with the digits of its
+    column."""
     digits = f"{time.microsecond:06d}"
     if digits.rstrip("0")[column.scale or 0 :]:
         raise NotUnderstood(f"the bound {time} has more digits than column {column.name}")
     if not as_text:
-        return f"TIMESTAMP {literal(time.isoformat(' '))}"
-    whole = time.date().isoformat() if column.family is Family.DATE else time.replace(microsecond=0).isoformat(" ")
-    return literal(f"{whole}.{digits[: column.scale]}" if column.scale else whole)
+        return f"TIMESTAMP {quote_text(time.isoformat(' '))}"
+    seconds = time.date().isoformat() if column.family is Family.DATE else time.replace(microsecond=0).isoformat(" ")
+    return quote_text(f"{seconds}.{digits[: column.scale]}" if column.scale else seconds)
 
 
 def _text(column: Column, spelled: str, partitioning: Partitioning, translator: Translator) -> Comparand:
@@ -282,10 +285,10 @@ def _text(column: Column, spelled: str, partitioning: Partitioning, translator: 
     if collation in _PADDED:
         return Comparand(f"rtrim({spelled}, ' ')", lambda bound: f"rtrim({_literal(bound)}, ' ')")
     if collation != _UNPADDED and partitioning.kind is PartitionKind.RANGE_COLUMNS:
-        at = [same_name(name) for name in partitioning.by].index(same_name(column.name))
-        bounds = [parse_expression(row[at]) for part in partitioning.partitions for row in part.values]
+        position = [same_name(name) for name in partitioning.by].index(same_name(column.name))
+        bounds = [parse_expression(row[position]) for part in partitioning.partitions for row in part.values]
         texts = [bound.value for bound in bounds if isinstance(bound, TextLiteral)]
-        alike = next((known for known in _ALIKE if all(re.fullmatch(known, text) for text in texts)), None)
+        alike = next((pattern for pattern in _ALIKE if all(re.fullmatch(pattern, text) for text in texts)), None)
         if alike is None:
             raise NotUnderstood(f"the order of texts in column {column.name}, of collation {collation or 'not known'}")
         translator.unsure.append(f"NOT regexp_full_match({spelled}, '{alike}')")
@@ -295,15 +298,15 @@ def _text(column: Column, spelled: str, partitioning: Partitioning, translator: 
 def _literal(bound: Expression) -> str:
     if not isinstance(bound, TextLiteral):
         raise NotUnderstood("a bound of a text column that is no text")
-    return literal(bound.value)
+    return quote_text(bound.value)
 
 
 _INT64 = 1 << 63
 
 
 def members(partitioning: Partitioning, chosen: Collection[int], table: ReplicaTable) -> str:
-    """A condition that is true for the rows in the partitions at the positions `chosen`, false for rows of the others,
-    and NULL where it cannot be told: the row is in no partition that is known. Raises NotUnderstood."""
+    """Returns a condition that is true for rows in the partitions at the positions `chosen`, and false for rows of
+    other partitions. It is NULL if that cannot be decided: the row is in no known partition. Raises NotUnderstood."""
     translator = Translator(table)
     match partitioning.kind:
         case PartitionKind.KEY:
@@ -319,8 +322,8 @@ def members(partitioning: Partitioning, chosen: Collection[int], table: ReplicaT
 
 
 def _hash(partitioning: Partitioning, chosen: Collection[int], translator: Translator) -> str:
-    """TiDB takes the value as a signed 64-bit number; NULL counts as 0."""
-    value = translator.whole(parse_expression(partitioning.by[0]))
+    """TiDB treats the value as a signed 64-bit number, and NULL as 0."""
+    value = translator.whole_number(parse_expression(partitioning.by[0]))
     signed = (
         f"({value.sql} - CASE WHEN {value.sql} >= {_INT64} THEN {_INT64 * 2} ELSE 0 END)"
         if value.unsigned
@@ -331,17 +334,17 @@ def _hash(partitioning: Partitioning, chosen: Collection[int], translator: Trans
 
 
 def _range(partitioning: Partitioning, chosen: Collection[int], compared: Sequence[Comparand]) -> Iterator[str]:
-    """One branch for each run of partitions that are all chosen, or all not."""
+    """Yields one branch for each run of partitions that are all chosen, or all not chosen."""
     partitions = partitioning.partitions
-    for at, partition in enumerate(partitions):
-        is_last = at + 1 == len(partitions)
-        if is_last or (at in chosen) != (at + 1 in chosen):
+    for position, partition in enumerate(partitions):
+        is_last = position + 1 == len(partitions)
+        if is_last or (position in chosen) != (position + 1 in chosen):
             (bounds,) = partition.values
-            yield f"WHEN {_less(compared, bounds)} THEN {at in chosen}"
+            yield f"WHEN {_less(compared, bounds)} THEN {position in chosen}"
 
 
 def _less(compared: Sequence[Comparand], bounds: Sequence[str]) -> str:
-    """Column by column; NULL is less than all."""
+    """Compares column by column. NULL is less than all values."""
     first, bound = compared[0], bounds[0]
     if bound.upper() == "MAXVALUE":
         return "TRUE"
@@ -351,21 +354,24 @@ def _less(compared: Sequence[Comparand], bounds: Sequence[str]) -> str:
 
 
 def _list(partitioning: Partitioning, chosen: Collection[int], compared: Sequence[Comparand]) -> str:
-    """Text that equals no member by its bytes can equal one by its collation: then DEFAULT is no answer."""
-    taken = [part for at, part in enumerate(partitioning.partitions) if at in chosen]
-    others = [part for at, part in enumerate(partitioning.partitions) if at not in chosen]
+    """Returns the branches. Text that equals no member by its bytes can equal one by its collation: then the DEFAULT
+    partition is no answer."""
+    taken = [part for position, part in enumerate(partitioning.partitions) if position in chosen]
+    others = [part for position, part in enumerate(partitioning.partitions) if position not in chosen]
     branches = [
         f"WHEN {condition} THEN {answer}"
         for parts, answer in ((taken, True), (others, False))
         if (condition := _equal(compared, parts))
     ]
-    default = next((at in chosen for at, part in enumerate(partitioning.partitions) if part.is_default), None)
-    told = default is not None and all(each.exact for each in compared)
-    return " ".join([*branches, f"ELSE {default}" if told else "ELSE NULL"])
+    default = next(
+        (position in chosen for position, part in enumerate(partitioning.partitions) if part.is_default), None
+    )
+    certain = default is not None and all(each.exact for each in compared)
+    return " ".join([*branches, f"ELSE {default}" if certain else "ELSE NULL"])
 
 
 def _equal(compared: Sequence[Comparand], partitions: Sequence[Partition]) -> str:
-    """Whether the row is one of those that `partitions` list; "" where they list none."""
+    """Returns the condition that the row is one of those that `partitions` list; "" if they list none."""
     rows = [row for partition in partitions for row in partition.values]
     if len(compared) > 1:
         return " OR ".join(f"({' AND '.join(map(_same, compared, row))})" for row in rows)

@@ -1,10 +1,11 @@
 """The progress as tables of DuckDB, in a file or in memory: the schema `storage_consumer`, its rows, and the epoch.
 
-Everything but the lease and the tables' columns is keyed by consumer name. `storage_consumer.replica` is public: one
-row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
-dropped or excluded. The tables are not public. They have no keys: DuckDB checks keys too early for a delete and an
-insert in one transaction. The epoch stands beside the lock on a file: DuckDB itself keeps other processes out only
-while the file is open, which it is not between rounds. The caller owns the transaction."""
+All tables except the lease and the tables' columns are keyed by consumer name. `storage_consumer.replica` is public:
+one row a table, with the upstream's commit-ts up to which it is complete, the same as UTC time, and ok, stopped, waits,
+dropped or excluded. The tables are not public. They have no keys, because DuckDB checks keys too early for a delete and
+an insert in one transaction. The epoch is needed in addition to the lock on a file: DuckDB itself keeps other processes
+out only while the file is open, which it is not between rounds. The caller owns the transaction.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, check_layout, c
 from consumer.sink.progress_sql import Row, Rows, holder_text
 
 _FEW = 4
-"""Rows."""
+"""In rows."""
 _TYPES = {"flag": "INTEGER", "number": "BIGINT", "tso": "UBIGINT", "time": "TIMESTAMP"}
 TABLES: Mapping[str, Mapping[str, str]] = {
     **columns_in(lambda kind: _TYPES.get(str(kind), "VARCHAR")),
     "lease": {"epoch": "BIGINT", "holder": "VARCHAR", "since": "TIMESTAMP"},
-    # What the schema files and statements said of each replica table: DuckDB's own catalog does not hold it.
+    # What the schema files and statements declare about each replica table: DuckDB's own catalog does not hold it.
     "table_columns": {"database_name": "VARCHAR", "table_name": "VARCHAR", "columns": "VARCHAR"},
 }
 
@@ -42,12 +43,12 @@ LEFT JOIN storage_consumer.table_progress p
 """
 
 
-def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the progress schema. The caller owns the transaction. Raises BadConfig for another layout (see
-    `check_layout`)."""
-    if exists(connection):
-        for found in FileTables(connection).run(LAYOUTS):
-            check_layout(*found)
+def create_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Creates the progress schema if it is missing. The caller owns the transaction. Raises BadConfig for another
+    layout (see `check_layout`)."""
+    if has_schema(connection):
+        for layout in FileTables(connection).run(LAYOUTS):
+            check_layout(*layout)
         return
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     for table, columns in TABLES.items():
@@ -57,8 +58,8 @@ def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_REPLICA)
 
 
-def exists(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the schema is there."""
+def has_schema(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Returns whether the schema exists."""
     return bool(
         connection.execute(
             "SELECT 1 FROM duckdb_views() WHERE database_name = current_database() AND schema_name = ? "
@@ -69,23 +70,23 @@ def exists(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 GENERATION = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"
-"""Of the file with that catalog: another text whenever somebody takes it."""
+"""The query for a text that changes whenever somebody acquires the file with that catalog."""
 
 
-def raise_epoch(tables: FileTables) -> int:
-    """Lock out all writers of earlier epochs; returns the new one. The caller commits."""
+def raise_file_epoch(tables: FileTables) -> int:
+    """Locks out all writers of earlier epochs and returns the new epoch. The caller commits."""
     tables.update("lease", f"epoch = epoch + 1, holder = ?, since = {tables.now}", "true", holder_text())
-    found = tables.run("SELECT epoch FROM storage_consumer.lease")
-    if not found:
+    rows = tables.run("SELECT epoch FROM storage_consumer.lease")
+    if not rows:
         raise damaged(f"{SCHEMA}.lease has no row")
-    return int(found[0][0])
+    return int(rows[0][0])
 
 
-def check_epoch(tables: FileTables, epoch: int) -> None:
-    """Part of every write transaction: raises LeaseHeld unless `epoch` is the one in force."""
-    found = tables.run("SELECT epoch, holder FROM storage_consumer.lease")
-    if not found or found[0][0] != epoch:
-        holder = found[0][1] if found else "nobody: its progress was removed"
+def check_file_epoch(tables: FileTables, epoch: int) -> None:
+    """Part of every write transaction. Raises LeaseHeld unless `epoch` is in force."""
+    rows = tables.run("SELECT epoch, holder FROM storage_consumer.lease")
+    if not rows or rows[0][0] != epoch:
+        holder = rows[0][1] if rows else "nobody: its progress was removed"
         raise LeaseHeld(
             f"this consumer was taken over by {holder}",
             hint="end the other one, then run again: only one consumer of a file can run",
@@ -93,7 +94,8 @@ def check_epoch(tables: FileTables, epoch: int) -> None:
 
 
 class FileTables:
-    """progress_sql.ProgressTables on a connection; None: there is no file yet. Rows travel as JSON, many at a time."""
+    """progress_sql.ProgressTables on a connection. None says that there is no file yet. Rows are passed as JSON, many
+    at a time."""
 
     now = "(now() AT TIME ZONE 'UTC')"
     lock = ""  # the file has one transaction that writes at a time
@@ -111,7 +113,7 @@ class FileTables:
         return self._connection
 
     def exists(self) -> bool:
-        return self._connection is not None and exists(self._connection)
+        return self._connection is not None and has_schema(self._connection)
 
     def tells_case(self) -> bool:
         return False
@@ -126,7 +128,7 @@ class FileTables:
         assert self._connection is not None
         try:
             return list(self._connection.execute(query, values).fetchall())
-        except duckdb.BinderException as error:  # a column is not there, or is of another type
+        except duckdb.BinderException as error:  # a column is missing, or has another type
             raise damaged(str(error).splitlines()[0]) from error
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
@@ -159,37 +161,37 @@ class FileTables:
         self.take_out(table, f"WHERE {where}", *values)
 
     def take_out(self, table: str, which: str, *values: object) -> Rows:
-        """What `returning` says of the rows that were there."""
+        """Deletes rows. Returns their columns of `returning`."""
         return self.run(f"DELETE FROM {SCHEMA}.{table} t {which} {self.returning.format('t')}", *values)
 
     def put_in(self, table: str, rows: str, *values: object) -> Rows:
-        """The same of those that are there now: what the query `rows` gives."""
+        """Inserts the rows of the query `rows`. Returns their columns of `returning`."""
         return self.run(f"INSERT INTO {SCHEMA}.{table} BY NAME {rows} {self.returning.format(table)}", *values)
 
     def _incoming(self, table: str, rows: Sequence[Row]) -> tuple[str, Sequence[object]]:
-        """A query that gives `rows`, all of the same columns of `table`, and its values. JSON is parsed faster than
+        """Returns a query for `rows`, all of the same columns of `table`, and its values. JSON is parsed faster than
         many parameters, and planned slower than a few."""
         if len(rows) > _FEW:
             shape = json.dumps([dict(self.columns[table])])
             return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)", [json.dumps(rows)]
         row = f"({', '.join(f'CAST(? AS {self.columns[table][column]})' for column in rows[0])})"
         query = f"SELECT * FROM (VALUES {', '.join([row] * len(rows))}) incoming({', '.join(rows[0])})"
-        return query, [value for given in rows for value in given.values()]
+        return query, [value for each in rows for value in each.values()]
 
 
 def done_ddls(connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[DdlId]) -> set[DdlId]:
-    """Those statements that are recorded as executed."""
+    """Returns those of the `wanted` statements that are recorded as executed."""
     keys = [dict(zip(KEYS["ddl"], (name, *ddl), strict=True)) for ddl in wanted]
-    found = FileTables(connection).matching("ddl", "database_name, table_name, version, checksum, state", keys)
-    return {DdlId(*ddl) for *ddl, state in found if state == DdlState.DONE}
+    rows = FileTables(connection).matching("ddl", "database_name, table_name, version, checksum, state", keys)
+    return {DdlId(*ddl) for *ddl, state in rows if state == DdlState.DONE}
 
 
 def table_applied_ts(connection: duckdb.DuckDBPyConnection, name: str, table: TableName) -> int:
-    """How far one table is."""
-    found = connection.execute(
+    """Returns the applied-ts of one table."""
+    rows = connection.execute(
         "SELECT coalesce((SELECT max(applied_ts) FROM storage_consumer.table_progress "
         "WHERE name = $1 AND database_name = $2 AND table_name = $3), "
         "(SELECT applied_ts FROM storage_consumer.consumer WHERE name = $1), 0)",
         (name, table.database, table.table),
     ).fetchall()
-    return int(found[0][0])
+    return int(rows[0][0])

@@ -1,4 +1,4 @@
-"""A table of typed columns: what it is like, and what a writer must know of it."""
+"""A table of typed columns, and what a writer must know of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from consumer.model.names import TableName, same_name
 
 
 class Held(enum.Enum):
-    """How a table holds a column: as text, whatever its family is; as a date or time; as its family's own type."""
+    """The form in which a table holds a column: as text, whatever its family is; as a date or time; as its family's own
+    type."""
 
     TEXT = enum.auto()
     TIME = enum.auto()
@@ -23,49 +24,50 @@ class Held(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnarTarget:
-    """A target table, as LoadTarget.settings: how it holds each of LoadTarget.columns."""
+    """A target table, as LoadTarget.settings. `held` has one entry for each of LoadTarget.columns."""
 
     held: tuple[Held, ...]
 
 
 def handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    """Positions of the primary key, else of the first NOT NULL unique key whose columns are all there, else none."""
+    """Returns the positions of the primary key, or else of the first NOT NULL unique key whose columns all exist, or
+    else none."""
     primary = tuple(position for position, column in enumerate(columns) if column.is_pk)
-    places = {same_name(column.name): position for position, column in enumerate(columns)}
-    whole = (key for key in unique_keys if all(same_name(name) in places for name in key))
-    return primary or tuple(sorted(places[same_name(name)] for name in next(whole, ())))
+    positions = {same_name(column.name): position for position, column in enumerate(columns)}
+    complete = (key for key in unique_keys if all(same_name(name) in positions for name in key))
+    return primary or tuple(sorted(positions[same_name(name)] for name in next(complete, ())))
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A table's columns as upstream has them, without the hidden ones. `virtual` are names of those that have no rows,
-    and so no column in the replica. An ENUM's or SET's `elements` say that its values are kept as labels."""
+    """A table's columns upstream, without the hidden ones. `virtual` are the names of columns that have no values in
+    rows, and so no column in the replica. If an ENUM or SET has `elements`, its values are kept as labels."""
 
     columns: tuple[Column, ...]
     virtual: frozenset[str] = frozenset()
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """The columns of the replica."""
+        """Returns the columns of the replica."""
         return tuple(column for column in self.columns if column.name not in self.virtual)
 
     def as_dict(self) -> dict[str, Any]:
-        """In JSON's types."""
+        """Returns the value in JSON's types."""
         return {"columns": [asdict(column) for column in self.columns], "virtual": sorted(self.virtual)}
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Upstream:
-        """From `as_dict`."""
+        """Restores a value from `as_dict`."""
         columns = (Column(**{**column, "elements": tuple(column["elements"])}) for column in body["columns"])
         return cls(tuple(columns), frozenset(body["virtual"]))
 
 
 @dataclass(frozen=True)
 class ReplicaTable:
-    """A table of the target: its name and columns as they are spelled there, with their DuckDB types, in order.
+    """A table of the target: its name and columns in the target's spelling, with their DuckDB types, in order.
 
-    `upstream` is None for a table that somebody else made. `generated` are columns that the target computes, `required`
-    those that are NOT NULL and have no default, `collated` those that take different texts for equal.
+    `upstream` is None for a table that somebody else created. `generated` are columns that the target computes,
+    `required` those that are NOT NULL and have no default, `collated` those that treat different texts as equal.
     """
 
     name: TableName
@@ -76,7 +78,7 @@ class ReplicaTable:
     collated: frozenset[str] = frozenset()
 
     def spelled(self, column: str) -> str | None:
-        """The table's own spelling of a column name."""
+        """Returns the table's own spelling of a column name."""
         return self._spellings.get(same_name(column))
 
     @cached_property
@@ -85,7 +87,7 @@ class ReplicaTable:
 
 
 _MAX_DIGITS = 38
-"""DuckDB's widest DECIMAL; MySQL's has 65 digits."""
+"""The digits of DuckDB's widest DECIMAL; MySQL's has 65."""
 _INTEGERS = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "MEDIUMINT": "INTEGER", "INT": "INTEGER", "BIGINT": "BIGINT"}
 _OTHERS = {
     Family.FLOAT: "FLOAT",
@@ -106,7 +108,7 @@ WIDENING = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP, Family.JSO
 
 
 def duckdb_type(column: Column) -> str:
-    """The DuckDB type of a new column. KeyError for a type that TiCDC does not write."""
+    """Returns the DuckDB type of a new column. Raises KeyError for a type that TiCDC does not write."""
     if column.family is Family.INTEGER:
         return ("U" if column.unsigned else "") + _INTEGERS[column.type]
     if column.family is Family.DECIMAL:
@@ -116,28 +118,28 @@ def duckdb_type(column: Column) -> str:
 
 
 def held_as(type_now: str) -> Held:
-    """How a column of that DuckDB type holds its values."""
+    """Returns how a column of that DuckDB type holds its values."""
     if type_now in ("DATE", "TIMESTAMP"):
         return Held.TIME
     return Held.TEXT if type_now == TEXT else Held.OWN
 
 
 def widened(column: Column, type_now: str) -> bool:
-    """Whether `column`, of DuckDB type `type_now`, was made VARCHAR for a value that its own type cannot hold."""
+    """Returns whether `column`, of DuckDB type `type_now`, became VARCHAR for a value that its own type cannot hold."""
     return type_now == TEXT and duckdb_type(column) != TEXT
 
 
-def text_of(column: Column, expression: str) -> str:
-    """The SQL expression that writes an `expression` of the column's own type as upstream does: a time with its digits,
-    a DECIMAL with one before its point."""
+def text_expression(column: Column, expression: str) -> str:
+    """Returns the SQL expression that writes an `expression` of the column's own type as upstream does: a time with its
+    digits, a DECIMAL with a digit before its point."""
     match column.family:
         case Family.DATE:
             return f"strftime({expression}, '%Y-%m-%d')"
         case Family.DATETIME | Family.TIMESTAMP:
-            whole = "%Y-%m-%d %H:%M:%S"
+            format_text = "%Y-%m-%d %H:%M:%S"
             if not column.scale:
-                return f"strftime({expression}, '{whole}')"
-            return f"left(strftime({expression}, '{whole}.%f'), {20 + column.scale})"
+                return f"strftime({expression}, '{format_text}')"
+            return f"left(strftime({expression}, '{format_text}.%f'), {20 + column.scale})"
         case Family.DECIMAL if column.digits[0] == column.digits[1]:
             return f"regexp_replace(CAST({expression} AS VARCHAR), '^(-?)[.]', '\\10.')"
         case _:
@@ -154,12 +156,12 @@ _WIDER: dict[Family, frozenset[str]] = {
     Family.FLOAT: frozenset({"DOUBLE"}),
     Family.DATE: frozenset({"TIMESTAMP"}),
 }
-"""Other types than the usual one of a family that hold its values unchanged."""
+"""Types other than a family's usual one that hold its values unchanged."""
 
 
 def column_misfit(column: Column, type_now: str, added: bool = False) -> str:
-    """What a table's column of the DuckDB type `type_now` would change, "" for nothing. `added`: it is one that a
-    table mode adds, which readers and the program itself put in order."""
+    """Returns what a table's column of the DuckDB type `type_now` would change, "" for nothing. `added` says that a
+    table mode adds it, and that readers and the program itself sort by it."""
     if type_now == duckdb_type(column):
         return ""
     if type_now == TEXT:
@@ -175,28 +177,29 @@ def _digits_fit(column: Column, type_now: str) -> bool:
     if column.family not in (Family.INTEGER, Family.DECIMAL) or duckdb_type(column) == TEXT:
         return False
     scale = column.digits[1] if column.family is Family.DECIMAL else 0
-    there = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", type_now)
-    return scale <= int(there[1]) if there else not scale and type_now in _WHOLE_TYPES
+    match = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", type_now)
+    return scale <= int(match[1]) if match else not scale and type_now in _WHOLE_TYPES
 
 
 def _labels_fit(column: Column, type_now: str) -> bool:
-    """A label that an ENUM of the table lacks is refused; without labels the rows' numbers are all that is known."""
+    """Returns whether the labels fit. A label that an ENUM of the table lacks is refused. Without labels only the rows'
+    numbers are known."""
     return column.family is Family.ENUM and bool(column.elements) and type_now.startswith("ENUM(")
 
 
 def merge_misfit(columns: Sequence[Column], table: ReplicaTable) -> str | None:
-    """Why rows with `columns` cannot be in `table`; None: they can. It may lack some of the columns. The table's own
-    types count, as somebody can have changed them by hand."""
+    """Returns why rows with `columns` cannot be in `table`, None if they can. The table may lack some of the columns.
+    Its own types count, because somebody can have changed them by hand."""
     if table.upstream is None:
         return f"{table.name} was made by hand, so what its columns mean is not known"
-    known = {same_name(column.name): column for column in table.upstream.columns}
+    table_columns = {same_name(column.name): column for column in table.upstream.columns}
     for column in columns:
-        spelled, other = table.spelled(column.name), known.get(same_name(column.name))
+        spelled, other = table.spelled(column.name), table_columns.get(same_name(column.name))
         if spelled is None:
             continue
-        there = table.types[spelled]
-        if there != duckdb_type(column) and not widened(column, there):
-            return f"its column {column.name} would be {duckdb_type(column)}, and there it is {there}"
+        type_there = table.types[spelled]
+        if type_there != duckdb_type(column) and not widened(column, type_there):
+            return f"its column {column.name} would be {duckdb_type(column)}, and there it is {type_there}"
         if other is None:
             return f"nothing tells what the column {column.name} there means"
         if other.family is not column.family or other.elements != column.elements:
@@ -204,27 +207,27 @@ def merge_misfit(columns: Sequence[Column], table: ReplicaTable) -> str | None:
     return _other_key(columns, table.upstream)
 
 
-def _other_key(columns: Sequence[Column], there: Upstream) -> str | None:
-    keys = [{same_name(column.name) for column in each if column.is_pk} for each in (columns, there.columns)]
+def _other_key(columns: Sequence[Column], table_columns: Upstream) -> str | None:
+    keys = [{same_name(column.name) for column in each if column.is_pk} for each in (columns, table_columns.columns)]
     if keys[0] == keys[1]:
         return None
-    own, others = (", ".join(sorted(key)) or "none" for key in keys)
-    return f"its key would be {own}, and there it is {others}"
+    key_text, others = (", ".join(sorted(key)) or "none" for key in keys)
+    return f"its key would be {key_text}, and there it is {others}"
 
 
 def _type_text(column: Column) -> str:
     return f"{column.type}{column.elements or ''}"
 
 
-def visible(columns: Sequence[Column]) -> tuple[Column, ...]:
+def visible_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(column for column in columns if not column.hidden)
 
 
-def quote(name: str) -> str:
-    """`name` as an identifier in a statement."""
+def quote_name(name: str) -> str:
+    """Returns `name` as an identifier in a statement."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(text: str) -> str:
-    """`text` as a string in a statement."""
+def quote_text(text: str) -> str:
+    """Returns `text` as a string in a statement."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Which rows a statement about partitions takes away, as a condition in DuckDB's SQL."""
+"""The rows that a statement about partitions removes, as a condition in DuckDB's SQL."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.model.texts import count_text
 from consumer.sink.columnar.partitions import members
-from consumer.sink.columnar.table import ReplicaTable, Upstream, visible
+from consumer.sink.columnar.table import ReplicaTable, Upstream, visible_columns
 
 ALL = "TRUE"
 """The condition for every row."""
 
 
 def taking_clause(step: ApplyDdl) -> PartitionClause | None:
-    """The clause that takes rows of partitions away; None where none does. Raises NotUnderstood."""
+    """Returns the clause that removes rows of partitions, None if no clause does. Raises NotUnderstood."""
     if step.file.type not in PARTITION_ACTIONS:
         return None
     changes = changes_of(step.file).partitions
@@ -35,16 +35,16 @@ def taking_clause(step: ApplyDdl) -> PartitionClause | None:
 
 
 def condition_of(step: ApplyDdl, clause: PartitionClause, table: ReplicaTable) -> str:
-    """True for the rows of the partitions that `clause` names, NULL where that cannot be told of a row. Raises
-    NotUnderstood."""
+    """Returns a condition: true for rows of the partitions that `clause` names, NULL for a row of which that cannot be
+    decided. Raises NotUnderstood."""
     if clause.all_of_them:
         return ALL
-    if step.known.partitioning is None:
+    if step.table_before.partitioning is None:
         raise NotUnderstood("how the table is partitioned: no statement in the storage defines it clearly")
-    chosen = positions(step.known.partitioning, clause)
-    if len(chosen) == len(step.known.partitioning.partitions):
+    chosen = positions(step.table_before.partitioning, clause)
+    if len(chosen) == len(step.table_before.partitioning.partitions):
         return ALL
-    return members(step.known.partitioning, chosen, table)
+    return members(step.table_before.partitioning, chosen, table)
 
 
 def strange_rows(count: int, table: TableName) -> str:
@@ -52,11 +52,11 @@ def strange_rows(count: int, table: TableName) -> str:
     return f"{rows} in no partition that its statements define for certain"
 
 
-def known(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
-    """`table`; one of a snapshot, of which no rows came yet, has upstream's columns from the statement's schema file.
-    Both tables of an EXCHANGE have the same."""
+def with_upstream(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
+    """Returns `table`. If no rows came yet to a table of a snapshot, it gets upstream's columns from the statement's
+    schema file. Both tables of an EXCHANGE have the same."""
     if table.upstream is not None:
         return table
-    columns = visible(step.known.columns or step.file.columns)
+    columns = visible_columns(step.table_before.columns or step.file.columns)
     virtual = frozenset(column.name for column in columns if table.spelled(column.name) is None)
     return replace(table, upstream=Upstream(columns, virtual))

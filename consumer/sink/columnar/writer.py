@@ -1,4 +1,4 @@
-"""Values as canal-JSON carries them -> Arrow columns of their own types, without a loop over rows."""
+"""Converts values of canal-JSON to Arrow columns of their own types, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
-from consumer.codec.labels import labels, refused
+from consumer.codec.labels import label_error, label_texts
 from consumer.errors import RowRefused
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget, Receipt
@@ -46,18 +46,18 @@ _WRITTEN = {
     Family.TIME: rf"^-?\d?{_CLOCK}$",
     Family.DECIMAL: r"^-?\d+(\.\d+)?$",
 }
-"""How values are written that are held as text: upstream has days that no calendar has, but no words."""
+"""The form of values that are held as text: upstream has days that no calendar has, but no words."""
 
 
 def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool = False) -> pa.ChunkedArray:
-    """`values` (string; binary for the binary types) for a column of a table that holds them as `held`.
+    """Returns `values` (string; binary for the binary types) for a column of a table that holds them as `held`.
 
-    Dates and times come back as they are, as text, where one of them is no date: the zero date, '2024-00-00'. JSON and
+    Dates and times are returned unchanged, as text, if one of them is no date: the zero date, '2024-00-00'. JSON and
     VECTOR stay text. Raises RowRefused for a number that its type cannot hold, for a text that is no date, time or
-    number at all, for an element that is not declared, and in a key (`in_key`) for one that is written as another is.
+    number at all, for an element that is not declared, and in a key (`in_key`) for one that is written like another.
     """
     if column.labelled and column.elements:
-        return labels(column, values, in_key)
+        return label_texts(column, values, in_key)
     if held is Held.TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
         return _as_text(column, values)
     if column.family in _TIMES:
@@ -65,7 +65,7 @@ def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool =
     try:
         return pc.cast(values, _number_type(column))
     except pa.ArrowInvalid as error:
-        raise refused(column, str(error)) from error
+        raise label_error(column, str(error)) from error
 
 
 def _number_type(column: Column) -> pa.DataType:
@@ -77,7 +77,7 @@ def _number_type(column: Column) -> pa.DataType:
 
 
 def _times(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pc.any(pc.starts_with(values, "0000")).as_py():  # Arrow has a year 0, MySQL only shows one
+    if pc.any(pc.starts_with(values, "0000")).as_py():  # Arrow has a year 0, MySQL only displays one
         return _as_text(column, values)
     try:
         return pc.cast(values, _TIMES[column.family])
@@ -89,7 +89,7 @@ def _as_text(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.family in _WRITTEN:
         other = values.filter(pc.invert(pc.match_substring_regex(values, _WRITTEN[column.family])))
         if len(other):
-            raise refused(column, repr(other[0].as_py()[:_SHOWN]))
+            raise label_error(column, repr(other[0].as_py()[:_SHOWN]))
     return values
 
 
@@ -98,7 +98,7 @@ SHARED = "use --master local[*], or put the DuckDB file on a file system that al
 
 @dataclass(frozen=True, slots=True)
 class ParquetWriter:
-    """`folder` belongs to one load: once it is gone, nothing can be staged in it."""
+    """`folder` belongs to one load. Once it is gone, nothing can be staged in it."""
 
     folder: str
 
@@ -112,9 +112,9 @@ class ParquetSession:
         self._folder = folder
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
-        """Stage puts and deletes by key. The same changes again are the same file again, which counts once.
+        """Stages puts and deletes by key. The same changes again give the same file again, so they count once.
 
-        Raises RowRefused, LeaseHeld once this writer is locked out, TargetUnavailable where the disk does not take it.
+        Raises RowRefused, LeaseHeld once this writer is locked out, TargetUnavailable if the disk cannot take the file.
         """
         put = changes.column("put")
         puts = int(pc.sum(pc.cast(put, pa.int64()), min_count=0).as_py())
@@ -126,11 +126,12 @@ class ParquetSession:
         return [None] * len(parts)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
-        """Stage the net copies of rows of a table with no key; the driver looks whether `window` is already there."""
+        """Stages the net copies of rows of a table with no key. The driver checks whether `window` is already
+        applied."""
         return Receipt(*added_and_removed(changes), self._stage(target, changes, {"n": changes.column("n")}))
 
     def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
-        """Stage how many copies of rows there must be."""
+        """Stages how many copies of rows must exist."""
         copies = rows.column("n")
         return Receipt(0, 0, self._stage(target, rows, {"copies": copies}))
 
@@ -149,7 +150,7 @@ class ParquetSession:
         return self._save(target, pa.table(columns))
 
     def _save(self, target: LoadTarget, table: pa.Table, statistics: Sequence[str] = ()) -> str:
-        """`statistics`: the columns whose bounds the file has."""
+        """`statistics` are the columns for which the file has bounds."""
         sink = pa.BufferOutputStream()
         pq.write_table(
             table, sink, compression="snappy", use_dictionary=False, write_statistics=list(statistics) or False

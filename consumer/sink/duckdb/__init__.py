@@ -1,1 +1,2 @@
-"""An embedded target: one DuckDB file. Writers stage Parquet beside it, the driver merges it with the progress."""
+"""An embedded target: one DuckDB file. Writers stage Parquet files next to it, and the driver merges them together with
+the progress."""

@@ -1,4 +1,4 @@
-"""The DuckDB file, open while a round needs it; quoting; DuckDB's errors as the consumer's."""
+"""The DuckDB file, open while a round needs it; quoting; translation of DuckDB's errors to the consumer's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
 from consumer.sink.columnar.progress import TABLES
-from consumer.sink.columnar.table import quote
+from consumer.sink.columnar.table import quote_name
 from consumer.sink.duckdb.settings import OLDEST_STORAGE
 from consumer.sink.progress_layout import SCHEMA, damaged
 
@@ -29,28 +29,29 @@ _NO_ROOM = tuple(os.strerror(number) for number in NO_ROOM)
 _LACKS = re.compile(r"Catalog Error: Table with name (\w+) does not exist")
 
 OPEN_SECONDS = 15.0
-"""How long a file that is open in another process is waited for."""
+"""The seconds to wait for a file that is open in another process."""
 
-# A process that ends freezes what is there. At its end DuckDB prints what of its own is left: that is looked at again.
+# A process that ends freezes its objects. DuckDB prints its remaining objects at its end, so these are unfrozen.
 atexit.register(gc.unfreeze)
 
 
 class Database:
-    """Opens the file on first use. While it is open, DuckDB lets no other process open it, not even to read."""
+    """Opens the file on first use. While it is open, DuckDB lets no other process open it, not even for reading."""
 
     def __init__(self, path: str, storage_version: str = OLDEST_STORAGE) -> None:
-        """`storage_version` is that of a file that is made; one that is there keeps its own."""
+        """`storage_version` applies to a new file. An existing file keeps its own."""
         self._path, self._storage_version = path, storage_version
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.forgotten = 0
-        """Grows whenever what was read in the open file may be otherwise: it was closed, or a transaction failed."""
+        """Grows whenever what was read in the open file may have changed: it was closed, or a transaction failed."""
         self._kept: duckdb.DuckDBPyConnection | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """One transaction, durable on leaving, rolled back by any error. Raises TargetUnavailable, BadConfig."""
+        """Yields a connection in one transaction, which is durable at the end of the context, and rolled back by any
+        error. Raises TargetUnavailable, BadConfig."""
         connection = self._open()
-        with self._told():
+        with self._errors_translated():
             connection.begin()
             try:
                 yield connection
@@ -62,26 +63,28 @@ class Database:
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection | None]:
-        """A connection for reading; None where there is no file yet, which is not created. Raises as `transaction`."""
+        """Yields a connection for reading, None if there is no file yet. It does not create the file. Raises as
+        `transaction`."""
         if self._connection is not None:
-            with self._told():
+            with self._errors_translated():
                 yield self._connection
         elif self._kept is not None:
-            with self._told(), self._kept.cursor() as connection:
+            with self._errors_translated(), self._kept.cursor() as connection:
                 yield connection
         elif not os.path.exists(self._path):
             yield None
         else:
             connection = self._connect(read_only=True)
             try:
-                with self._told():
+                with self._errors_translated():
                     yield connection
             finally:
                 connection.close()
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """The file stays open for reading, so that no other process writes; who reads meanwhile need not open it."""
+        """Keeps the file open for reading while the context lasts, so that no other process writes. Readers meanwhile
+        share the connection."""
         with self.reader() as connection:
             self._kept = connection
             try:
@@ -90,7 +93,7 @@ class Database:
                 self._kept = None
 
     def remove(self) -> None:
-        """Close the file and remove it."""
+        """Closes the file and removes it."""
         self.release()
         for path in (self._path, f"{self._path}.wal"):
             with suppress(OSError):
@@ -98,19 +101,19 @@ class Database:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open for writing, and `reader` gives that connection."""
+        """Returns whether the file is open for writing, and `reader` yields that connection."""
         return self._connection is not None
 
     def release(self) -> None:
-        """Close the file, so that others can open it. The next use opens it again."""
+        """Closes the file, so that others can open it. The next use opens it again."""
         if self._connection is not None:
             self._connection.close()
             self.forgotten += 1
         self._connection = None
 
     def settle(self) -> None:
-        """Close the file with all that was committed in it, and nothing in a log beside it. Raises as `transaction`."""
-        with self._told():
+        """Closes the file with all committed changes in it, and nothing in a separate log. Raises as `transaction`."""
+        with self._errors_translated():
             self._open().execute("FORCE CHECKPOINT")
         self.release()
 
@@ -120,21 +123,22 @@ class Database:
         return self._connection
 
     def _connect(self, read_only: bool) -> duckdb.DuckDBPyConnection:
-        """Waits a while for another process to close the file: readers mostly have it for a moment."""
+        """Opens the file. Waits a while for another process to close it: most readers have it open for a moment
+        only."""
         until = time.monotonic() + OPEN_SECONDS
         if not read_only and not os.path.exists(self._path):
             self._make()
         while True:
             try:
-                return self._of_the_file(duckdb.connect(self._path, read_only=read_only))
+                return self._checked_file(duckdb.connect(self._path, read_only=read_only))
             except duckdb.Error as error:
                 if not is_open_elsewhere(error) or time.monotonic() >= until:
                     raise self._translated(error) from error
             time.sleep(0.2)
 
     def _make(self) -> None:
-        """Make the file, in its storage version. It is closed again: who has it open with another setting than the
-        usual ones keeps others of this process from it."""
+        """Creates the file with its storage version, and closes it: a connection with unusual settings would keep
+        others of this process from opening the file."""
         try:
             duckdb.connect(self._path, config={"storage_compatibility_version": self._storage_version}).close()
         except duckdb.InvalidInputException as error:
@@ -145,21 +149,22 @@ class Database:
         except duckdb.Error as error:
             raise self._translated(error) from error
 
-    def _of_the_file(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-        """DuckDB opens a file of data (JSON, CSV, ..) as a view in memory. What is written there is lost."""
+    def _checked_file(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """Raises BadConfig if DuckDB opened a file of data (JSON, CSV, ..) as a view in memory: what is written there
+        is lost."""
         if connection.execute("SELECT path FROM duckdb_databases() WHERE NOT internal").fetchone() == (None,):
             connection.close()
-            raise self._another_file("DuckDB reads it as data")
+            raise self._no_duckdb_file("DuckDB reads it as data")
         return connection
 
-    def _another_file(self, text: str) -> BadConfig:
+    def _no_duckdb_file(self, text: str) -> BadConfig:
         return BadConfig(
             f"{self._path} is not a DuckDB file: {text}", hint="name one that this program made, or a new one"
         )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Errors of the file or of this machine, not of a statement, as the consumer's errors."""
+    def _errors_translated(self) -> Iterator[None]:
+        """Turns errors of the file or of this machine, not of a statement, into the consumer's errors."""
         try:
             yield
         except duckdb.FatalException as error:
@@ -179,9 +184,9 @@ class Database:
                 f"{self._path} is open in another process: {text}", hint="close it there; nothing is lost"
             )
         if isinstance(error, duckdb.IOException) and ("not a valid DuckDB" in text or "Is a directory" in text):
-            return self._another_file(text)
+            return self._no_duckdb_file(text)
         if isinstance(error, duckdb.CatalogException) and "in-memory" in text:
-            return self._another_file("DuckDB reads it as data")
+            return self._no_duckdb_file("DuckDB reads it as data")
         if any(said in text for said in _NOT_ALLOWED):
             hint = "let this user read and write it and its folder, or name another file (--downstream-uri)"
             return BadConfig(f"{self._path} cannot be used: {text}", hint=hint)
@@ -197,33 +202,34 @@ class Database:
 
 
 def lacks_memory(error: ConsumerError) -> bool:
-    """Whether `error` says that DuckDB may not take as much memory as the step in hand needs."""
+    """Returns whether `error` says that the current step needs more memory than DuckDB may use."""
     return isinstance(error.__cause__, _NO_MEMORY)
 
 
 def is_open_elsewhere(error: Exception) -> bool:
-    """Whether DuckDB says that another process has the file open."""
+    """Returns whether DuckDB says that another process has the file open."""
     return "could not set lock" in str(error).lower()
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
-    """A transaction that DuckDB has ended by itself (an error in COMMIT) cannot be rolled back, nor need it."""
+    """Rolls back. After an error in COMMIT, DuckDB has already ended the transaction: it cannot and need not be rolled
+    back."""
     try:
         connection.rollback()
     except duckdb.Error:
         return
 
 
-def qualified(connection: duckdb.DuckDBPyConnection, name: TableName) -> str:
-    """``catalog.schema.table``: in three parts, as a database can be named like the file."""
-    return f"{schema(connection, name.database)}.{quote(name.table)}"
+def qualified_name(connection: duckdb.DuckDBPyConnection, name: TableName) -> str:
+    """Returns ``catalog.schema.table``: in three parts, because a database can have the name of the file."""
+    return f"{schema_name(connection, name.database)}.{quote_name(name.table)}"
 
 
-def schema(connection: duckdb.DuckDBPyConnection, database: str) -> str:
-    """``catalog.schema``, the DuckDB schema of an upstream database."""
-    return f"{quote(catalog(connection))}.{quote(database)}"
+def schema_name(connection: duckdb.DuckDBPyConnection, database: str) -> str:
+    """Returns ``catalog.schema``, the DuckDB schema of an upstream database."""
+    return f"{quote_name(catalog(connection))}.{quote_name(database)}"
 
 
 def catalog(connection: duckdb.DuckDBPyConnection) -> str:
-    """What DuckDB calls the file: its name without the suffix."""
+    """Returns DuckDB's name for the file: its name without the suffix."""
     return str(connection.execute("SELECT current_database()").fetchall()[0][0])

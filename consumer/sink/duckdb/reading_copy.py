@@ -1,7 +1,7 @@
-"""A copy of the file for readers, who can always open it, and in which all tables are at one moment.
+"""A copy of the file for readers. They can always open it, and all its tables are complete at one moment.
 
-The progress of each consumer of the file says whether they are (`Progress.incomplete`). It is copied at the end of a
-round that has changed rows or tables, and a rename puts the copy in its place.
+The progress of each consumer of the file says whether they are (`Progress.incomplete`). The file is copied at the end
+of a round that has changed rows or tables, and a rename puts the copy in place.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from consumer.sink.progress_layout import SCHEMA
 log = logging.getLogger(__name__)
 
 _CLONE = 0x40049409
-"""FICLONE of Linux: the copy shares the blocks of the file, on file systems that can."""
+"""FICLONE of Linux: the copy shares the blocks of the file, on file systems that support it."""
 _NEWEST = f"SELECT count(*), max(finished) FROM {SCHEMA}.audit"
 _WHOSE = f"SELECT name, upstream FROM {SCHEMA}.consumer"
 
 
 @dataclass
 class ReadingCopy:
-    """Of the file at `path`, at `to`. One consumer at a time makes it, in the folder `making`."""
+    """The copy, at `to`, of the file at `path`. One consumer at a time makes it, in the folder `making`."""
 
     path: str
     to: str
@@ -51,7 +51,7 @@ class ReadingCopy:
 
     @property
     def making(self) -> str:
-        """Beside the copy, so that a rename moves what is whole from there."""
+        """Returns a folder next to the copy, so that a rename can move the complete file from there."""
         return f"{self.to}.making"
 
     @property
@@ -59,14 +59,15 @@ class ReadingCopy:
         return os.path.join(self.making, "part")
 
     def take(self, database: Database) -> None:
-        """Become the one who makes it. Raises LeaseHeld while another consumer does, BadConfig for a file at `to` that
-        is none of the file's copies, and for a folder that is not to be written, TargetUnavailable."""
+        """Makes this consumer the one that makes the copy. Raises LeaseHeld while another consumer does, BadConfig for
+        a file at `to` that is not one of the file's copies, and for a folder that cannot be written,
+        TargetUnavailable."""
         self._lock.take()
         self._drop_part()
         with database.reader() as connection:
-            own = set() if connection is None else set(connection.execute(_WHOSE).fetchall())
+            own_consumers = set() if connection is None else set(connection.execute(_WHOSE).fetchall())
         theirs = self._ask(_WHOSE)
-        if theirs and own.isdisjoint(theirs):
+        if theirs and own_consumers.isdisjoint(theirs):
             name, upstream = min(theirs)
             raise BadConfig(
                 f"{self.to} would be replaced by a copy, and is one of another replica:"
@@ -75,11 +76,11 @@ class ReadingCopy:
             )
 
     def release(self) -> None:
-        """It may be called twice."""
+        """Releases the lock. It may be called twice."""
         self._lock.release()
 
     def check(self, outcomes: Sequence[LoadOutcome]) -> None:
-        """Raises BadConfig for rows of which nobody can say whether they are of the copy's moment."""
+        """Raises BadConfig for rows of which it is unknown whether they belong to the copy's moment."""
         why, hint = "", "leave ?copy=.. out of --downstream-uri"
         for outcome in outcomes:
             if outcome.task.dialect.timeless:
@@ -92,26 +93,26 @@ class ReadingCopy:
             raise BadConfig(f"{self.to} cannot have all tables at one moment: {why}", hint=hint)
 
     def renew(self, database: Database) -> None:
-        """Copy the file that `database` has at `path`, where that is due. Called once it is taken. Raises
+        """Copies the file, which `database` has at `path`, if that is due. Called after `take`. Raises
         TargetUnavailable, and BadConfig for a file at `to` that is no copy."""
         with database.reader() as connection:
             if connection is None:
                 return
             newest, progress = connection.execute(_NEWEST).fetchall(), FileTables(connection)
             names = progress_sql.consumers(progress)
-            behind = [part for name in names for part in progress_sql.load(progress, name).incomplete()]
-        if behind:
-            self._say(behind)
+            incomplete = [part for name in names for part in progress_sql.read_progress(progress, name).incomplete()]
+        if incomplete:
+            self._say(incomplete)
         elif newest != self._ask(_NEWEST):
             database.settle()
-            with database.reader():  # nobody writes meanwhile
+            with database.reader():  # keeps others from writing
                 self._copy()
             self._said = ""
 
-    def _say(self, behind: Sequence[tuple[str, str]]) -> None:
-        """Why not, once."""
-        what, how = behind[0]
-        others = len({other for other, _ in behind} - {what})
+    def _say(self, incomplete: Sequence[tuple[str, str]]) -> None:
+        """Logs once why the copy is not renewed."""
+        what, how = incomplete[0]
+        others = len({other for other, _ in incomplete} - {what})
         more = f" ({count_text(others, 'other table', 'other tables')} too)" if others else ""
         text = f"{what} {how}{more}"
         if text != self._said:
@@ -119,13 +120,14 @@ class ReadingCopy:
         self._said = text
 
     def _ask(self, query: str) -> list[tuple[object, ...]]:
-        """What the copy answers; nothing where there is none that can be asked. Raises BadConfig for another file."""
+        """Returns the copy's answer to a query, nothing if there is no copy or it cannot be opened. Raises BadConfig
+        for another file."""
         if not os.path.exists(self.to):
             return []
         try:
             with duckdb.connect(self.to, read_only=True) as connection:
-                found: list[tuple[object, ...]] = connection.execute(query).fetchall()
-                return found
+                rows: list[tuple[object, ...]] = connection.execute(query).fetchall()
+                return rows
         except duckdb.Error as error:
             if is_open_elsewhere(error):
                 return []
@@ -144,10 +146,10 @@ class ReadingCopy:
                 except OSError:
                     shutil.copyfileobj(source, copy, 1 << 24)
                 with suppress(FileNotFoundError):
-                    os.unlink(f"{self.to}.wal")  # of somebody who wrote to the copy: it is not of the new one
+                    os.unlink(f"{self.to}.wal")  # somebody wrote to the old copy; the log is not of the new one
                 put_in_place(copy, self.to)
         except OSError as error:
-            self._drop_part()  # the replica itself may need the room
+            self._drop_part()  # the replica itself may need the space
             if error.errno in NOT_ALLOWED:
                 raise BadConfig(
                     f"the copy {self.to} cannot be written: {error.strerror}",

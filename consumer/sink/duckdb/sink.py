@@ -15,40 +15,40 @@ import duckdb
 from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFailed, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, beside_name
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, parallel_load_name
 from consumer.model.readiness import Readiness, room
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
-from consumer.sink import progress_sql as stored
+from consumer.sink import progress_sql
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.progress import (
     GENERATION,
     FileTables,
-    check_epoch,
+    check_file_epoch,
+    create_schema,
     done_ddls,
-    ensure_schema,
-    raise_epoch,
+    raise_file_epoch,
     table_applied_ts,
 )
-from consumer.sink.columnar.statements import Operations, Written, follow, named_tables
-from consumer.sink.columnar.table import ReplicaTable, quote
-from consumer.sink.common import completed_row, nothing_beside
-from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
+from consumer.sink.columnar.statements import SqlNames, TableOperations, follow, tables_of_step
+from consumer.sink.columnar.table import ReplicaTable, quote_name
+from consumer.sink.common import completed_row, parallel_table_missing
+from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified_name
 from consumer.sink.duckdb.reading_copy import ReadingCopy
-from consumer.sink.duckdb.rows.merge import publish
+from consumer.sink.duckdb.rows.merge import publish_staged_files
 from consumer.sink.duckdb.settings import DuckDbSettings
-from consumer.sink.duckdb.statements.execute import Preview, execute
+from consumer.sink.duckdb.statements.execute import Preview, execute_statement
 from consumer.sink.duckdb.tables import (
     OpenTables,
-    count_rows,
-    describe,
+    absent_tables,
+    count_table_rows,
     drop_table,
     every_table,
     has_rows,
-    missing,
-    prepare,
-    remember,
-    tables_of,
+    load_targets,
+    record_columns,
+    replica_tables,
+    tables_in_schema,
 )
 from consumer.sink.progress_sql import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
@@ -62,14 +62,14 @@ log = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
 _STATEMENTS = 512
-"""In one transaction."""
+"""The statements of one transaction."""
 
 
 def open_sink(uri: str, options: TargetOptions) -> DuckDbSink:
     return DuckDbSink(DuckDbSettings.from_uri(uri, name=options.name, time_zone=options.time_zone))
 
 
-class DuckDbSink(stored.ProgressPorts):
+class DuckDbSink(progress_sql.ProgressPorts):
     """A `Sink`. The file is closed at the end of a round, so that others can read it."""
 
     statements = 0
@@ -83,17 +83,17 @@ class DuckDbSink(stored.ProgressPorts):
         self._lock = FileLock(settings.staging, "file")
         self._epoch: int | None = None
         self._made_empty = False
-        """Whether this consumer made the file, has recorded and staged nothing, and let nobody else open it."""
+        """Whether this consumer created the file, has recorded and staged nothing, and let nobody else open it."""
 
     def acquire(self, upstream: str) -> Progress:
         self._lock.take()
         self._made_empty = not os.path.exists(self._settings.path)
         try:
             with self._database.transaction() as connection:
-                ensure_schema(connection)
-                stored.register(FileTables(connection), self._name, upstream, self._settings.time_zone)
-                epoch = raise_epoch(FileTables(connection))
-                found = stored.load(FileTables(connection), self._name)
+                create_schema(connection)
+                progress_sql.register(FileTables(connection), self._name, upstream, self._settings.time_zone)
+                epoch = raise_file_epoch(FileTables(connection))
+                progress = progress_sql.read_progress(FileTables(connection), self._name)
             begin_staging(self._settings.staging, epoch)
             if self._copy is not None:
                 self._copy.take(self._database)
@@ -101,36 +101,36 @@ class DuckDbSink(stored.ProgressPorts):
             self.close()
             raise
         self._epoch = epoch
-        return found
+        return progress
 
     def forget(self, name: str = "") -> None:
         name = name or self._name
         self._lock.take()
         with self._database.transaction() as connection:
-            ensure_schema(connection)
+            create_schema(connection)
             tables = FileTables(connection)
             if self._epoch is None:
-                raise_epoch(tables)
+                raise_file_epoch(tables)
             else:
-                check_epoch(tables, self._epoch)
-            for table in stored.not_whole(tables, name, lambda names: describe(connection, names)):
+                check_file_epoch(tables, self._epoch)
+            for table in progress_sql.unfinished_tables(tables, name, lambda names: replica_tables(connection, names)):
                 drop_table(connection, table)
-            stored.forget(tables, name)
+            progress_sql.forget_consumer(tables, name)
 
     def fence(self) -> Progress:
         with self._write() as (connection, _):
-            epoch = raise_epoch(FileTables(connection))
-            found = stored.load(FileTables(connection), self._name)
+            epoch = raise_file_epoch(FileTables(connection))
+            progress = progress_sql.read_progress(FileTables(connection), self._name)
         self._epoch = epoch
         begin_staging(self._settings.staging, epoch)
-        return found
+        return progress
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         with self._database.reader() as connection:
-            return prepare(requests, self._tables.describe(connection, {request.name for request in requests}))
+            return load_targets(requests, self._tables.describe(connection, {request.name for request in requests}))
 
     def writer(self) -> Writer:
-        from consumer.sink.columnar.writer import ParquetWriter  # brings pyarrow, which an idle round does not need
+        from consumer.sink.columnar.writer import ParquetWriter  # imports pyarrow, which an idle round does not need
 
         self._made_empty = False
         return ParquetWriter(begin_load(self._settings.staging, self._held()))
@@ -161,12 +161,12 @@ class DuckDbSink(stored.ProgressPorts):
             self._store(connection, epoch, recorded, {outcome.table for outcome in loaded})
         self._tables.follow(tables)
         for path in staged:
-            with suppress(OSError):  # what stays goes with its folder
+            with suppress(OSError):  # a file that stays is removed with its folder
                 os.unlink(path)
         return recorded
 
     def record(self, change: ProgressChange) -> ProgressChange:
-        self._change(lambda tables: stored.store(tables, self._name, self._held(), change))
+        self._change(lambda tables: progress_sql.write_progress(tables, self._name, self._held(), change))
         return change
 
     @contextmanager
@@ -182,13 +182,13 @@ class DuckDbSink(stored.ProgressPorts):
         with self._database.reader() as connection:
             if connection is None:
                 return ""
-            return str(connection.execute(GENERATION.format(quote(catalog(connection)))).fetchall()[0][0])
+            return str(connection.execute(GENERATION.format(quote_name(catalog(connection)))).fetchall()[0][0])
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
 
         with self._database.reader() as connection:
-            table = None if connection is None else describe(connection, {target.name}).get(target.name)
+            table = None if connection is None else replica_tables(connection, {target.name}).get(target.name)
             if connection is None or table is None:
                 raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
             return DuckDbComparer(self._settings.path, table, target, rows_of(connection, table), only)
@@ -197,9 +197,11 @@ class DuckDbSink(stored.ProgressPorts):
         with self._database.reader() as connection:
             if connection is None:
                 return []
-            column = quote(target.names[position])
-            found = connection.execute(f"SELECT DISTINCT {column} FROM {qualified(connection, target.name)}").fetchall()
-            return [str(value) for (value,) in found if value is not None]
+            column = quote_name(target.names[position])
+            rows = connection.execute(
+                f"SELECT DISTINCT {column} FROM {qualified_name(connection, target.name)}"
+            ).fetchall()
+            return [str(value) for (value,) in rows if value is not None]
 
     def script(self, target: LoadTarget) -> Script:
         from consumer.sink.duckdb.rows.script import DuckDbScript
@@ -207,7 +209,7 @@ class DuckDbSink(stored.ProgressPorts):
         comparer = self.comparer(target)
         with self._database.reader() as connection:
             assert connection is not None
-            table = qualified(connection, comparer.table.name)
+            table = qualified_name(connection, comparer.table.name)
             return DuckDbScript(comparer, catalog(connection), table)
 
     def rest(self) -> None:
@@ -221,46 +223,46 @@ class DuckDbSink(stored.ProgressPorts):
             self._database.release()
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        """Statements and their facts are one transaction, so there are no intents; where one is refused, each has a
-        transaction of its own."""
+        """Statements and their facts are one transaction, so there are no intents. If a statement is refused, each of
+        its call has a transaction of its own."""
         outcomes: list[DdlOutcome] = []
         failed: dict[TableName, ConsumerError] = {}
-        for at in range(0, len(steps), _STATEMENTS):
-            outcomes += self._applied(steps[at : at + _STATEMENTS], failed)
+        for start in range(0, len(steps), _STATEMENTS):
+            outcomes += self._applied(steps[start : start + _STATEMENTS], failed)
         return outcomes
 
     def _applied(self, steps: Sequence[ApplyDdl], failed: dict[TableName, ConsumerError]) -> Iterator[DdlOutcome]:
-        """`failed` are upstream's tables of which nothing more runs, and why: they are added to. What is merged with
-        one of them goes on."""
+        """Yields outcomes. `failed` are upstream's tables on which nothing more runs, with the reason; this adds to
+        them. Other tables that are merged with one of them continue."""
         done, size = 0, len(steps)
         while done < len(steps):
-            left = steps[done : done + size]
-            error = failed.get(left[0].table)
+            remaining = steps[done : done + size]
+            error = failed.get(remaining[0].table)
             if error is None:
                 try:
-                    outcomes = self._apply(left)
+                    outcomes = self._apply(remaining)
                 except Fatal as fatal:
                     error = fatal
                 except TargetUnavailable as unavailable:
                     if not lacks_memory(unavailable):
                         raise
-                    error = statement_too_large(left[0], unavailable)
+                    error = statement_too_large(remaining[0], unavailable)
                 else:
                     yield from outcomes
                     done += len(outcomes)
                     continue
-                if len(left) > 1:
+                if len(remaining) > 1:
                     size = 1
                     continue
-                failed[left[0].table] = error
-            yield DdlOutcome(left[0], error=error)
+                failed[remaining[0].table] = error
+            yield DdlOutcome(remaining[0], error=error)
             done += 1
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
-        """Told in words where DuckDB's statements depend on the rows."""
-        names = {name for step in steps for name in (*named_tables(step), step.trash) if name is not None}
+        """Describes in words the statements that depend on the rows."""
+        names = {name for step in steps for name in (*tables_of_step(step), step.trash) if name is not None}
         with self._database.reader() as connection:
-            tables = {} if connection is None else describe(connection, names)
+            tables = {} if connection is None else replica_tables(connection, names)
         preview = Preview(names, tables, self._settings.zone)
         return [preview.look(step) for step in steps]
 
@@ -272,19 +274,21 @@ class DuckDbSink(stored.ProgressPorts):
         return change
 
     def beside(self, table: TableName) -> TableName:
-        return beside_name(table, table.database)
+        return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
-        beside = self.beside(table)
+        parallel = self.beside(table)
         with self._write() as (connection, epoch):
-            found = self._tables.describe(connection, [beside]).get(beside)
-            if found is None:
-                raise nothing_beside(table)
+            parallel_table = self._tables.describe(connection, [parallel]).get(parallel)
+            if parallel_table is None:
+                raise parallel_table_missing(table)
             drop_table(connection, table)
-            connection.execute(f"ALTER TABLE {qualified(connection, found.name)} RENAME TO {quote(table.table)}")
-            exchanged = {beside: None, table: replace(found, name=table)}
-            remember(connection, exchanged)
-            stored.give_away(FileTables(connection), beside)
+            connection.execute(
+                f"ALTER TABLE {qualified_name(connection, parallel_table.name)} RENAME TO {quote_name(table.table)}"
+            )
+            exchanged = {parallel: None, table: replace(parallel_table, name=table)}
+            record_columns(connection, exchanged)
+            progress_sql.give_away(FileTables(connection), parallel)
             self._store(connection, epoch, change)
         self._tables.follow(exchanged)
         return change
@@ -292,7 +296,7 @@ class DuckDbSink(stored.ProgressPorts):
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
         path, folder = self._settings.path, os.path.dirname(self._settings.path)
         with self._database.reader():
-            pass  # raises where it is no DuckDB file
+            pass  # raises if it is not a DuckDB file
         if os.access(path if os.path.exists(path) else folder, os.W_OK) and os.access(folder, os.W_OK):
             yield Readiness("target", "ok", f"DuckDB {duckdb.__version__}, and {path} can be written")
             yield room(folder, size)
@@ -304,36 +308,36 @@ class DuckDbSink(stored.ProgressPorts):
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         with self._write() as (connection, _):
-            found = self._tables.describe(connection, tables)
-            return [name for name in tables if name in found and has_rows(connection, found[name].name)]
+            existing = self._tables.describe(connection, tables)
+            return [name for name in tables if name in existing and has_rows(connection, existing[name].name)]
 
     def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
         with self._database.reader() as connection:
-            found = self._tables.describe(connection, tables)
-            return {name: count_rows(connection, table.name) for name, table in found.items()}
+            existing = self._tables.describe(connection, tables)
+            return {name: count_table_rows(connection, table.name) for name, table in existing.items()}
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         with self._database.reader() as connection:
-            return missing(connection, tables) if connection is not None else set(tables)
+            return absent_tables(connection, tables) if connection is not None else set(tables)
 
     def tables_in(self, database: str) -> Collection[TableName]:
         with self._database.reader() as connection:
-            return tables_of(connection, database) if connection is not None else ()
+            return tables_in_schema(connection, database) if connection is not None else ()
 
     def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
         with self._database.reader() as connection:
-            found = (
+            matching = (
                 {}
                 if connection is None
-                else describe(connection, [name for name in every_table(connection) if fits(name)])
+                else replica_tables(connection, [name for name in every_table(connection) if fits(name)])
             )
-        return {name: tuple(there.types) for name, there in found.items()}
+        return {name: tuple(table.types) for name, table in matching.items()}
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}
 
     def close(self) -> None:
-        if self._made_empty:  # a refused run leaves none behind
+        if self._made_empty:  # a refused run leaves no file
             self._database.remove()
         self._database.release()
         self._made_empty = False
@@ -345,33 +349,33 @@ class DuckDbSink(stored.ProgressPorts):
         self._epoch = None
 
     def _apply(self, steps: Sequence[ApplyDdl]) -> list[DdlOutcome]:
-        """The outcomes of the first ones, or of all. A copy of a table's rows takes room until the transaction ends, so
-        no other statement about that table is behind it in one."""
+        """Returns the outcomes of the first steps, or of all. A copy of a table's rows takes space until the
+        transaction ends, so no other statement about that table follows it in the same transaction."""
         outcomes: list[DdlOutcome] = []
         changes: list[ProgressChange] = []
-        left = Counter(step.name for step in steps)
+        remaining = Counter(step.name for step in steps)
         with self._write() as (connection, epoch):
-            tables = self._tables.describe(connection, {name for step in steps for name in named_tables(step)})
+            tables = self._tables.describe(connection, {name for step in steps for name in tables_of_step(step)})
             before = done_ddls(connection, self._name, [step.id for step in steps])
-            written = Written(catalog(connection))
+            written = SqlNames(catalog(connection))
             changed: dict[TableName, ReplicaTable | None] = {}
             for step in steps:
-                left[step.name] -= 1
-                done = Operations()
+                remaining[step.name] -= 1
+                done = TableOperations()
                 if step.id not in before:
                     if step.merged is not None:  # a statement of another table can have changed it
-                        remember(connection, changed)
-                        tables |= describe(connection, named_tables(step))
-                    done = execute(connection, step, tables, self._settings.zone, written)
-                    changed |= done.there
-                    follow(tables, named_tables(step), done.there)
+                        record_columns(connection, changed)
+                        tables |= replica_tables(connection, tables_of_step(step))
+                    done = execute_statement(connection, step, tables, self._settings.zone, written)
+                    changed |= done.changed_tables
+                    follow(tables, tables_of_step(step), done.changed_tables)
                 recorded = step.before.merged(step.done(done.note))
                 if step.id not in before:
                     changes.append(recorded)
                 outcomes.append(DdlOutcome(step, note=done.note, recorded=recorded))
-                if left[step.name] and done.copies and has_rows(connection, step.name):
+                if remaining[step.name] and done.copies and has_rows(connection, step.name):
                     break
-            remember(connection, changed)
+            record_columns(connection, changed)
             touched = {outcome.step.table for outcome in outcomes}
             self._store(connection, epoch, ProgressChange().merged(*changes), touched)
         self._tables.follow(changed)
@@ -380,24 +384,24 @@ class DuckDbSink(stored.ProgressPorts):
     def _publish(
         self, connection: duckdb.DuckDBPyConnection, outcome: LoadOutcome, tables: dict[TableName, ReplicaTable]
     ) -> Iterator[AuditRow]:
-        """Merge one table's rows; audit rows for columns that had to change their type, and for rows with defaults.
-        `tables` are those of all outcomes, which can have one in common."""
+        """Merges one table's rows. Yields audit rows for columns that had to change their type, and for rows with
+        defaults. `tables` are the tables of all outcomes, which can share one."""
         target, window = outcome.task.target, outcome.task.window
         paths = self._staged(outcome)
         if not paths or (not target.key and self._is_there(connection, target.table, window)):
             return
         if target.name not in tables:
             raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
-        published = publish(connection, target, tables[target.name], paths, outcome.left_out)
+        published = publish_staged_files(connection, target, tables[target.name], paths, outcome.unpublished)
         yield from completed_row(outcome, published.defaulted)
         if published.widened:
-            tables |= describe(connection, [target.name])
+            tables |= replica_tables(connection, [target.name])
             text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"
             log.warning("%s: columns are %s", target.table, text)
             yield AuditRow("widen", target.table, window.after, window.end, statement=text)
 
     def _is_there(self, connection: duckdb.DuckDBPyConnection, table: TableName, window: Window) -> bool:
-        if window.end == MAX_TSO:  # no checkpoint: the table's place does not move
+        if window.end == MAX_TSO:  # no checkpoint: the table's applied-ts does not move
             return False
         applied = table_applied_ts(connection, self._name, table)
         if window.after < applied < window.end:
@@ -412,22 +416,22 @@ class DuckDbSink(stored.ProgressPorts):
         touched: Collection[TableName] = (),
     ) -> None:
         self._made_empty = False
-        stored.store(FileTables(connection), self._name, epoch, change, touched)
+        progress_sql.write_progress(FileTables(connection), self._name, epoch, change, touched)
 
-    def _look(self, at: Callable[[FileTables], _Found]) -> _Found:
+    def _look(self, read: Callable[[FileTables], _Found]) -> _Found:
         with self._database.reader() as connection:
-            return at(FileTables(connection))
+            return read(FileTables(connection))
 
-    def _change(self, by: Callable[[FileTables], _Found]) -> _Found:
+    def _change(self, write: Callable[[FileTables], _Found]) -> _Found:
         self._made_empty = False
         with self._write() as (connection, _):
-            return by(FileTables(connection))
+            return write(FileTables(connection))
 
     @contextmanager
     def _write(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:
         epoch = self._held()
         with self._database.transaction() as connection:
-            check_epoch(FileTables(connection), epoch)
+            check_file_epoch(FileTables(connection), epoch)
             yield connection, epoch
 
     def _held(self) -> int:
@@ -436,7 +440,7 @@ class DuckDbSink(stored.ProgressPorts):
         return self._epoch
 
     def _staged(self, outcome: LoadOutcome) -> list[str]:
-        """The current place of an outcome's files. Raises LeaseHeld for those of a writer that was locked out."""
+        """Returns the current paths of an outcome's files. Raises LeaseHeld if their writer was locked out."""
         staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
         return [staged_file(self._settings.staging, self._held(), path) for path in staged]
 

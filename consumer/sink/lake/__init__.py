@@ -1,1 +1,1 @@
-"""Lakes: tables of an open format on a file system or an object store, written by Spark, one commit a table."""
+"""Lakes: tables of an open format on a file system or an object store. Spark writes them, one commit a table."""

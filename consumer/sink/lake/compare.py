@@ -1,5 +1,5 @@
-"""One table of a lake, read to be compared. Both sides are text of the lake's own types. What the table holds is a copy
-of one version of it, as Parquet, which executors read without Spark's SQL."""
+"""Reads one table of a lake for a comparison. Both sides are text of the lake's own types. The table's rows are a copy
+of one version, as Parquet, which executors read without Spark's SQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from consumer.model.load import LoadTarget
 from consumer.sink.columnar.comparer import ColumnarComparer
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.types import quoted, to_lake
+from consumer.sink.lake.types import spark_name, to_lake
 from consumer.target import Only
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _BATCH_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LakeComparer(ColumnarComparer):
-    """`files` hold the table's rows, with the columns ``c0 .. cN`` of `target`."""
+    """`files` contain the table's rows, with the columns ``c0 .. cN`` of `target`."""
 
     target: LoadTarget
     files: tuple[str, ...]
@@ -52,7 +52,7 @@ class LakeComparer(ColumnarComparer):
         return pa.table(columns, names=[f"c{position}" for position in range(len(columns))])
 
     def held(self, number: int) -> Iterator[pa.Table]:
-        """Raises BadConfig where this machine does not have the copy."""
+        """Raises BadConfig if this machine does not have the copy."""
         if not self.files:
             return
         try:
@@ -68,15 +68,15 @@ class LakeComparer(ColumnarComparer):
 def exported(
     spark: SparkSession, tables: TableFormat, table: LakeTable, target: LoadTarget, folder: str, only: Only | None
 ) -> LakeComparer:
-    """Copies the rows into a new folder below `folder`. Raises SchemaDrift where they are not what our newest commit
-    left, as no repair could be recorded behind it."""
-    tables.latest(table.place)
-    rows = tables.frame(spark, table.place)
+    """Copies the rows into a new folder below `folder`. Raises SchemaDrift if they are not what this program's newest
+    commit left, because no repair could be recorded after it."""
+    tables.latest(table.location)
+    rows = tables.frame(spark, table.location)
     if only is not None:
-        column = rows[quoted(target.names[only.position])]
+        column = rows[spark_name(target.names[only.position])]
         rows = rows.where(column.isin(list(only.values)) | column.isNull())
     copy = os.path.join(folder, str(uuid4()))
-    chosen = [f"{quoted(name)} AS c{position}" for position, name in enumerate(target.names)]
+    chosen = [f"{spark_name(name)} AS c{position}" for position, name in enumerate(target.names)]
     rows.selectExpr(*chosen).write.parquet(f"file://{copy}")
     return LakeComparer(target, tuple(sorted(map(str, Path(copy).glob("*.parquet")))))
 

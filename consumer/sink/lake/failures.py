@@ -1,4 +1,4 @@
-"""What Spark and the format say of a failure, as the consumer's errors."""
+"""Translates failures of Spark and of the format to the consumer's errors."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from consumer.errors import (
 )
 from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.names import TableName
-from consumer.model.texts import cut
+from consumer.model.texts import shortened
 
 log = logging.getLogger(__name__)
 
 _Done = TypeVar("_Done")
 
 _VALUES = ("CONSTRAINT", "NOT_NULL", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "USER_RAISED")
-"""In what is said where a value does not fit its column."""
+"""Parts of the error class if a value does not fit its column."""
 _CHANGED = ("NoSuchTableException", "UNRESOLVED_EXPRESSION")
-"""In what is said where a table is gone or lacks a column, and Spark knows no class of the error."""
+"""Parts of the message if a table is gone or lacks a column, and Spark has no class for the error."""
 _MADE = re.compile(
     r"^(?:_?duckdb\.(?:\w+\.)?(?:Conversion|OutOfRange|InvalidInput)Exception|pyarrow\.lib\.ArrowInvalid): (.+)", re.M
 )
-"""In what an executor says of values of which a statement cannot make others."""
+"""The message of an executor about values that a statement cannot convert."""
 _NOT_CONVERTED = re.compile(r"^consumer\.errors\.RowRefused: (.+)", re.M)
-"""In what an executor says of a value of which nobody knows what upstream made."""
+"""The message of an executor about a value of which nobody knows what upstream made."""
 _PASSES = re.compile(
     "ConnectException|SocketException|SocketTimeout|UnknownHost|NoRouteToHost|TimeoutException|SSLException|NoHttpResponse"
     "|[Cc]onnection (?:reset|refused|closed|is closed)|Unable to execute HTTP|Status Code: (?:403|429|5)|SlowDown"
@@ -53,8 +53,8 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 
 
 @contextmanager
-def told(table: TableName | None = None, staged: str = "") -> Iterator[None]:
-    """Around what is done to a table of upstream, or to the progress. `staged`: the folder of rows that go into it."""
+def errors_translated(table: TableName | None = None, staged: str = "") -> Iterator[None]:
+    """Wraps work on a table of upstream, or on the progress. `staged` is the folder of rows that are merged into it."""
     try:
         yield
     except TargetBusy as busy:
@@ -78,21 +78,22 @@ def is_of_spark(error: Exception) -> bool:
     return isinstance(error, (Py4JError, PySparkException, ConnectionError))
 
 
-def passes(error: Exception) -> bool:
-    """Whether what failed may succeed later as it is, or when somebody has mended what other tables need, too."""
+def may_pass(error: Exception) -> bool:
+    """Returns whether the same action may succeed later, or once somebody has repaired something that other tables
+    need, too."""
     from py4j.protocol import Py4JError, Py4JNetworkError
 
     if isinstance(error, (Py4JNetworkError, ConnectionError)):
         return True
     try:
         return _PASSES.search(str(error)) is not None
-    except (Py4JError, ConnectionError):  # what it says was in the JVM
+    except (Py4JError, ConnectionError):  # the message was in the JVM
         return True
 
 
-def tried_twice(do: Callable[[], _Done]) -> _Done:
-    """What `do` gives. It is done again where it fails for a reason that may pass as far as is known: what fails twice
-    stops its table."""
+def retried_once(do: Callable[[], _Done]) -> _Done:
+    """Returns the result of `do`. Repeats it once if it failed for a reason that may pass, as far as is known. A second
+    failure stops its table."""
     try:
         return do()
     except TableError as error:
@@ -103,64 +104,64 @@ def tried_twice(do: Callable[[], _Done]) -> _Done:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether Spark or the table does not take the statement itself, so it is of no use to execute it again."""
+    """Returns whether Spark or the table rejects the statement itself, so that it is useless to execute it again."""
     from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
 
     return isinstance(error, (AnalysisException, IllegalArgumentException, UnsupportedOperationException))
 
 
-def not_made(error: Exception) -> str:
-    """Of which values a statement cannot make others; "" where it failed for another reason."""
+def unconvertible_values(error: Exception) -> str:
+    """Returns which values a statement cannot convert; "" if it failed for another reason."""
     return _said(_MADE, error)
 
 
-def not_converted_there(error: Exception) -> str:
-    """Why an executor did not convert a value, "" where it failed for another reason."""
+def unknown_conversion(error: Exception) -> str:
+    """Returns why an executor did not convert a value; "" if it failed for another reason."""
     return _said(_NOT_CONVERTED, error)
 
 
 def _said(form: re.Pattern[str], error: Exception) -> str:
-    found = form.search(str(error)) if is_of_spark(error) else None
-    return cut(found[1].strip()) if found is not None else ""
+    match = form.search(str(error)) if is_of_spark(error) else None
+    return shortened(match[1].strip()) if match is not None else ""
 
 
-def text_of(error: Exception) -> str:
-    """What caused it in the end, or its first line that says something."""
+def cause_text(error: Exception) -> str:
+    """Returns the root cause of an error, or the first line with content."""
     lines = [line.strip(" :") for line in str(error).splitlines()]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     first = (line for line in lines if line and not line.startswith("An error occurred"))
-    return cut(causes[-1] if causes else next(first, "") or "no reason given")
+    return shortened(causes[-1] if causes else next(first, "") or "no reason given")
 
 
 def _translated(error: Exception, table: TableName | None, staged: str) -> ConsumerError:
     from py4j.protocol import Py4JError, Py4JNetworkError
 
     try:
-        text, whole = text_of(error), str(error)
-    except (Py4JError, ConnectionError) as gone:  # what it says was in the JVM
-        return _translated(gone, table, staged)
+        text, full_text = cause_text(error), str(error)
+    except (Py4JError, ConnectionError) as lost:  # the message was in the JVM
+        return _translated(lost, table, staged)
     if isinstance(error, (Py4JNetworkError, ConnectionError)):
         return JobBroken(f"Spark has ended: {text}", hint="run again", table=str(table or ""))
-    if "No suitable driver" in whole:
+    if "No suitable driver" in full_text:
         hint = "fetch it by `python -m consumer.sink.lake.fetch GROUP:NAME:RELEASE`, as Maven names it"
         return BadConfig("no jar has the driver of the database that is the lake's catalog", hint=hint)
-    if "Unable to load region" in whole:
+    if "Unable to load region" in full_text:
         return BadConfig("no region of S3 is given", hint="add client.region=.. to the URI, or set AWS_REGION")
-    if "Unable to load credentials" in whole:
+    if "Unable to load credentials" in full_text:
         hint = "add s3.access-key-id=.. and s3.secret-access-key=.. to the URI; docs/lakes.md has other places"
         return TargetUnavailable("no credentials of S3 are given, nor found where AWS's tools look", hint=hint)
     if table is None:
         return TargetUnavailable(f"the lake cannot be reached: {text}", hint="try again; nothing is lost")
-    if staged and staged in whole and "FileNotFound" in whole:
+    if staged and staged in full_text and "FileNotFound" in full_text:
         hint = "run again: nothing was published, and the rows are staged again"
         return StagedRowsGone(f"its staged rows are gone: {text}", hint=hint, table=str(table))
-    found = _CONDITION.search(whole)
-    if found is not None and any(word in found[1] for word in _VALUES):
+    match = _CONDITION.search(full_text)
+    if match is not None and any(word in match[1] for word in _VALUES):
         hint = about_table(REFUSED_ROW, table)
         return RowRefused(f"the table refuses rows: {text}", hint=hint, table=str(table), of_data=False)
-    if is_refusal(error) or any(word in whole for word in _CHANGED):
+    if is_refusal(error) or any(word in full_text for word in _CHANGED):
         return SchemaDrift(f"the table is not as this program left it: {text}", hint=_by_hand(table), table=str(table))
-    if passes(error):
+    if may_pass(error):
         hint = "try again; nothing is lost"
         return TargetUnavailable(f"the lake cannot be written: {text}", hint=hint, table=str(table))
     hint = "mend what is said, or empty and reload the table: " + resync_command(table)

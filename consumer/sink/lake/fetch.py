@@ -1,6 +1,6 @@
-"""``python -m consumer.sink.lake.fetch [s3] [ARTIFACT ...]``: fetch the jars that lakes need, by Spark's own resolver,
-into the folder in which the program looks for them; with `s3` also those for S3. Others are named as Maven names them:
-the driver of a catalog's database is one. Does nothing where they are there."""
+"""``python -m consumer.sink.lake.fetch [s3] [ARTIFACT ...]``: fetches the jars that lakes need, by Spark's own
+resolver, into the folder in which the program looks for them. With `s3` it also fetches those for S3. Other artifacts
+have Maven's names, for example the driver of a catalog's database. Does nothing if all jars are there."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def main() -> int:
         script.write_text("pass\n", "utf-8")
         command = [f"{pyspark.__path__[0]}/bin/spark-submit", "--master", "local[1]", "--packages", ",".join(wanted)]
         properties = ["--conf", f"spark.jars.ivy={home}/ivy", "--conf", "spark.ui.enabled=false"]
-        # A home of its own: a Maven cache that has descriptions without jars misleads the resolver.
-        own = {"SPARK_SUBMIT_OPTS": f"-Duser.home={home}", "PYSPARK_PYTHON": sys.executable}
-        made = subprocess.run(
-            [*command, *properties, str(script)], env=os.environ | own, capture_output=True, check=False
+        # A separate home: a Maven cache with descriptions but without jars misleads the resolver.
+        variables = {"SPARK_SUBMIT_OPTS": f"-Duser.home={home}", "PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(
+            [*command, *properties, str(script)], env=os.environ | variables, capture_output=True, check=False
         )
-        if made.returncode:
-            print(made.stderr.decode(errors="replace")[-2000:], file=sys.stderr)
+        if done.returncode:
+            print(done.stderr.decode(errors="replace")[-2000:], file=sys.stderr)
             return 1
         folder.mkdir(parents=True, exist_ok=True)
         for group in {artifact.partition(":")[0] for artifact in wanted}:  # Spark has the rest of what they need
             for jar in Path(home, "ivy", "jars").glob(f"{group}_*.jar"):
-                whole = shutil.copy(jar, folder / f"{jar.name}.part")  # a process may have the old one open
-                os.replace(whole, folder / jar.name.removeprefix(f"{group}_"))
+                copy = shutil.copy(jar, folder / f"{jar.name}.part")  # a process may have the old one open
+                os.replace(copy, folder / jar.name.removeprefix(f"{group}_"))
     print(f"{len(list(folder.glob('*.jar')))} jars in {folder}")
     return 0
 

@@ -1,9 +1,10 @@
-"""Iceberg tables. A table is a name in a catalog. Each commit of ours is a snapshot whose summary says what it is, and
-which the tag `storage_consumer` names from then on.
+"""Iceberg tables. A table is a name in a catalog. Each commit of this program is a snapshot whose summary identifies
+it. The tag `storage_consumer` then names that snapshot.
 
-Iceberg itself would put an append behind any other commit. So nothing of ours is visible before `_publish`: rows are
+Iceberg itself would append after any other commit. So nothing of this program is visible before `_publish`: rows are
 written as a staged snapshot (write-audit-publish), or as a transaction that is not committed. One commit of the
-catalog, which fails where the table is not as it was, then moves the branch `main` and the tag together."""
+catalog, which fails if the table has changed, then moves the branch `main` and the tag together.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +21,27 @@ from uuid import uuid4
 from consumer.errors import BadConfig
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
-from consumer.sink.lake.failures import is_of_spark, text_of
+from consumer.sink.lake.failures import cause_text, is_of_spark
 from consumer.sink.lake.formats import (
     OURS,
     Alteration,
     Change,
     Commit,
     Rewrite,
-    as_parquet,
+    accepts_rows,
     check_newest,
     has_delta,
     has_iceberg,
     java_list,
-    of_parquet,
-    outrun,
+    overtaken_commit,
+    parquet_bytes,
+    path_segment,
+    read_parquet,
     resolved_properties,
-    segment,
-    takes,
-    undone,
+    table_rolled_back,
 )
 from consumer.sink.lake.settings import LakeSettings
-from consumer.sink.lake.types import columns_of, literal, quoted
+from consumer.sink.lake.types import column_definitions, spark_literal, spark_name
 from consumer.sink.progress_layout import SCHEMA
 from consumer.target import ArrowTable, SparkSource
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SAID = "storage-consumer"
-"""Of a snapshot's summary."""
+"""A key of a snapshot's summary."""
 _TAG, _MAIN = "storage_consumer", "main"
 _STAGE, _SUMMARY = "spark.wap.id", "spark.sql.iceberg.snapshot-property."
 _TABLE = {
@@ -70,12 +71,12 @@ _NOT_TO_SET = (
 )
 _COPYING = {f"write.{kind}.mode": "copy-on-write" for kind in ("delete", "merge", "update")}
 _PARTED = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
-"""Of a table with partitions. A folder could not have the name of a long text."""
+"""For a table with partitions: a long text cannot be the name of a folder."""
 _SCRATCH = {OURS: "true", "format-version": "2", "gc.enabled": "false", **_PARTED}
 _CONFLICTS = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
-"""What is raised where another commit came first."""
+"""The errors if another commit came first."""
 _YOUNG = 24 * 3600
-"""Seconds. Files that no snapshot has can be those of a commit that is going on until then."""
+"""In seconds. Until then, files without a snapshot may belong to a running commit."""
 
 
 class Iceberg:
@@ -108,17 +109,17 @@ class Iceberg:
         return f"tables of Iceberg {self._java().org.apache.iceberg.IcebergBuild.version()}, by Spark {spark.version},"
 
     def place(self, name: TableName, number: int = 1) -> str:
-        usual = f"{segment(name.database)}.{segment(name.table)}"
+        usual = f"{path_segment(name.database)}.{path_segment(name.table)}"
         return usual if number == 1 else f"{usual}_{number}"
 
-    def exists(self, place: str) -> bool:
-        return bool(self._catalog().tableExists(self._identifier(place)))
+    def exists(self, location: str) -> bool:
+        return bool(self._catalog().tableExists(self._identifier(location)))
 
-    def foreign(self, place: str) -> bool:
-        """Who removes files that no snapshot has would remove those of the other table, too."""
+    def foreign(self, location: str) -> bool:
+        """The removal of files without a snapshot would also remove those of the other table."""
         if not self._root:
             return False
-        folder = "/".join((self._root, *place.split(".")))
+        folder = "/".join((self._root, *location.split(".")))
         return has_delta(self._files, folder) or has_iceberg(self._files, folder)
 
     def resolved(self, layout: Layout) -> Layout:
@@ -126,11 +127,11 @@ class Iceberg:
 
     def unfit(self, types: Mapping[str, str], layout: Layout) -> str:
         try:
-            self._laid_out(self.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in types.items())), layout)
+            self._laid_out(self.schema(", ".join(f"{spark_name(name)} {kind}" for name, kind in types.items())), layout)
         except Exception as error:
             if not is_of_spark(error):
                 raise
-            return text_of(error).rpartition("Exception: ")[2]
+            return cause_text(error).rpartition("Exception: ")[2]
         return ""
 
     def keeps(self, name: str) -> bool:
@@ -140,65 +141,69 @@ class Iceberg:
         return False
 
     def create(
-        self, spark: SparkSession, place: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
+        self, spark: SparkSession, location: str, columns: Sequence[str], layout: Layout, key: Sequence[str] = ()
     ) -> None:
         schema = self.schema(", ".join(columns))
         java, named = self._java(), identifying(schema, key)
         numbers = java.java.util.HashSet(java_list(java, (schema.findField(name).fieldId() for name in named)))
         schema = java.org.apache.iceberg.Schema(schema.columns(), numbers)
-        own = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
-        self._create(place, schema, own, *self._laid_out(schema, layout))
+        properties = {**_TABLE, **(_PARTED if layout.partition_by else {}), **dict(layout.properties)}
+        self._create(location, schema, properties, *self._laid_out(schema, layout))
 
-    def laid_out_by(self, spark: SparkSession, place: str) -> list[str]:
-        table = self._load(place)
+    def laid_out_by(self, spark: SparkSession, location: str) -> list[str]:
+        table = self._load(location)
         fields = [field for laid_out in (table.spec(), table.sortOrder()) for field in _each(laid_out.fields())]
         return [str(table.schema().findColumnName(field.sourceId())) for field in fields]
 
-    def guarded(self, spark: SparkSession, place: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    def guarded(self, spark: SparkSession, location: str, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
         return rows
 
-    def sql(self, place: str) -> str:
-        return ".".join(map(quoted, (self._name, *place.split("."))))
+    def sql(self, location: str) -> str:
+        return ".".join(map(spark_name, (self._name, *location.split("."))))
 
-    def version(self, place: str) -> str:
-        return str(self._load(place).operations().current().metadataFileLocation()) if self.exists(place) else ""
+    def version(self, location: str) -> str:
+        return str(self._load(location).operations().current().metadataFileLocation()) if self.exists(location) else ""
 
-    def few(self, place: str) -> tuple[ArrowTable | None, int]:
-        """By Iceberg's library without Spark: no job runs for them."""
-        if not self.exists(place):
+    def few(self, location: str) -> tuple[ArrowTable | None, int]:
+        """Uses Iceberg's library without Spark, which needs no job."""
+        if not self.exists(location):
             return None, 0
-        table = self._load(place)
+        table = self._load(location)
         tasks = table.newScan().planFiles()
         try:
             paths = [str(task.file().location()) for task in _each(tasks)]
         finally:
             tasks.close()
-        found = of_parquet(self._content(table.io().newInputFile(path)) for path in paths)
-        newest = _newest(place, table.operations().current())
-        return found, newest.generation if newest is not None else 0
+        rows = read_parquet(self._content(table.io().newInputFile(path)) for path in paths)
+        newest = _newest(location, table.operations().current())
+        return rows, newest.generation if newest is not None else 0
 
-    def add(self, place: str, rows: ArrowTable, commit: Commit, first: bool = False) -> bool:
-        """By Iceberg's library without Spark: no job runs for them."""
+    def add(self, location: str, rows: ArrowTable, commit: Commit, first: bool = False) -> bool:
+        """Uses Iceberg's library without Spark, which needs no job."""
         import pyarrow as pa
 
-        if any(pa.types.is_nested(field.type) for field in rows.schema):  # what is in them has numbers, too
+        if any(pa.types.is_nested(field.type) for field in rows.schema):  # their inner fields have numbers, too
             return False
         ice = self._java().org.apache.iceberg
-        with self._told(place, commit.generation):
-            if not self.exists(place):
+        with self._conflicts_translated(location, commit.generation):
+            if not self.exists(location):
                 if not first:
                     return False
-                self._create(place, self.schema(columns_of(rows)), _TABLE)
-            table = self._load(place)
-            writing = _Writing(self._java(), place, table, commit)
+                self._create(location, self.schema(column_definitions(rows)), _TABLE)
+            table = self._load(location)
+            writing = _Writing(self._java(), location, table, commit)
             if table.spec().isPartitioned():
                 return False
             rows, fields = _widened(rows), {str(field.name()): field for field in _each(table.schema().columns())}
-            own = {str(field.name()): field.type() for field in _each(self.schema(columns_of(rows)).columns())}
-            if not takes({name: (field.type(), field.isOptional()) for name, field in fields.items()}, own, rows):
+            row_types = {
+                str(field.name()): field.type() for field in _each(self.schema(column_definitions(rows)).columns())
+            }
+            if not accepts_rows(
+                {name: (field.type(), field.isOptional()) for name, field in fields.items()}, row_types, rows
+            ):
                 return False
             numbers = [int(fields[name].fieldId()) for name in rows.column_names]
-            path, content = f"{table.location()}/data/{uuid4()}.parquet", as_parquet(rows, numbers)
+            path, content = f"{table.location()}/data/{uuid4()}.parquet", parquet_bytes(rows, numbers)
             _write(table.io().newOutputFile(path), content)
             metrics = ice.parquet.ParquetUtil.fileMetrics(
                 table.io().newInputFile(path), ice.MetricsConfig.forTable(table)
@@ -216,104 +221,104 @@ class Iceberg:
         finally:
             stream.close()
 
-    def frame(self, spark: SparkSession, place: str) -> DataFrame:
-        return spark.table(self.sql(place))
+    def frame(self, spark: SparkSession, location: str) -> DataFrame:
+        return spark.table(self.sql(location))
 
-    def is_empty(self, spark: SparkSession, place: str) -> bool:
-        newest = self._load(place).currentSnapshot()
+    def is_empty(self, spark: SparkSession, location: str) -> bool:
+        newest = self._load(location).currentSnapshot()
         return newest is None or newest.summary().get("total-data-files") == "0"
 
-    def latest(self, place: str) -> Commit | None:
-        return _newest(place, self._load(place).operations().current())
+    def latest(self, location: str) -> Commit | None:
+        return _newest(location, self._load(location).operations().current())
 
-    def commits(self, place: str) -> Iterator[tuple[str, Commit]]:
-        return _commits(place, self._load(place).operations().current())
+    def commits(self, location: str) -> Iterator[tuple[str, Commit]]:
+        return _commits(location, self._load(location).operations().current())
 
-    def is_whole(self, place: str, version: str) -> bool:
+    def is_whole(self, location: str, version: str) -> bool:
         return True  # a snapshot goes before its files do
 
     @contextmanager
-    def committing(self, spark: SparkSession, place: str, commit: Commit) -> Iterator[Change]:
-        with self._told(place, commit.generation):
-            yield _Change(self, spark, _Writing(self._java(), place, self._load(place), commit))
+    def committing(self, spark: SparkSession, location: str, commit: Commit) -> Iterator[Change]:
+        with self._conflicts_translated(location, commit.generation):
+            yield _Change(self, spark, _Writing(self._java(), location, self._load(location), commit))
 
-    def remove(self, place: str) -> None:
-        self._catalog().dropTable(self._identifier(place), True)
+    def remove(self, location: str) -> None:
+        self._catalog().dropTable(self._identifier(location), True)
 
-    def compact(self, spark: SparkSession, place: str) -> tuple[int, int]:
-        """Rows that are deleted go, too."""
+    def compact(self, spark: SparkSession, location: str) -> tuple[int, int]:
+        """Removes deleted rows, too."""
         options = "map('min-input-files', '2', 'delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
-        with self._told(place):
-            done = self._call(spark, "rewrite_data_files", place, f"options => {options}")
+        with self._conflicts_translated(location):
+            done = self._call(spark, "rewrite_data_files", location, f"options => {options}")
         return int(done["rewritten_data_files_count"]), int(done["added_data_files_count"])
 
-    def expire(self, spark: SparkSession, place: str, hours: int) -> None:
+    def expire(self, spark: SparkSession, location: str, hours: int) -> None:
         before = time.time() - hours * 3600
         young = f"older_than => timestamp_seconds({int(min(before, time.time() - _YOUNG))}), prefix_listing => true"
-        with self._told(place):
-            self._expire(place, before, 1)
-            self._call(spark, "remove_orphan_files", place, young)
+        with self._conflicts_translated(location):
+            self._expire(location, before, 1)
+            self._call(spark, "remove_orphan_files", location, young)
 
-    def forget(self, place: str) -> None:
-        """Each commit writes down all snapshots that there are."""
-        self._expire(place, time.time(), 10)
+    def forget(self, location: str) -> None:
+        """Each commit writes the list of all existing snapshots."""
+        self._expire(location, time.time(), 10)
 
-    def _expire(self, place: str, before: float, kept: int) -> None:
-        """Snapshots from `before`, in seconds since 1970, but for the newest that are to be `kept`."""
-        self._load(place).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(kept).commit()
+    def _expire(self, location: str, before: float, kept: int) -> None:
+        """Removes snapshots from before `before`, in seconds since 1970, except the newest `kept`."""
+        self._load(location).expireSnapshots().expireOlderThan(int(before * 1000)).retainLast(kept).commit()
 
     def places(self) -> list[str]:
         catalog = self._catalog()
-        return [str(place) for namespace in catalog.listNamespaces() for place in catalog.listTables(namespace)]
+        return [str(location) for namespace in catalog.listNamespaces() for location in catalog.listTables(namespace)]
 
-    def is_left(self, spark: SparkSession, place: str, before: datetime) -> bool:
-        if not self.exists(place):  # the next CREATE of that name takes the folder
+    def is_left(self, spark: SparkSession, location: str, before: datetime) -> bool:
+        if not self.exists(location):  # the next CREATE of that name uses the folder
             return False
-        now = self._load(place).operations().current()
+        now = self._load(location).operations().current()
         return bool(now.properties().containsKey(OURS) and now.lastUpdatedMillis() < before.timestamp() * 1000)
 
-    def _call(self, spark: SparkSession, procedure: str, place: str, given: str) -> Any:
-        """The row that a procedure of Iceberg's gives back, None where it gives none."""
-        table = f"table => {literal(self.sql(place))}"
-        found = spark.sql(f"CALL {quoted(self._name)}.system.{procedure}({table}, {given})").collect()
-        return found[0] if found else None
+    def _call(self, spark: SparkSession, procedure: str, location: str, arguments: str) -> Any:
+        """Returns the row that a procedure of Iceberg returns, None if it returns none."""
+        table = f"table => {spark_literal(self.sql(location))}"
+        rows = spark.sql(f"CALL {spark_name(self._name)}.system.{procedure}({table}, {arguments})").collect()
+        return rows[0] if rows else None
 
     @contextmanager
-    def _told(self, place: str, generation: int = 0) -> Iterator[None]:
-        """Around a commit, or one of ours with that number."""
+    def _conflicts_translated(self, location: str, generation: int = 0) -> Iterator[None]:
+        """Wraps a commit, or a commit of this program with that number."""
         try:
             yield
         except Exception as error:
             if not any(name in str(error) for name in _CONFLICTS):
                 raise
-            raise outrun(place, self.latest(place), generation) from error
+            raise overtaken_commit(location, self.latest(location), generation) from error
 
     def schema(self, columns: str) -> Any:
-        """Iceberg's, of columns as in a CREATE TABLE."""
+        """Returns Iceberg's schema for columns as in a CREATE TABLE."""
         java = self._java()
         made = java.org.apache.spark.sql.types.StructType.fromDDL(columns)
         return java.org.apache.iceberg.spark.SparkSchemaUtil.convert(made)
 
     @contextmanager
     def scratch(self, data: str, metadata: Any) -> Iterator[tuple[str, Any]]:
-        """A table for a while, with the columns of `metadata` under their ids: its name in a statement, and it. Its
-        files are in the folder `data`, where they stay."""
+        """Yields a temporary table, as its name for statements and its object. It has the columns of `metadata` with
+        their ids. Its files are in the folder `data`, where they stay."""
         place = f"{SCHEMA}.{uuid4().hex}"
-        made = self._create(place, metadata.schema(), _SCRATCH | {"write.data.path": data})
-        location = made.location()  # once it is dropped, Iceberg would look for its metadata
+        table = self._create(place, metadata.schema(), _SCRATCH | {"write.data.path": data})
+        location = table.location()  # once it is dropped, Iceberg would look for its metadata
         try:
-            now = made.operations().current()
+            now = table.operations().current()
             new = self._java().org.apache.iceberg.TableMetadata.buildFrom(now)
             new = new.setCurrentSchema(metadata.schema(), metadata.lastColumnId())
             new = new.setDefaultPartitionSpec(metadata.spec()).setDefaultSortOrder(metadata.sortOrder())
-            made.operations().commit(now, new.build())
-            yield self.sql(place), made
-        finally:  # without its data: a server would not ask whom that belongs to
+            table.operations().commit(now, new.build())
+            yield self.sql(place), table
+        finally:  # without its data: a server would not check to whom that belongs
             self._catalog().dropTable(self._identifier(place), False)
-            made.io().deletePrefix(location)
+            table.io().deletePrefix(location)
 
     def _laid_out(self, schema: Any, layout: Layout) -> tuple[Any, Any]:
-        """The specification of partitions and the order. Raises what Java does where the columns do not fit."""
+        """Returns the partition specification and the sort order. Raises Java's error if the columns do not fit."""
         ice = self._java().org.apache.iceberg
         parts, order = ice.PartitionSpec.builderFor(schema), ice.SortOrder.builderFor(schema)
         for part in layout.partition_by:
@@ -324,19 +329,19 @@ class Iceberg:
         return parts.build(), order.build()
 
     def _create(
-        self, place: str, schema: Any, properties: Mapping[str, str], spec: Any = None, order: Any = None
+        self, location: str, schema: Any, properties: Mapping[str, str], spec: Any = None, order: Any = None
     ) -> Any:
-        catalog, identifier = self._catalog(), self._identifier(place)
+        catalog, identifier = self._catalog(), self._identifier(location)
         if not catalog.namespaceExists(identifier.namespace()):
             catalog.createNamespace(identifier.namespace())
         builder = catalog.buildTable(identifier, schema).withPartitionSpec(spec).withSortOrder(order)
         return builder.withProperties(self._map(properties)).create()
 
-    def _load(self, place: str) -> Any:
-        return self._catalog().loadTable(self._identifier(place))
+    def _load(self, location: str) -> Any:
+        return self._catalog().loadTable(self._identifier(location))
 
-    def _identifier(self, place: str) -> Any:
-        return self._java().org.apache.iceberg.catalog.TableIdentifier.parse(place)
+    def _identifier(self, location: str) -> Any:
+        return self._java().org.apache.iceberg.catalog.TableIdentifier.parse(location)
 
     def _java(self) -> Any:
         return self._files.java()[0]
@@ -348,7 +353,7 @@ class Iceberg:
         return made
 
     def _catalog(self) -> Any:
-        """Of the JVM that is there now."""
+        """Returns the catalog in the present JVM."""
         java, configuration = self._files.java()
         if self._opened is None or self._opened[0] is not java:
             build = java.org.apache.iceberg.CatalogUtil.buildIcebergCatalog
@@ -357,17 +362,23 @@ class Iceberg:
 
 
 class _Writing:
-    """One commit of ours on its way into a table, which must still be as it was when this began. Raises ProgressMoved
-    where its newest commit of ours is not the one before."""
+    """One commit of this program to a table, which must not have changed since this began. Raises ProgressMoved if this
+    program's newest commit in the table is not the preceding one."""
 
-    def __init__(self, java: Any, place: str, table: Any, commit: Commit) -> None:
-        self.java, self.ice, self.place, self.table, self.commit = java, java.org.apache.iceberg, place, table, commit
+    def __init__(self, java: Any, location: str, table: Any, commit: Commit) -> None:
+        self.java, self.ice, self.location, self.table, self.commit = (
+            java,
+            java.org.apache.iceberg,
+            location,
+            table,
+            commit,
+        )
         self.operations = table.operations()
         self.base = self.operations.current()
-        check_newest(place, _newest(place, self.base), commit.generation)
+        check_newest(location, _newest(location, self.base), commit.generation)
 
     def transacted(self, transaction: Any, operation: Any) -> None:
-        """What the transaction has and `operation`, which makes its one snapshot."""
+        """Commits the transaction with `operation`, which makes its one snapshot."""
         for key, value in _summary(self.commit).items():
             operation.set(key, value)
         operation.commit()
@@ -377,8 +388,9 @@ class _Writing:
         self._publish(self.base, builder, made.currentSnapshot().snapshotId())
 
     def _without_lost_parts(self, made: Any, builder: Any) -> None:
-        """While a table knows partitions by a column that is gone, if only of older snapshots, no rows of it can be
-        merged. They go, and with them the older snapshots, which nobody could read without them."""
+        """Removes partition specifications by a dropped column, even if only older snapshots have them: while the table
+        has one, no rows of it can be merged. The older snapshots are removed, too, because nobody could read them
+        without these specifications."""
         columns, lost, older = made.schema(), self.java.java.util.HashSet(), self.java.java.util.HashSet()
         for spec in _each(made.specs()):
             if any(columns.findField(field.sourceId()) is None for field in _each(spec.fields())):
@@ -393,7 +405,8 @@ class _Writing:
 
     @contextmanager
     def staged(self, spark: SparkSession) -> Iterator[None]:
-        """What Spark writes within, by that session. Another commit that came between would be its parent."""
+        """Publishes what Spark writes in the context, by that session. If another commit came first, that commit would
+        be its parent."""
         stage = str(uuid4())
         said = {_STAGE: stage, **{f"{_SUMMARY}{key}": value for key, value in _summary(self.commit).items()}}
         for name, value in said.items():
@@ -406,14 +419,14 @@ class _Writing:
         now = self.operations.refresh()
         snapshots = now.snapshots()
         numbers = range(snapshots.size() - 1, -1, -1)
-        found = next(one for one in map(snapshots.get, numbers) if one.summary().get("wap.id") == stage)
-        if found.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
-            raise outrun(self.place, _newest(self.place, now), self.commit.generation)
-        number = found.snapshotId()
+        staged = next(each for each in map(snapshots.get, numbers) if each.summary().get("wap.id") == stage)
+        if staged.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
+            raise overtaken_commit(self.location, _newest(self.location, now), self.commit.generation)
+        number = staged.snapshotId()
         self._publish(now, self.ice.TableMetadata.buildFrom(now).setBranchSnapshot(number, _MAIN), number)
 
     def _publish(self, now: Any, builder: Any, snapshot: int) -> None:
-        """Fails where the table is not as `now` any more."""
+        """Fails if the table is no longer as in `now`."""
         tag = self.ice.SnapshotRef.tagBuilder(snapshot).build()
         self.operations.commit(now, builder.setRef(_TAG, tag).build())
 
@@ -432,11 +445,11 @@ class _Change:
 
     def append(self, rows: DataFrame) -> None:
         with self.writing.staged(self.spark):
-            rows.writeTo(self.tables.sql(self.writing.place)).append()
+            rows.writeTo(self.tables.sql(self.writing.location)).append()
 
     def replace(self, rewrite: Rewrite) -> None:
-        """Its files are written by way of a table that nobody reads, as Spark writes only what a table has now. They
-        overwrite those that are there: the older snapshots stay, and who reads changes goes on."""
+        """Spark can only write columns that a table has now. So the files are written through a table that nobody
+        reads. They overwrite the existing ones: older snapshots stay, and readers of changes can continue."""
         writing, ice = self.writing, self.writing.ice
         base, kept = writing.base, rewrite.kept
         schema = self._schema(rewrite)
@@ -445,7 +458,7 @@ class _Change:
         builder = ice.TableMetadata.buildFrom(base)
         builder.setCurrentSchema(schema, max(base.lastColumnId(), schema.highestFieldId()))
         new = builder.setDefaultPartitionSpec(spec).setDefaultSortOrder(order).build()
-        transaction = ice.Transactions.replaceTableTransaction(writing.place, writing.operations, new)
+        transaction = ice.Transactions.replaceTableTransaction(writing.location, writing.operations, new)
         all_rows = ice.expressions.Expressions.alwaysTrue()
         operation = transaction.newOverwrite().overwriteByRowFilter(all_rows)
         with self.tables.scratch(f"{writing.table.location()}/data", new) as (name, written):
@@ -456,12 +469,13 @@ class _Change:
             writing.transacted(transaction, operation)
 
     def _schema(self, rewrite: Rewrite) -> Any:
-        """Of its rows. A column that stays has the number that it had, where Iceberg reads its older values as the new
-        type. One that partitions the table, whose partitions would keep its old name, has none of them."""
+        """Returns the schema of the rewritten rows. A column that stays keeps its number if Iceberg reads its older
+        values as the new type. A renamed partition column gets a new number, because its partitions would keep its old
+        name."""
         base, ice, kept = self.writing.base, self.writing.ice, rewrite.kept
         marks = dict.fromkeys(rewrite.required, " NOT NULL")
         schema = self.tables.schema(
-            ", ".join(f"{quoted(name)} {kind}{marks.get(name, '')}" for name, kind in rewrite.rows.dtypes)
+            ", ".join(f"{spark_name(name)} {kind}{marks.get(name, '')}" for name, kind in rewrite.rows.dtypes)
         )
         said, had = (json.loads(ice.SchemaParser.toJson(of)) for of in (schema, base.schema()))
         parts = {int(part.sourceId()) for part in _each(base.spec().fields())}
@@ -482,12 +496,12 @@ class _Change:
                 field["id"] = next(numbers)
                 if nested:
                     field["type"]["element-id"] = next(numbers)
-        found = identifying(schema, rewrite.key)
-        said["identifier-field-ids"] = [field["id"] for field in said["fields"] if field["name"] in found]
+        key_names = identifying(schema, rewrite.key)
+        said["identifier-field-ids"] = [field["id"] for field in said["fields"] if field["name"] in key_names]
         return ice.SchemaParser.fromJson(json.dumps(said))
 
     def _is_widened(self, number: int, kind: Any) -> bool:
-        """Whether Iceberg reads the values of that column as the other type, which can be the same."""
+        """Returns whether Iceberg reads the values of that column as the other type, which can be the same."""
         old = self.writing.base.schema().findType(number)
         return bool(self.writing.ice.types.TypeUtil.isPromotionAllowed(old, kind))
 
@@ -502,7 +516,7 @@ class _Change:
         for name in alteration.dropped:
             update.deleteColumn(name)
         for name, kind, before in alteration.added:
-            update.addColumn(None, name, self.tables.schema(f"{quoted(name)} {kind}").findType(name))
+            update.addColumn(None, name, self.tables.schema(f"{spark_name(name)} {kind}").findType(name))
             _ = update.moveAfter(name, before) if before else update.moveFirst(name)
         for old, new in alteration.renamed:
             update.renameColumn(old, new)
@@ -510,13 +524,13 @@ class _Change:
             update.makeColumnOptional(name)
         update.setIdentifierFields(java_list(self.writing.java, ()))
         update.commit()
-        if found := identifying(transaction.currentMetadata().schema(), alteration.key):
-            transaction.updateSchema().setIdentifierFields(java_list(self.writing.java, found)).commit()
+        if key_names := identifying(transaction.currentMetadata().schema(), alteration.key):
+            transaction.updateSchema().setIdentifierFields(java_list(self.writing.java, key_names)).commit()
         self.writing.transacted(transaction, transaction.newFastAppend())
 
 
 def identifying(schema: Any, key: Sequence[str]) -> Sequence[str]:
-    """`key`, where Iceberg takes its columns as those that identify a row; else none."""
+    """Returns `key` if Iceberg accepts its columns as those that identify a row, or else none."""
     fields = [schema.findField(name) for name in key]
     kinds = ("float", "double")
     taken = all(field is not None and field.isRequired() and str(field.type()) not in kinds for field in fields)
@@ -527,27 +541,27 @@ def _summary(commit: Commit) -> dict[str, str]:
     return {_SAID: commit.text(), **commit.flat}
 
 
-def _newest(place: str, metadata: Any) -> Commit | None:
-    return next((commit for _, commit in _commits(place, metadata)), None)
+def _newest(location: str, metadata: Any) -> Commit | None:
+    return next((commit for _, commit in _commits(location, metadata)), None)
 
 
-def _commits(place: str, metadata: Any) -> Iterator[tuple[str, Commit]]:
-    """From our newest one on. Where somebody has removed the tag, the branch has it. Raises SchemaDrift where the
-    branch is not built on it any more."""
+def _commits(location: str, metadata: Any) -> Iterator[tuple[str, Commit]]:
+    """Yields commits from this program's newest one on. If somebody has removed the tag, the branch has the newest one.
+    Raises SchemaDrift if the branch is no longer built on it."""
     tag, snapshot = metadata.ref(_TAG), metadata.currentSnapshot()
     if tag is not None:
         if not _is_built_on(metadata, snapshot, tag.snapshotId()):
-            raise undone(place, "rolled it back to an older snapshot, or replaced the table")
+            raise table_rolled_back(location, "rolled it back to an older snapshot, or replaced the table")
         snapshot = metadata.snapshot(tag.snapshotId())
     while snapshot is not None:
-        if (found := Commit.of(snapshot.summary().get(_SAID))) is not None:
-            yield str(snapshot.snapshotId()), found
+        if (commit := Commit.of(snapshot.summary().get(_SAID))) is not None:
+            yield str(snapshot.snapshotId()), commit
         snapshot = _parent(metadata, snapshot)
 
 
 def _is_built_on(metadata: Any, snapshot: Any, ours: int) -> bool:
-    """Whether the snapshot `ours` is an ancestor of the other one, or it. Of snapshots between them that have expired
-    only their order can tell."""
+    """Returns whether the snapshot `ours` is the other one, or its ancestor. If snapshots between them have expired,
+    only their order can decide."""
     while snapshot is not None and snapshot.snapshotId() != ours:
         older = _parent(metadata, snapshot)
         if older is None and snapshot.parentId() is not None:
@@ -557,14 +571,14 @@ def _is_built_on(metadata: Any, snapshot: Any, ours: int) -> bool:
 
 
 def _parent(metadata: Any, snapshot: Any) -> Any:
-    """None where it has none, or that has expired."""
+    """Returns the parent. None if it has none, or if the parent has expired."""
     parent = snapshot.parentId()
     return metadata.snapshot(parent) if parent is not None else None
 
 
 def _rebound(parser: Any, laid_out: Any, old: Any, new: Any, kept: Mapping[str, str]) -> Any:
-    """A specification of partitions, or an order, of the schema `old` as one of `new`, without the columns that are
-    gone."""
+    """Returns a partition specification, or a sort order, of the schema `old` for the schema `new`, without dropped
+    columns."""
     said, fields = json.loads(parser.toJson(laid_out)), []
     for field in said["fields"]:
         name = str(old.findColumnName(field["source-id"]))
@@ -576,7 +590,7 @@ def _rebound(parser: Any, laid_out: Any, old: Any, new: Any, kept: Mapping[str, 
 
 
 def _of_spec(ice: Any, file: Any, spec: Any) -> Any:
-    """`file` in a table where that specification of its partitions has another number."""
+    """Returns `file` for a table in which that partition specification has another number."""
     metrics = ice.Metrics(
         file.recordCount(),
         file.columnSizes(),
@@ -592,14 +606,14 @@ def _of_spec(ice: Any, file: Any, spec: Any) -> Any:
 
 
 def _snapshot_id(metadata: Any) -> int | None:
-    """Of the rows that readers see."""
+    """Returns the snapshot with the rows that readers see."""
     snapshot = metadata.currentSnapshot()
     return int(snapshot.snapshotId()) if snapshot is not None else None
 
 
-def _each(found: Any) -> Iterator[Any]:
-    """Of an Iterable of Java's."""
-    items = found.iterator()
+def _each(iterable: Any) -> Iterator[Any]:
+    """Yields the items of a Java Iterable."""
+    items = iterable.iterator()
     while items.hasNext():
         yield items.next()
 
@@ -613,7 +627,7 @@ def _write(file: Any, content: bytes) -> None:
 
 
 def _widened(rows: ArrowTable) -> ArrowTable:
-    """Without types that Iceberg does not have."""
+    """Returns the rows without types that Iceberg does not have."""
     import pyarrow as pa
 
     small = (pa.int8(), pa.int16())

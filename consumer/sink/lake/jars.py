@@ -1,4 +1,4 @@
-"""The Java part of the formats: its releases stand here alone, and where it is looked for."""
+"""The Java part of the formats: its releases, which are listed only here, and the folder of the jars."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from consumer.errors import BadConfig
 from consumer.sink.lake.settings import LakeSettings
 
 SPARK = "4.1"
-"""The releases of Spark that they are for."""
+"""The releases of Spark for which the jars are."""
 ARTIFACTS = {
     "delta": (f"io.delta:delta-spark_{SPARK}_2.13:4.4.0",),
     "iceberg": (f"org.apache.iceberg:iceberg-spark-runtime-{SPARK}_2.13:1.12.0",),
     "s3": ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",),
 }
-"""By format, what Spark's releases of `pyspark` need, and what Iceberg needs for S3; `fetch` brings them with what they
-need themselves."""
+"""By format, what the releases of `pyspark` need, and what Iceberg needs for S3. `fetch` downloads these with their own
+dependencies."""
 FORMATS = ("delta", "iceberg")
 FOLDER = "STORAGE_CONSUMER_JARS"
-"""The variable that names a folder of jars."""
+"""The environment variable that names a folder of jars."""
 _PROPERTIES = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -30,16 +30,16 @@ _PROPERTIES = {
     },
     "iceberg": {},
 }
-"""With which Spark is started; a session of a lake has others."""
+"""The properties with which Spark is started. A session of a lake has others."""
 
 
 def every_artifact() -> list[str]:
-    """As Maven names them."""
+    """Returns all artifacts in Maven's notation."""
     return [artifact for artifacts in ARTIFACTS.values() for artifact in artifacts]
 
 
 def jar_of(artifact: str) -> str:
-    """The name of its file."""
+    """Returns the file name of an artifact."""
     _, name, release = artifact.split(":")
     return f"{name}-{release}.jar"
 
@@ -49,8 +49,8 @@ def jar_folder() -> Path:
 
 
 def properties(uri: str) -> Mapping[str, str]:
-    """What Spark is started with for that lake. Raises BadConfig where the jars are not there, or are for another
-    release of Spark."""
+    """Returns the properties with which Spark is started for that lake. Raises BadConfig if the jars are missing, or
+    are for another release of Spark."""
     import pyspark
 
     if not pyspark.__version__.startswith(f"{SPARK}."):
@@ -71,5 +71,5 @@ def properties(uri: str) -> Mapping[str, str]:
             f" and name that in {FOLDER}",
         )
     others = tuple(artifact.split(":")[1] for artifact in every_artifact() if artifact not in wanted)
-    own = [str(jar) for jar in jars if not jar.name.startswith(others)]
-    return {"spark.jars": ",".join(own), **_PROPERTIES[settings.format]}
+    needed = [str(jar) for jar in jars if not jar.name.startswith(others)]
+    return {"spark.jars": ",".join(needed), **_PROPERTIES[settings.format]}

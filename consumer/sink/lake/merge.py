@@ -1,4 +1,4 @@
-"""Brings what writers staged for one table into it, in one commit."""
+"""Merges what writers staged for one table into it, in one commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS
 from consumer.sink.lake.formats import Commit, TableFormat
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.types import bound, quoted, spark_type
+from consumer.sink.lake.types import bound_literal, spark_name, spark_type
 from consumer.sink.lake.writer import LOST
 from consumer.target import ArrowTable
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 _STAGED, _NET = "storage_consumer_staged", "storage_consumer_net"
 
 _FEW = 8 << 20
-"""Bytes of staged files up to which it costs more to plan a job by what the one before has found than it gives."""
+"""The bytes of staged files up to which adaptive planning of a job, from the results of the previous one, costs more
+than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """One load, on its way into `table`, by a session that no other thread has. It has no `paths` where it leaves the
-    rows as they are and the table was otherwise meanwhile: a commit says so."""
+    """One load into `table`, by a session that no other thread uses. It has no `paths` if it does not change the rows
+    although the table was different meanwhile: a commit records that."""
 
     spark: SparkSession
     tables: TableFormat
@@ -40,17 +41,17 @@ class Merging:
     left_out: Collection[int] = ()
 
     def publish(self, commit: Commit) -> None:
-        """Make `commit` of it. Raises CannotBeExact where a row to remove from a table with no key is not there,
+        """Makes `commit` of the load. Raises CannotBeExact if a row to remove from a table with no key does not exist,
         ProgressMoved."""
         if not self.paths:
-            with self.tables.committing(self.spark, self.table.place, commit) as change:
-                change.append(self.tables.frame(self.spark, self.table.place).limit(0))
+            with self.tables.committing(self.spark, self.table.location, commit) as change:
+                change.append(self.tables.frame(self.spark, self.table.location).limit(0))
             return
         few = sum(map(os.path.getsize, self.paths)) <= _FEW
         keyed = bool(self.target.key)
-        new = keyed and self.target.ending is None and self.tables.is_empty(self.spark, self.table.place)
+        new = keyed and self.target.ending is None and self.tables.is_empty(self.spark, self.table.location)
         rows = self._appended() if few and (new or not keyed) else None
-        if rows is not None and self.tables.add(self.table.place, rows, commit):
+        if rows is not None and self.tables.add(self.table.location, rows, commit):
             return
         self.spark.conf.set("spark.sql.adaptive.enabled", "false" if few else "true")
         self.spark.conf.set("spark.sql.shuffle.partitions", "2" if few else "8")
@@ -62,8 +63,8 @@ class Merging:
             self._multiset(staged, commit)
 
     def _appended(self) -> ArrowTable | None:
-        """The rows of a new table, or of one with no key where the load only adds some; None where it does more. They
-        are few."""
+        """Returns the rows for a new table, or for a table with no key to which the load only adds rows. None if it
+        does more. They are few."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -83,7 +84,7 @@ class Merging:
         return rows.rename_columns(list(self.target.names))
 
     def lost(self) -> int:
-        """How many values became NULL: days that no calendar has."""
+        """Returns how many values became NULL: days that no calendar has."""
         import pyarrow.parquet as pq
 
         return sum(int((pq.read_schema(path).metadata or {}).get(LOST, 0)) for path in self.paths)
@@ -95,42 +96,45 @@ class Merging:
         has = pq.read_schema(self.paths[0]).names
         marks = {"put": "BOOLEAN", "n": "BIGINT", "copies": "BIGINT", "row": "BIGINT"}
         schema = ", ".join(f"{name} {kind}" for name, kind in {**kinds, **marks}.items() if name in has)
-        found = self.spark.read.schema(schema).parquet(*(f"file://{path}" for path in self.paths))
+        staged = self.spark.read.schema(schema).parquet(*(f"file://{path}" for path in self.paths))
         names = {f"c{n}": name for n, name in enumerate(self.target.names)}
-        found = self.tables.guarded(self.spark, self.table.place, found, names)
+        staged = self.tables.guarded(self.spark, self.table.location, staged, names)
         if not self.left_out:
-            return found
-        return found.where(f"row NOT IN ({', '.join(map(str, self._left_out()))})")
+            return staged
+        return staged.where(f"row NOT IN ({', '.join(map(str, self._left_out()))})")
 
     def _left_out(self) -> list[int]:
-        """As the staged rows have them, which have signs."""
+        """Returns the row ids as signed numbers, as in the staged rows."""
         return [row - (1 << 64) if row >> 63 else row for row in self.left_out]
 
     def _keyed(self, staged: DataFrame, commit: Commit, new: bool) -> None:
-        """`new`: no row in the table can be one of these."""
-        tables, place = self.tables, self.table.place
+        """`new` says that no row of the table can have the same key."""
+        tables, location = self.tables, self.table.location
         if new:
-            columns = [f"c{n} AS {quoted(name)}" for n, name in enumerate(self.target.names)]
-            with tables.committing(self.spark, place, commit) as change:
+            columns = [f"c{n} AS {spark_name(name)}" for n, name in enumerate(self.target.names)]
+            with tables.committing(self.spark, location, commit) as change:
                 change.append(staged.where("put").selectExpr(*columns))
             return
         statement = self._ending(self.target.ending) if self.target.ending is not None else self._merge()
-        with tables.committing(self.spark, place, commit) as change:
+        with tables.committing(self.spark, location, commit) as change:
             change.run(statement)
 
     def _merge(self) -> str:
         target = self.target
         same = self._same(target.key)
         return (
-            f"MERGE INTO {self.tables.sql(self.table.place)} t USING {_STAGED} s ON {same} "
+            f"MERGE INTO {self.tables.sql(self.table.location)} t USING {_STAGED} s ON {same} "
             f"WHEN MATCHED AND NOT s.put THEN DELETE WHEN MATCHED THEN UPDATE SET {self._assigned()} "
             f"WHEN NOT MATCHED AND s.put THEN INSERT {self._inserted()}"
         )
 
     def _ending(self, ending: Ending) -> str:
-        """Where a delete ends the version that is current in front of it, which stays."""
+        """Returns the MERGE for a table of versions: a delete ends the version that is current before it, and that
+        version stays."""
         target = self.target
-        began, ended, current = (f"t.{quoted(target.names[n])}" for n in (ending.began, ending.ended, ending.current))
+        began, ended, current = (
+            f"t.{spark_name(target.names[n])}" for n in (ending.began, ending.ended, ending.current)
+        )
         others = [n for n in target.key if n != ending.began]
         same = self._same(others)
         keys = ", ".join(f"c{n}" for n in others)
@@ -143,7 +147,7 @@ class Merging:
         )
         time = f"CAST(timestamp_micros((CAST(s.c{ending.began} AS BIGINT) >> {LOGICAL_BITS}) * 1000) AS TIMESTAMP_NTZ)"
         return (
-            f"MERGE INTO {self.tables.sql(self.table.place)} t USING ({source}) s ON {same} AND "
+            f"MERGE INTO {self.tables.sql(self.table.location)} t USING ({source}) s ON {same} AND "
             f"CASE WHEN s.put THEN {began} = s.c{ending.began} "
             f"ELSE {began} < s.c{ending.began} AND {ended} IS NULL END "
             f"WHEN MATCHED AND NOT s.put THEN UPDATE SET {ended} = {time}, {current} = 0 "
@@ -152,32 +156,36 @@ class Merging:
         )
 
     def _same(self, key: Sequence[int]) -> str:
-        """That a row of the table has the key of a staged one. It is within the bounds of these, too: files and
-        partitions beyond them are not read."""
+        """Returns the condition that a row of the table has the key of a staged one. It includes the bounds of the
+        staged keys, so files and partitions outside them are not read."""
         import pyarrow.parquet as pq
 
         files = [pq.read_metadata(path) for path in self.paths]
         groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]
-        found = [f"t.{quoted(self.target.names[n])} = s.c{n}" for n in key]
+        conditions = [f"t.{spark_name(self.target.names[n])} = s.c{n}" for n in key]
         for n in key:
-            place = files[0].schema.names.index(f"c{n}")
-            known = [group.column(place).statistics for group in groups]
-            if known and all(one is not None and one.has_min_max for one in known):
-                bounds = [bound(min(one.min for one in known)), bound(max(one.max for one in known))]
+            column_index = files[0].schema.names.index(f"c{n}")
+            statistics = [group.column(column_index).statistics for group in groups]
+            if statistics and all(statistic is not None and statistic.has_min_max for statistic in statistics):
+                bounds = [
+                    bound_literal(min(statistic.min for statistic in statistics)),
+                    bound_literal(max(statistic.max for statistic in statistics)),
+                ]
                 if all(bounds):
-                    found.append(f"t.{quoted(self.target.names[n])} BETWEEN {' AND '.join(bounds)}")
-        return " AND ".join(found)
+                    conditions.append(f"t.{spark_name(self.target.names[n])} BETWEEN {' AND '.join(bounds)}")
+        return " AND ".join(conditions)
 
     def _assigned(self) -> str:
-        return ", ".join(f"t.{quoted(name)} = s.c{n}" for n, name in enumerate(self.target.names))
+        return ", ".join(f"t.{spark_name(name)} = s.c{n}" for n, name in enumerate(self.target.names))
 
     def _inserted(self) -> str:
-        columns = ", ".join(map(quoted, self.target.names))
+        columns = ", ".join(map(spark_name, self.target.names))
         return f"({columns}) VALUES ({', '.join(f's.c{n}' for n in range(len(self.target.names)))})"
 
     def _multiset(self, staged: DataFrame, commit: Commit) -> None:
-        """The rows of an image cannot be told apart: all are removed of which some go, and the others written anew."""
-        spark, tables, place = self.spark, self.tables, self.table.place
+        """Equal rows cannot be distinguished. So all rows of an image are removed if some are to go, and the remaining
+        ones are inserted again."""
+        spark, tables, location = self.spark, self.tables, self.table.location
         columns = [f"c{n}" for n in range(len(self.target.names))]
         listed = ", ".join(columns)
         counted = "copies" in staged.columns
@@ -192,14 +200,14 @@ class Merging:
         if only_adds:
             added = staged.where("n > 0").selectExpr(*columns, "explode(array_repeat(1, CAST(n AS INT))) AS copy")
             written = added.selectExpr(
-                *(f"{c} AS {quoted(name)}" for c, name in zip(columns, self.target.names, strict=True))
+                *(f"{c} AS {spark_name(name)}" for c, name in zip(columns, self.target.names, strict=True))
             )
-            with tables.committing(spark, place, commit) as change:
+            with tables.committing(spark, location, commit) as change:
                 change.append(written)
             return
         net.createOrReplaceTempView(_NET)
-        there = " AND ".join(f"t.{c} <=> s.{c}" for c in columns)
-        held = f"SELECT s.*, t.held FROM {_NET} s LEFT JOIN ({self._held()}) t ON {there}"
+        same_image = " AND ".join(f"t.{c} <=> s.{c}" for c in columns)
+        held = f"SELECT s.*, t.held FROM {_NET} s LEFT JOIN ({self._held()}) t ON {same_image}"
         wanted = "n" if counted else "n + coalesce(held, 0)"
         needed = spark.sql(f"SELECT {listed}, n, coalesce(held, 0) AS held, {wanted} AS stay FROM ({held})").persist()
         try:
@@ -218,18 +226,18 @@ class Merging:
                 "LATERAL VIEW explode(array_repeat(1, CAST(stay AS INT))) c AS copy WHERE stay <> held"
             )
             named = zip(columns, self.target.names, strict=True)
-            same = " AND ".join(f"t.{quoted(name)} <=> s.{c}" for c, name in named)
-            with tables.committing(spark, place, commit) as change:
+            same = " AND ".join(f"t.{spark_name(name)} <=> s.{c}" for c, name in named)
+            with tables.committing(spark, location, commit) as change:
                 change.run(
-                    f"MERGE INTO {tables.sql(place)} t USING ({goes} UNION ALL {stays}) s ON s.gone AND {same} "
+                    f"MERGE INTO {tables.sql(location)} t USING ({goes} UNION ALL {stays}) s ON s.gone AND {same} "
                     f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.gone THEN INSERT {self._inserted()}"
                 )
         finally:
             needed.unpersist()
 
     def _held(self) -> str:
-        """How many rows of each image the table has, which says nothing by the table's own names."""
-        names = ", ".join(f"{quoted(name)} AS c{n}" for n, name in enumerate(self.target.names))
+        """Returns the query for how many rows of each image the table has, without the table's own column names."""
+        names = ", ".join(f"{spark_name(name)} AS c{n}" for n, name in enumerate(self.target.names))
         listed = ", ".join(f"c{n}" for n in range(len(self.target.names)))
-        rows = f"SELECT {names} FROM {self.tables.sql(self.table.place)}"
+        rows = f"SELECT {names} FROM {self.tables.sql(self.table.location)}"
         return f"SELECT {listed}, count(*) AS held FROM ({rows}) GROUP BY {listed}"

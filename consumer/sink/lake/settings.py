@@ -1,4 +1,4 @@
-"""Where a lake is, and in which format."""
+"""The location and format of a lake."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
-from consumer.sink.common import check_consumer_name, zone_given
+from consumer.sink.common import changefeed_zone, check_consumer_name
 
 
 @dataclass(frozen=True, slots=True)
 class LakeSettings:
-    """`root` is the folder of the lake, absolute, or its catalog's warehouse, `name` the consumer name, under which the
-    progress is kept. `time_zone` is the changefeed's. `staging` is a folder for rows on their way, which driver and
-    executors share. `catalog` are the properties of Iceberg's catalog, which can hold secrets."""
+    """`root` is the folder of the lake, absolute, or its catalog's warehouse. `name` is the consumer name, under which
+    the progress is kept. `time_zone` is the changefeed's. `staging` is a folder for staged rows, which driver and
+    executors share. `catalog` are the properties of Iceberg's catalog, which can contain secrets."""
 
     format: str
     root: str
@@ -30,22 +30,22 @@ class LakeSettings:
 
     def __post_init__(self) -> None:
         check_consumer_name(self.name)
-        zone_given(self.time_zone)
+        changefeed_zone(self.time_zone)
 
     @property
     def zone(self) -> tzinfo:
-        """The changefeed's time zone."""
-        return zone_given(self.time_zone)
+        """Returns the changefeed's time zone."""
+        return changefeed_zone(self.time_zone)
 
     @property
     def is_folder(self) -> bool:
-        """Whether the tables lie in a folder of this machine; others lie on S3."""
+        """Returns whether the tables are in a folder of this machine. Others are on S3."""
         return self.root.startswith("/")
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str = "default", time_zone: str = "UTC") -> LakeSettings:
-        """Read ``delta:///folder``, an absolute path, ``iceberg:///folder`` or ``iceberg://catalog?warehouse=..``, and
-        ``?staging=/folder``. Raises BadConfig."""
+        """Parses ``delta:///folder``, an absolute path, ``iceberg:///folder`` or ``iceberg://catalog?warehouse=..``,
+        with ``?staging=/folder``. Raises BadConfig."""
         parts = urlsplit(uri)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         staging = options.pop("staging", "")
@@ -74,12 +74,12 @@ class LakeSettings:
             raise BadConfig(
                 f"the folder {Path(root).parent} of the lake does not exist", hint=f"make it first: mkdir -p {root}"
             )
-        whole = f"{catalog.get('uri', '')}{root}"  # others have their rows in the same folder
-        own = f"{Path(root).name}.{hashlib.sha256(whole.encode()).hexdigest()[:8]}.staging"
+        identity = f"{catalog.get('uri', '')}{root}"  # other lakes share the folder
+        folder_name = f"{Path(root).name}.{hashlib.sha256(identity.encode()).hexdigest()[:8]}.staging"
         return cls(
             parts.scheme,
             root,
-            f"{staging.rstrip('/')}/{own}" if staging else f"{root}.staging",
+            f"{staging.rstrip('/')}/{folder_name}" if staging else f"{root}.staging",
             name,
             time_zone,
             parts.netloc or "lake",
@@ -88,7 +88,7 @@ class LakeSettings:
 
 
 def _warehouse(uri: str, options: Mapping[str, str]) -> str:
-    """Where the tables of a catalog with these properties are. Raises BadConfig."""
+    """Returns the warehouse of a catalog with these properties. Raises BadConfig."""
     parts, kind, warehouse = urlsplit(uri), options.get("type", ""), options.get("warehouse", "").rstrip("/")
     if kind == "hadoop" and "://" in warehouse:
         raise BadConfig(

@@ -1,7 +1,8 @@
-"""The columns of a lake: their types in Spark, and values between them, the files and DuckDB.
+"""The columns of a lake: their types in Spark, and conversions of values between Spark, the files and DuckDB.
 
-A column is known by the type that DuckDB would give it (`sink.columnar.table`): what statements mean for rows is said
-there once, as expressions of DuckDB, which executors evaluate for a lake too."""
+A column has the type that DuckDB would give it (`sink.columnar.table`). So the effect of statements on rows is defined
+once, as expressions of DuckDB, which executors evaluate for a lake, too.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +34,21 @@ _NAMES = {
 }
 DAYS = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP})
 _WRITTEN = frozenset({Family.DECIMAL, Family.TIME})
-"""Families of numbers and times that can be held as texts."""
+"""Families of numbers and times that can be held as text."""
 
 
-def quoted(name: str) -> str:
-    """`name` as an identifier in Spark's SQL."""
+def spark_name(name: str) -> str:
+    """Returns `name` as an identifier in Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def literal(text: str) -> str:
-    """`text` in Spark's SQL."""
+def spark_literal(text: str) -> str:
+    """Returns `text` as a string in Spark's SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def bound(value: object) -> str:
-    """A least or greatest value of a column in Spark's SQL; "" where that is not surely what Spark compares."""
+def bound_literal(value: object) -> str:
+    """Returns a least or greatest value of a column in Spark's SQL; "" if Spark may compare it differently."""
     if type(value) is int:
         return str(value)
     if isinstance(value, Decimal):
@@ -60,34 +61,34 @@ def bound(value: object) -> str:
 
 
 def spark_type(column: Column) -> str:
-    """The type of a new column. KeyError for a type that TiCDC does not write."""
+    """Returns the type of a new column. Raises KeyError for a type that TiCDC does not write."""
     return _named(typed_type(column))
 
 
 def _named(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):  # what its values are called differs in files
+    if pa.types.is_list(kind):  # the field name of its values differs in files
         kind = pa.list_(kind.value_type)
     return f"DECIMAL({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _NAMES[kind]
 
 
-def columns_of(rows: pa.Table) -> str:
-    """Those of `rows` as in a CREATE TABLE."""
-    return ", ".join(f"{quoted(field.name)} {_named(field.type)}" for field in rows.schema)
+def column_definitions(rows: pa.Table) -> str:
+    """Returns the columns of `rows` as in a CREATE TABLE."""
+    return ", ".join(f"{spark_name(field.name)} {_named(field.type)}" for field in rows.schema)
 
 
 def nullable(column: Column) -> bool:
-    """Whether the lake's column takes NULL, which it has for days that no calendar has."""
+    """Returns whether the lake's column accepts NULL. It stands for days that no calendar has."""
     return column.nullable or (column.family in DAYS and not column.is_pk)
 
 
-def declared(column: Column) -> str:
-    """A column as in a CREATE TABLE."""
-    return f"{quoted(column.name)} {spark_type(column)}{'' if nullable(column) else ' NOT NULL'}"
+def column_definition(column: Column) -> str:
+    """Returns a column as in a CREATE TABLE."""
+    return f"{spark_name(column.name)} {spark_type(column)}{'' if nullable(column) else ' NOT NULL'}"
 
 
 def to_lake(column: Column, values: pa.ChunkedArray, in_key: bool) -> tuple[pa.ChunkedArray, int]:
-    """Values of the files in the lake's type, and how many of them became NULL: days that no calendar has. Raises
-    RowRefused for what it cannot hold, and for such a day in a key (`in_key`)."""
+    """Returns the files' values in the lake's type, and how many of them became NULL: days that no calendar has. Raises
+    RowRefused for values that it cannot hold, and for such a day in a key (`in_key`)."""
     try:
         typed, lost = typed_values(column, values)
     except CannotBeExact as error:
@@ -100,22 +101,22 @@ def to_lake(column: Column, values: pa.ChunkedArray, in_key: bool) -> tuple[pa.C
 
 
 def duck_columns(batch: pa.Table, columns: Sequence[Column]) -> pa.Table:
-    """Rows of the lake, ``columns`` in their order, as DuckDB is to see them: a TIMESTAMP as its time in UTC."""
-    found = []
+    """Returns rows of the lake, ``columns`` in their order, in the form for DuckDB: a TIMESTAMP as its time in UTC."""
+    converted = []
     for column, values in zip(columns, batch.columns, strict=True):
         utc = column.family is Family.TIMESTAMP and pa.types.is_timestamp(values.type)
-        found.append(pc.cast(values, pa.timestamp("us")) if utc else values)
-    return pa.table(found, names=[f"v{position}" for position in range(len(found))])
+        converted.append(pc.cast(values, pa.timestamp("us")) if utc else values)
+    return pa.table(converted, names=[f"v{position}" for position in range(len(converted))])
 
 
-def as_duck(column: Column, value: str) -> str:
-    """The lake's `value` of a column, as an expression of DuckDB of the type that it would have there."""
+def to_duckdb(column: Column, value: str) -> str:
+    """Returns an expression of DuckDB for the lake's `value` of a column, in the column's DuckDB type."""
     return f"CAST({value} AS {duckdb_type(column)})"
 
 
-def from_duck(column: Column, value: str) -> str:
-    """An expression of the type that DuckDB would give the column, in the lake's type. Of a column of days it may be a
-    text: NULL where that is no day."""
+def from_duckdb(column: Column, value: str) -> str:
+    """Converts an expression of the column's DuckDB type to the lake's type. For a column of days it may be text: NULL
+    if it is no day."""
     kind = typed_type(column)
     if column.family in DAYS:
         return f"TRY_CAST({value} AS {duckdb_type(column)})"

@@ -1,7 +1,9 @@
-"""What keeps a lake small: the small files of each table are put together, and what nobody reads any more goes away.
+"""Keeps a lake small: merges the small files of each table, and removes what nobody reads any more.
 
-It may run beside the consumer. A table that one of the two writes to is left by the other until later. A table whose
-newest commit the progress lacks is left alone: only a consumer can make that good, and looks for that commit."""
+It may run in parallel to the consumer. If one of the two writes to a table, the other leaves it until later. A table
+whose newest commit is missing in the progress is left alone: only a consumer can repair that, and it looks for that
+commit.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, TargetBusy
 from consumer.model.names import TableName
-from consumer.sink.lake.failures import told
+from consumer.sink.lake.failures import errors_translated
 from consumer.sink.lake.formats import TableFormat
-from consumer.sink.lake.progress import PLACE, LakeProgress, LakeTable
+from consumer.sink.lake.progress import PROGRESS_TABLE, LakeProgress, LakeTable
 from consumer.target import UpkeptTable
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """`keep` is for how long old versions can be read."""
+    """`keep` is the time for which old versions stay readable."""
 
     spark: SparkSession
     tables: TableFormat
@@ -37,57 +39,57 @@ class Upkeep:
             table = self.progress.lake_tables.get(name)
             if table is None:
                 continue
-            called = str(table.replica.name)
+            name_text = str(table.replica.name)
             try:
-                with told(table.replica.name):
-                    done = self._upkept(called, table, hours)
+                with errors_translated(table.replica.name):
+                    done = self._upkept(name_text, table, hours)
             except ConsumerError as error:
-                done = UpkeptTable(called, left=error.message)
+                done = UpkeptTable(name_text, left=error.message)
             yield done
-        with told():
-            begun = self.tables.version(self._place)
+        with errors_translated():
+            begun = self.tables.version(self._location)
         if begun:
             try:
-                with told(PLACE):
-                    self.tables.expire(self.spark, self._place, hours)
+                with errors_translated(PROGRESS_TABLE):
+                    self.tables.expire(self.spark, self._location, hours)
             except TargetBusy as busy:
-                yield UpkeptTable(str(PLACE), left=busy.message)
+                yield UpkeptTable(str(PROGRESS_TABLE), left=busy.message)
             yield from self._removed()
 
-    def _upkept(self, called: str, table: LakeTable, hours: int) -> UpkeptTable:
-        newest = self.tables.latest(table.place)
+    def _upkept(self, name_text: str, table: LakeTable, hours: int) -> UpkeptTable:
+        newest = self.tables.latest(table.location)
         if newest is not None and newest.generation > table.newest.generation:
-            return UpkeptTable(called, left="its newest commit is not in the progress yet")
-        before, after = self.tables.compact(self.spark, table.place)
-        self.tables.expire(self.spark, table.place, hours)
-        return UpkeptTable(called, before, after)
+            return UpkeptTable(name_text, left="its newest commit is not in the progress yet")
+        before, after = self.tables.compact(self.spark, table.location)
+        self.tables.expire(self.spark, table.location, hours)
+        return UpkeptTable(name_text, before, after)
 
     def _removed(self) -> Iterator[UpkeptTable]:
-        """Tables that no name has, as a process died when it made or dropped them. One that is being made is too young,
-        and the progress is read again behind the look."""
+        """Removes tables that no name has, because a process died while it created or dropped them. A table that is
+        being created is too young. The progress is read again after this check."""
         old = datetime.now(UTC) - self.keep
-        with told():
+        with errors_translated():
             places = self.tables.places()
-        for place in sorted(set(places) - self._places()):
+        for location in sorted(set(places) - self._places()):
             try:
-                with told(TableName("", place)):
-                    removed = self.tables.is_left(self.spark, place, old) and self._is_unknown(place)
+                with errors_translated(TableName("", location)):
+                    removed = self.tables.is_left(self.spark, location, old) and self._is_unknown(location)
                     if removed:
-                        self.tables.remove(place)
+                        self.tables.remove(location)
             except ConsumerError as error:
-                yield UpkeptTable(place, left=error.message)
+                yield UpkeptTable(location, left=error.message)
             else:
                 if removed:
-                    yield UpkeptTable(place, removed=True)
+                    yield UpkeptTable(location, removed=True)
 
-    def _is_unknown(self, place: str) -> bool:
+    def _is_unknown(self, location: str) -> bool:
         self.progress.refresh()
-        return place not in self._places()
+        return location not in self._places()
 
     def _places(self) -> set[str]:
-        return {self._place, *(table.place for table in self.progress.lake_tables.values())}
+        return {self._location, *(table.location for table in self.progress.lake_tables.values())}
 
     @property
-    def _place(self) -> str:
-        """Of the progress."""
-        return self.tables.place(PLACE)
+    def _location(self) -> str:
+        """Returns the location of the progress."""
+        return self.tables.place(PROGRESS_TABLE)

@@ -1,4 +1,4 @@
-"""Stages the rows of loads as Parquet, in the lake's types. The driver merges the files, as Spark reads them."""
+"""Stages the rows of loads as Parquet, in the lake's types. The driver merges the files, which Spark reads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from consumer.sink.lake.types import to_lake
 from consumer.sink.refused import refused_changes
 
 LOST = b"storage_consumer.lost"
-"""In the metadata of a staged file: how many values became NULL."""
+"""A key in the metadata of a staged file: how many values became NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class LakeWriter:
-    """`folder` belongs to one load: once it is gone, nothing can be staged in it."""
+    """`folder` belongs to one load. Once it is gone, nothing can be staged in it."""
 
     folder: str
 

@@ -1,4 +1,4 @@
-"""The target's location and options."""
+"""The target's address and options."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from consumer.sink.common import check_consumer_name
 
 _DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
 _WRITE_SOURCES = 15
-"""TiDB has so many."""
+"""The greatest write source that TiDB accepts."""
 SslMode = Literal["", "DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
-"""MySQL's own names; "" where the URI says nothing."""
+"""MySQL's own names. "" if the URI does not set one."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MySqlSettings:
     """A MySQL-compatible target. `name` is the consumer name, under which the progress is kept.
 
-    `time_zone` is the changefeed's, an offset or a name: that of statements; rows come in UTC. `socket` replaces host
-    and port. `connect_timeout` is in seconds. `worker_count` bounds the connections of one step.
+    `time_zone` is the changefeed's time zone, an offset or a name. It applies to statements; rows are in UTC. `socket`
+    replaces host and port. `connect_timeout` is in seconds. `worker_count` limits the connections of one step.
     """
 
     host: str
@@ -42,15 +42,15 @@ class MySqlSettings:
     allow_triggers: bool = False
     ssl_mode: SslMode = ""
     password_command: tuple[str, ...] = ()
-    """Prints the password, again for each connection."""
+    """Prints the password. It runs again for each connection."""
     write_source: int = 0
-    """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
+    """Marks every change for a changefeed of the target itself (TiDB). 0 for no mark."""
     staged: bool = False
-    """Rows wait in files, and are written by the transaction that records them."""
+    """Rows wait in files. The transaction that records them writes them."""
     staging: str = ""
-    """The folder for these files, where all workers see it; "": where temporary files go."""
+    """The folder for these files, which all workers can reach. "" for the folder of temporary files."""
     max_wait: float = 60.0
-    """For how many seconds a step is tried again."""
+    """The number of seconds for which a step is retried."""
 
     def __post_init__(self) -> None:
         check_consumer_name(self.name)
@@ -64,18 +64,18 @@ class MySqlSettings:
 
     @property
     def longest_lock_wait(self) -> float:
-        """For how long one try may wait for what others hold: a part of all that it may take."""
+        """Returns the seconds for which one try may wait for locks of others: a part of `max_wait`."""
         return self.max_wait / 4
 
     @property
     def address(self) -> str:
-        """For messages: where the target is, without the password."""
+        """Returns the target's address for messages, without the password."""
         return self.socket or f"{self.host}:{self.port}"
 
     @classmethod
-    def from_uri(cls, uri: str, **given: Any) -> MySqlSettings:
-        """Read ``mysql://user:password@host:port/?option=value`` (``mariadb://``, ``tidb://`` too). Its options count
-        before those that are `given` besides. BadConfig."""
+    def from_uri(cls, uri: str, **defaults: Any) -> MySqlSettings:
+        """Parses ``mysql://user:password@host:port/?option=value`` (also ``mariadb://``, ``tidb://``). The URI's
+        options override `defaults`. Raises BadConfig."""
         parts = urlsplit(uri)
         if parts.scheme not in _DEFAULT_PORTS:
             raise BadConfig(f"the downstream scheme {parts.scheme!r} is none of {', '.join(_DEFAULT_PORTS)}")
@@ -93,7 +93,7 @@ class MySqlSettings:
             port=_port(parts, _DEFAULT_PORTS[parts.scheme]),
             user=unquote(parts.username or "root"),
             password="".join(passwords),
-            **{**given, **options},
+            **{**defaults, **options},
         )
 
 
@@ -113,29 +113,29 @@ def _options(query: str) -> Mapping[str, Any]:
 
 
 def _option(name: str, value: str) -> tuple[str, Any]:
-    known = name.replace("-", "_")
-    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password"):
-        return known, value
-    if known == "staging":
-        return known, _folder(value)
-    if known == "password_command":
-        return known, _command(value)
-    if known == "ssl_mode":
-        return known, _ssl_mode(value)
-    if known in ("worker_count", "connect_timeout"):
+    option = name.replace("-", "_")
+    if option in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password"):
+        return option, value
+    if option == "staging":
+        return option, _folder(value)
+    if option == "password_command":
+        return option, _command(value)
+    if option == "ssl_mode":
+        return option, _ssl_mode(value)
+    if option in ("worker_count", "connect_timeout"):
         if not value.isdecimal() or int(value) < 1:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be a whole number above 0")
-        return known, int(value)
-    if known == "write_source":
+        return option, int(value)
+    if option == "write_source":
         if not value.isdecimal() or not 1 <= int(value) <= _WRITE_SOURCES:
             raise BadConfig(
                 f"the downstream URI's {name} is {value!r}, it must be a whole number from 1 to {_WRITE_SOURCES}"
             )
-        return known, int(value)
-    if known == "allow_triggers":
+        return option, int(value)
+    if option == "allow_triggers":
         if value not in ("true", "false"):
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be true or false")
-        return known, value == "true"
+        return option, value == "true"
     raise BadConfig(f"the downstream URI has an unknown option {name!r}")
 
 

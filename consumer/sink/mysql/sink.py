@@ -13,51 +13,51 @@ from consumer.errors import ConsumerError, LeaseHeld, TargetBusy, TargetUnavaila
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, beside_name
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, parallel_load_name
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl
-from consumer.sink.common import completed_row, nothing_beside
+from consumer.sink.common import completed_row, parallel_table_missing
 from consumer.sink.mysql.progress.epochs import GENERATION, LOADS, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
-from consumer.sink.mysql.server.connection import FlavorName, greeted, waiting_shortly
+from consumer.sink.mysql.server.connection import FlavorName, flavor_from_greeting, short_lock_waits
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections, mark, unmark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statements.execute import execute_ddls
-from consumer.sink.mysql.statements.operations import preview
+from consumer.sink.mysql.statements.operations import preview_statements
 from consumer.sink.mysql.statements.planned import PlannedDdl, Records, facts, intents, plan_ddls
 from consumer.sink.mysql.tables.blanks import blanks_moved, blanks_renamed, forget_looks
 from consumer.sink.mysql.tables.describe import (
-    called,
-    count_rows,
-    describe,
+    describe_tables,
     has_row,
-    missing,
+    matching_tables,
+    missing_tables,
     referred_columns,
+    row_count,
     tables_in,
 )
-from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.tables.prepare import prepare_targets
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_layout import SCHEMA
-from consumer.sink.progress_sql import ProgressPorts, forget, give_away, not_whole, owner_of, register
+from consumer.sink.progress_sql import ProgressPorts, forget_consumer, give_away, owner_of, register, unfinished_tables
 from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 _Found = TypeVar("_Found")
 _GIVEN = ("name", "time_zone", "worker_count", "allow_triggers", "staged", "max_wait")
-"""Of the options of any target, those of a server."""
+"""The options of any target that a server uses."""
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
-    given = {name: getattr(options, name) for name in _GIVEN}
-    return MySqlSink(MySqlSettings.from_uri(uri, **given))
+    defaults = {name: getattr(options, name) for name in _GIVEN}
+    return MySqlSink(MySqlSettings.from_uri(uri, **defaults))
 
 
 class MySqlSink(ProgressPorts):
-    """target.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables; if the settings say that rows
-    are staged, they wait in files, and `commit` writes them."""
+    """target.Sink for MySQL, MariaDB and TiDB. Writers write rows straight into the tables. If the settings say that
+    rows are staged, they wait in files until `commit` writes them."""
 
     refers = True
 
@@ -69,11 +69,11 @@ class MySqlSink(ProgressPorts):
         self._lock: LeaseLock | None = None
         self._upstream = ""
         self._epoch = 0
-        """Of all lanes when the target was taken, and of the statements' until it is taken again."""
+        """The epoch of all lanes when the target was acquired. It stays the statements' epoch until the next time."""
         self._lanes: dict[int, int | None] = {}
-        """By lane of loads: the epoch that its next writer gets, None while a load has it."""
+        """Maps each lane of loads to the epoch of its next writer, None while a load uses the lane."""
         self._waiting: WaitingRoom | None = None
-        """For rows that are staged."""
+        """The folder for staged rows."""
 
     def acquire(self, upstream: str) -> Progress:
         with self._driver.cursor() as cursor:
@@ -82,7 +82,7 @@ class MySqlSink(ProgressPorts):
         lock.take()
         try:
             self._begin(upstream)
-        except BaseException:  # a signal too: its thread would hold the lock as long as this process lives
+        except BaseException:  # also a signal: the lock's thread would hold the lock as long as this process lives
             lock.release()
             raise
         self._lock, self._upstream = lock, upstream
@@ -92,14 +92,14 @@ class MySqlSink(ProgressPorts):
         name = name or self._name
         with self._driver.cursor() as cursor:
             ensure_schema(cursor)
-        with self._without(name), self._driver.cursor() as cursor:
-            for table in not_whole(ServerTables(cursor), name, lambda names: describe(cursor, names)):
+        with self._locking_out(name), self._driver.cursor() as cursor:
+            for table in unfinished_tables(ServerTables(cursor), name, lambda names: describe_tables(cursor, names)):
                 cursor.execute(f"DROP TABLE IF EXISTS {qualified(*table)}")
-            forget(ServerTables(cursor), name)
+            forget_consumer(ServerTables(cursor), name)
             cursor.connection.commit()
 
     def fence(self) -> Progress:
-        held = self._driver.epoch.known
+        held = self._driver.epoch.possible
         assert self._lock is not None
         # The target's address may lead to another server than when these were opened.
         self._driver.close()
@@ -111,10 +111,10 @@ class MySqlSink(ProgressPorts):
         return self.progress()
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        return self._driver.read(lambda cursor: prepare(cursor, requests, self._settings))
+        return self._driver.read(lambda cursor: prepare_targets(cursor, requests, self._settings))
 
     def writer(self) -> Writer:
-        # Arrow comes with it, and a run with nothing to load must not wait for that.
+        # The module imports Arrow. A run with nothing to load must not wait for that.
         from consumer.sink.mysql.rows.writer import MySqlWriter
 
         lane = next((lane for lane, epoch in self._lanes.items() if epoch is not None), LOADS + len(self._lanes))
@@ -135,11 +135,11 @@ class MySqlSink(ProgressPorts):
         change, proofs = _with_audit(outcomes, change)
         if self._waiting is None:
             return self._store(change, {outcome.table for outcome in outcomes}, proofs)
-        from consumer.sink.mysql.rows.publish import publish
+        from consumer.sink.mysql.rows.publish import publish_staged
 
         staged = [(outcome, self._waiting.paths(outcome)) for outcome in outcomes if outcome.error is None]
         touched = {outcome.table for outcome, _ in staged}
-        recorded = publish(self._driver, self._settings, self._epoch, staged, change, touched, proofs)
+        recorded = publish_staged(self._driver, self._settings, self._epoch, staged, change, touched, proofs)
         for _, paths in staged:
             self._waiting.remove(paths)
         return recorded
@@ -150,7 +150,7 @@ class MySqlSink(ProgressPorts):
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         epoch = self._epoch
         with self._statements.cursor() as cursor:
-            flavor = greeted(cursor.connection).name
+            flavor = flavor_from_greeting(cursor.connection).name
             answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:
@@ -166,17 +166,17 @@ class MySqlSink(ProgressPorts):
             return []
         flavor = self._driver.flavor.name
         with self._driver.cursor("ddl") as cursor:
-            return list(preview(cursor, steps, flavor, self._settings.time_zone))
+            return list(preview_statements(cursor, steps, flavor, self._settings.time_zone))
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         assert self._lock is not None
-        # All on one connection: who lost it does not know that the table is gone where the next one leads.
+        # One connection for everything: a new one may lead to a server on which the table was not dropped.
         with self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
             self._statements.wait_for_lost(cursor)
-            mark(cursor, self._name, beside=len(self._statements.sessions))
+            mark(cursor, self._name, marked=len(self._statements.sessions))
             with self._driver.writing(cursor):
-                pass  # a target that lost what says that the table is to be emptied keeps it
-            with waiting_shortly(cursor):
+                pass  # fails on a target that has lost the record that the table is to be emptied: it keeps the table
+            with short_lock_waits(cursor):
                 _drop(cursor, table)
             with self._driver.writing(cursor):
                 store(cursor, self._name, self._epoch, change)
@@ -184,37 +184,40 @@ class MySqlSink(ProgressPorts):
         return change
 
     def beside(self, table: TableName) -> TableName:
-        """Names of foreign keys and checks are unique in a database, so it is in another one."""
-        return beside_name(table, SCHEMA)
+        """The parallel table is in another database, because names of foreign keys and checks are unique in a
+        database."""
+        return parallel_load_name(table, SCHEMA)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
-        """Whose the table beside is tells what is left to do once it has the name: nobody's, and it was renamed."""
+        """Replaces the table in steps. The owner of the parallel table shows what remains to be done after a crash:
+        once it has none, the table has been renamed, or the rename is next."""
         assert self._lock is not None
-        beside = self.beside(table)
-        owner = self._look(lambda tables: owner_of(tables, beside))
-        with self._without(owner), self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
+        parallel = self.beside(table)
+        owner = self._look(lambda tables: owner_of(tables, parallel))
+        with self._locking_out(owner), self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
             self._statements.wait_for_lost(cursor)
-            mark(cursor, self._name, beside=len(self._statements.sessions))
+            mark(cursor, self._name, marked=len(self._statements.sessions))
             with self._driver.writing(cursor):
                 pass  # as in `empty_table`
-            if beside in describe(cursor, [beside]):
-                with waiting_shortly(cursor):
+            if parallel in describe_tables(cursor, [parallel]):
+                with short_lock_waits(cursor):
                     _drop(cursor, table)
                 with self._driver.writing(cursor):
-                    give_away(ServerTables(cursor), beside)
-                    blanks_renamed(cursor, beside, table)
-                with waiting_shortly(cursor):
-                    cursor.execute(f"RENAME TABLE {qualified(*beside)} TO {qualified(*table)}")
-            elif owner or missing(cursor, [table]):
-                raise nothing_beside(table)
+                    give_away(ServerTables(cursor), parallel)
+                    blanks_renamed(cursor, parallel, table)
+                with short_lock_waits(cursor):
+                    cursor.execute(f"RENAME TABLE {qualified(*parallel)} TO {qualified(*table)}")
+            elif owner or missing_tables(cursor, [table]):
+                raise parallel_table_missing(table)
             with self._driver.writing(cursor):
                 store(cursor, self._name, self._epoch, change)
             unmark(cursor, self._name)
         return change
 
     @contextmanager
-    def _without(self, name: str) -> Iterator[None]:
-        """While it lasts the consumer `name` changes nothing. Raises LeaseHeld while it is running."""
+    def _locking_out(self, name: str) -> Iterator[None]:
+        """Keeps the consumer `name` from changing anything while the context lasts. Raises LeaseHeld if it is
+        running."""
         if not name:
             yield
             return
@@ -265,7 +268,7 @@ class MySqlSink(ProgressPorts):
         return MySqlScript(self._settings, target)
 
     def rest(self) -> None:
-        """Others use the server beside this one."""
+        """Removes staged files of ended loads. There is no lock to release: a server admits others in parallel."""
         if self._waiting is not None:
             self._waiting.end_loads()
 
@@ -276,26 +279,26 @@ class MySqlSink(ProgressPorts):
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look(cursor: pymysql.cursors.Cursor) -> Sequence[TableName]:
-            found = describe(cursor, tables)
-            return [name for name, target in found.items() if has_row(cursor, target.name)]
+            targets = describe_tables(cursor, tables)
+            return [name for name, target in targets.items() if has_row(cursor, target.name)]
 
         return self._driver.read(look)
 
     def count_rows(self, tables: Collection[TableName]) -> Mapping[TableName, int]:
         def count(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, int]:
-            found = describe(cursor, tables)
-            return {name: count_rows(cursor, target.name) for name, target in found.items()}
+            targets = describe_tables(cursor, tables)
+            return {name: row_count(cursor, target.name) for name, target in targets.items()}
 
         return self._driver.read(count)
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
-        return self._driver.read(lambda cursor: missing(cursor, tables))
+        return self._driver.read(lambda cursor: missing_tables(cursor, tables))
 
     def tables_in(self, database: str) -> Collection[TableName]:
         return self._driver.read(lambda cursor: tables_in(cursor, database))
 
     def called(self, fits: Callable[[TableName], object]) -> Mapping[TableName, Collection[str]]:
-        return self._driver.read(lambda cursor: called(cursor, fits))
+        return self._driver.read(lambda cursor: matching_tables(cursor, fits))
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return self._driver.read(referred_columns)
@@ -311,13 +314,13 @@ class MySqlSink(ProgressPorts):
             self._waiting.close()
         self._waiting = None
 
-    def _look(self, at: Callable[[ServerTables], _Found]) -> _Found:
-        return self._driver.read(lambda cursor: at(ServerTables(cursor)))
+    def _look(self, read: Callable[[ServerTables], _Found]) -> _Found:
+        return self._driver.read(lambda cursor: read(ServerTables(cursor)))
 
-    def _change(self, by: Callable[[ServerTables], _Found]) -> _Found:
+    def _change(self, write: Callable[[ServerTables], _Found]) -> _Found:
         def save() -> _Found:
             with self._driver.transaction() as cursor:
-                return by(ServerTables(cursor))
+                return write(ServerTables(cursor))
 
         return self._driver.retried(save)
 
@@ -329,7 +332,7 @@ class MySqlSink(ProgressPorts):
                 self._driver.epoch.asked(epoch)
             cursor.connection.commit()
             wait_for_listening(cursor, self._name)
-            # Before the driver is free for statements that began earlier.
+            # Set before the driver is released to statements that began earlier.
             self._epoch, self._lanes = epoch, {}
             self._driver.begins_at(epoch)
         if self._settings.staged:
@@ -349,9 +352,12 @@ class MySqlSink(ProgressPorts):
         changing: Collection[TableName] = (),
         begun: int | None = None,
     ) -> ProgressChange:
-        """`proofs` are of what `change` builds on. `moving` are tables between which statements move rows next,
-        `changing` those whose columns or keys may be others next. `begun` is the epoch in which statements began, on a
-        thread that may have been left behind since; None: the thread that takes the target says it."""
+        """Records `change`.
+
+        `proofs` belong to what `change` builds on. `moving` are tables between which statements move rows next,
+        `changing` the tables whose columns or keys may change next. `begun` is the epoch in which statements began, on
+        a thread that may have been abandoned since. None: this is the thread that acquires the target.
+        """
 
         def save() -> None:
             with self._driver.transaction() as cursor:
@@ -367,8 +373,8 @@ class MySqlSink(ProgressPorts):
         return change
 
     def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName, epoch: int) -> dict[DdlId, DdlOutcome]:
-        """Run the statements, which began in `epoch`, while nobody can take over. Between them and their facts somebody
-        can, who then finds the intents."""
+        """Runs the statements, which began in `epoch`. Nobody can take over meanwhile. Between the statements and their
+        facts somebody can, who then finds the intents."""
         if not planned:
             return {}
         assert self._lock is not None
@@ -376,37 +382,37 @@ class MySqlSink(ProgressPorts):
         try:
             with self._lock.guarding(epoch):
                 outcomes = execute_ddls(self._statements, planned, flavor, records)
-            found = facts(outcomes, records.saved)
-            self._store(ProgressChange().merged(*found), set(), records.proofs, begun=epoch)
-        except (LeaseHeld, TargetBusy, TargetUnavailable) as error:  # whoever tries again begins with the intents
-            outcomes, found = [DdlOutcome(plan.step, error) for plan in planned], [ProgressChange()] * len(planned)
+            recorded = facts(outcomes, records.saved)
+            self._store(ProgressChange().merged(*recorded), set(), records.proofs, begun=epoch)
+        except (LeaseHeld, TargetBusy, TargetUnavailable) as error:  # the next try starts from the intents
+            outcomes, recorded = [DdlOutcome(plan.step, error) for plan in planned], [ProgressChange()] * len(planned)
         saved = records.saved
         intended = [outcome.step.before.merged(ProgressChange(ddls=(saved[outcome.step.id],))) for outcome in outcomes]
         return {
             outcome.step.id: replace(outcome, recorded=intent.merged(fact))
-            for outcome, intent, fact in zip(outcomes, intended, found, strict=True)
+            for outcome, intent, fact in zip(outcomes, intended, recorded, strict=True)
         }
 
 
 def _drop(cursor: pymysql.cursors.Cursor, table: TableName) -> None:
-    """Drop the table or view, if it is there."""
-    for target in describe(cursor, [table]).values():
+    """Drops the table or view if it exists."""
+    for target in describe_tables(cursor, [table]).values():
         kind = "VIEW" if "VIEW" in target.kind else "TABLE"
         cursor.execute(f"DROP {kind} IF EXISTS {qualified(*target.name)}")
 
 
 def _with_audit(outcomes: Sequence[LoadOutcome], change: ProgressChange) -> tuple[ProgressChange, list[int]]:
-    """`change` with the audit rows of `outcomes`, and the proofs of what it builds on."""
+    """Returns `change` with the audit rows of `outcomes`, and the proofs of what it builds on."""
     audit = tuple(row for o in outcomes for row in completed_row(o, sum(receipt.defaulted for receipt in o.receipts)))
     proofs = {proof: None for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs}
     return change.merged(ProgressChange(audit=audit)), [*proofs]
 
 
 def _moves_rows(step: ApplyDdl) -> bool:
-    """Whether rows that the table's own loads did not write may be in it afterwards, or in another one."""
+    """Returns whether this table or another one may contain rows afterwards that its own loads did not write."""
     return len(step.touches) > 1 or step.file.type in RENAME_ACTIONS or step.file.type == Action.RECOVER_TABLE
 
 
 def _changes_keys(step: ApplyDdl) -> bool:
-    """Whether its table may have other keys, or other texts in them, afterwards."""
+    """Returns whether the table may have other keys, or other texts in them, afterwards."""
     return step.file.type in INDEX_ACTIONS or step.file.type == Action.MODIFY_TABLE_CHARSET

@@ -21,44 +21,44 @@ class TargetColumn:
     type: str
     """COLUMN_TYPE, in lower case but for labels: ``int(11) unsigned``."""
     collation: str
-    """"" for what is no text."""
+    """"" for a column that is not text."""
     nullable: bool
     generated: bool
     """Whether the server computes it."""
     default: str | None
     extra: str
     expression: str
-    """"" for what is not generated."""
+    """"" for a column that is not generated."""
 
     @property
     def counts(self) -> bool:
-        """Whether the server can number it itself."""
+        """Returns whether the server can number it itself (AUTO_INCREMENT)."""
         return "auto_increment" in self.extra.lower()
 
     @property
     def filled(self) -> bool:
-        """Whether NULL becomes a number or the time there, without a word."""
+        """Returns whether the server silently replaces NULL by a number or the current time."""
         return not self.nullable and (self.data_type == "timestamp" or self.counts)
 
     @property
     def required(self) -> bool:
-        """Whether a new row must give it a value."""
+        """Returns whether a new row must give it a value."""
         return not self.nullable and self.default is None and not self.counts
 
     @property
     def rounded(self) -> tuple[int, int] | None:
-        """M and D of a DOUBLE(M,D), which the server rounds by an arithmetic of its own.
+        """Returns M and D of a DOUBLE(M,D), which the server rounds by an arithmetic of its own. None for other types.
 
-        What it stores can be some units in the last place off the double nearest to the decimal number, so a value is
-        not found by `=`. Up to 15 digits two of the column's numbers are never nearer to each other than 10**-D, and
-        what is stored is far nearer than that to the number meant, so it is found by a range.
+        What the server stores can be some units in the last place off the double nearest to the decimal number, so `=`
+        may not find a value. Up to 15 digits, two numbers of the column always differ by at least 10**-D, and the
+        stored value is far nearer than that to the intended number. So a range finds it.
         """
-        found = re.match(r"double\((\d+),(\d+)\)", self.type)
-        return (int(found[1]), int(found[2])) if found else None
+        match = re.match(r"double\((\d+),(\d+)\)", self.type)
+        return (int(match[1]), int(match[2])) if match else None
 
     @property
     def virtual(self) -> bool:
-        """Whether it is a generated column that is computed when it is read."""
+        """Returns whether it is a generated column that is computed when it is read."""
         return "VIRTUAL" in self.extra.upper()
 
 
@@ -68,59 +68,61 @@ class Server:
 
     flavor: FlavorName
     local_infile: bool = False
-    """It takes LOAD DATA LOCAL, and loses no row of it."""
+    """It accepts LOAD DATA LOCAL, and loses no row of it."""
     logs_statements: bool = False
-    """Its binary log has statements as they are, which ask for more locks."""
+    """Its binary log contains statements as they are written. Such logging needs more locks."""
 
 
 @dataclass(frozen=True, slots=True)
 class MySqlTarget:
     """A target table, as LoadTarget.settings.
 
-    A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
-    only are equal to the server, but they are two keys to the fold).
+    A delete matches the exact bytes of a text key in addition to its collation. Keys that differ only in trailing
+    blanks are equal to the server, but they are two keys in the fold.
     """
 
     server: Server
     name: TableName
-    """As the target spells it."""
+    """The name in the target's spelling."""
     columns: tuple[TargetColumn, ...]
-    """Those of LoadTarget.columns."""
+    """The target's columns for LoadTarget.columns, in the same order."""
     own: tuple[TargetColumn, ...] = ()
-    """Those of LoadTarget.own."""
+    """The target's columns for LoadTarget.extra_columns."""
     secondary_unique: bool = False
-    """There is a unique key beside the handle key."""
+    """The table has a unique key besides the handle key."""
     checked: bool = False
-    """A unique key may take rows for one that upstream tells apart, so no other row may go where one is written."""
+    """A unique key may treat two rows as equal that upstream distinguishes. So a row may only be written where it
+    displaces no other row."""
     padded: tuple[int, ...] = ()
-    """The text columns, as positions, of unique keys that pass over trailing blanks."""
+    """Positions of text columns in unique keys whose comparison ignores trailing blanks."""
     looked: bool = False
-    """What is recorded of texts there that end in a blank holds: rows are written with no look at the table."""
+    """The record of texts in the table that end in a blank is still valid. Rows are written without another look at the
+    table."""
     stage: int = 0
-    """Tells the session's stages of several tables apart."""
+    """Distinguishes the session's stages of several tables."""
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """Columns that the server computes itself: the rows' values only tell which rows are meant."""
+        """Returns the columns that the server computes itself. The rows' values only help to identify rows."""
         return tuple(column.name for column in self.columns if column.generated)
 
     @property
     def is_staged(self) -> bool:
-        """Whether puts go through a stage of the session (see `rows.staged`)."""
+        """Returns whether puts go through a stage of the session (see `rows.staged`)."""
         return self.checked or bool(self.own) or any(column.generated for column in self.columns)
 
     def staged(self, name: TableName, columns: Sequence[TargetColumn]) -> MySqlTarget:
-        """A stage of the session, which takes `columns` as the rows have them."""
+        """Returns a stage of the session, which accepts `columns` with the rows' own values."""
         plain = tuple(replace(column, generated=False) for column in columns)
         return replace(self, name=name, columns=plain, own=(), checked=False, padded=())
 
 
 def mysql_target(target: LoadTarget) -> MySqlTarget:
-    """The sink's own part of `target`."""
+    """Returns the sink's own part of `target`."""
     assert isinstance(target.settings, MySqlTarget)
     return target.settings
 
 
 def table_of(target: LoadTarget) -> str:
-    """Its table's name in statements."""
+    """Returns the table's name for statements."""
     return qualified(*mysql_target(target).name)

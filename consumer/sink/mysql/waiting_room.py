@@ -15,8 +15,8 @@ from consumer.sink.staging import begin_load, begin_staging, end_loads, staged_f
 
 
 class WaitingRoom:
-    """A folder of this process, within `staging` ("": where temporary files go). What a killed process left there goes
-    with the next start. Each epoch and each load have a folder of their own in it (`sink.staging`)."""
+    """A folder of this process within `staging` ("" for the folder of temporary files). Each epoch and each load have
+    folders of their own in it (`sink.staging`). The next start removes the folder of a process that was killed."""
 
     def __init__(self, staging: str) -> None:
         """Raises BadConfig, TargetUnavailable."""
@@ -33,34 +33,35 @@ class WaitingRoom:
         self._epoch = 0
 
     def begin(self, epoch: int) -> None:
-        """From now on writers of `epoch` stage; what others have staged is removed. Raises TargetUnavailable."""
-        self._come_back()
+        """Lets writers of `epoch` stage rows, and removes what other epochs have staged. Raises TargetUnavailable."""
+        self._restore_folder()
         begin_staging(self._folder, epoch)
         self._epoch = epoch
 
     def begin_load(self) -> str:
+        """Creates the folder of one load and returns its path."""
         return begin_load(self._folder, self._epoch)
 
     def end_loads(self) -> None:
-        """The round is over."""
+        """Removes what ended loads have staged. Called at the end of a round."""
         end_loads(self._folder, self._epoch)
 
     def paths(self, outcome: LoadOutcome) -> list[str]:
-        """Where the files of an outcome are. Raises LeaseHeld for those of a writer that was locked out."""
+        """Returns the paths of an outcome's files. Raises LeaseHeld if their writer was locked out."""
         staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
         return [staged_file(self._folder, self._epoch, path) for path in staged]
 
     def remove(self, paths: Sequence[str]) -> None:
         for path in paths:
-            with suppress(OSError):  # what stays goes with its folder
+            with suppress(OSError):  # a file that stays is removed with its folder
                 os.unlink(path)
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)
 
-    def _come_back(self) -> None:
-        """Make another folder where somebody has removed this one. What was in it is staged again."""
+    def _restore_folder(self) -> None:
+        """Creates another folder if somebody has removed this one. Rows that were in it are staged again."""
         if os.path.isdir(self._folder):
             return
         try:

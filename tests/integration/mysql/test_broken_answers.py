@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pymysql.cursors import SSCursor
 
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.servers import SqlServer
 
@@ -22,7 +22,7 @@ _MUCH = "SELECT REPEAT('x', 10000) FROM information_schema.columns a, informatio
 def test_nothing_is_printed_of_what_is_left_of_it(fresh_mariadb: SqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     printed: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", printed.append)
-    connection = connect(MySqlSettings.from_uri(fresh_mariadb.url(), name="default"), "dml")
+    connection = connect_to_server(MySqlSettings.from_uri(fresh_mariadb.url(), name="default"), "dml")
     cursor = SSCursor(connection)
     cursor.execute(_MUCH)
     cursor.fetchone()
@@ -40,7 +40,7 @@ def test_a_connection_is_closed_while_another_thread_waits_for_its_answer(
     options: str, fresh_mariadb: SqlServer
 ) -> None:
     found = MySqlSettings.from_uri(fresh_mariadb.url() + options, name="default")
-    connection, ended = connect(found, "dml"), threading.Event()
+    connection, ended = connect_to_server(found, "dml"), threading.Event()
 
     def ask() -> None:
         with contextlib.suppress(pymysql.MySQLError), connection.cursor() as cursor:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.cursors import SSCursor
 
-from consumer.sink.mysql.rows.compare import columns_of
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.rows.compare import decode_columns
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.server.wire import fetch_packets, has_texts
 from tests.integration.mysql.writing import settings_of
 from tests.servers import SqlServer
@@ -38,13 +38,13 @@ def packet(values: tuple[Value, ...]) -> bytes:
 @given(st.integers(1, 4).flatmap(lambda width: st.lists(st.tuples(*[VALUES] * width), max_size=6)))
 def test_they_are_the_values_of_the_rows(rows: list[tuple[Value, ...]]) -> None:
     width = len(rows[0]) if rows else 2
-    columns = columns_of([packet(row) for row in rows], [False] * width)
+    columns = decode_columns([packet(row) for row in rows], [False] * width)
     assert [column.to_pylist() for column in columns] == [[row[n] for row in rows] for n in range(width)]
 
 
 def test_a_value_of_more_than_16_mib() -> None:
     large = b"x" * ((1 << 24) + 5)
-    (column, _) = columns_of([packet((b"a", None)), packet((large, b"z"))], [False, True])
+    (column, _) = decode_columns([packet((b"a", None)), packet((large, b"z"))], [False, True])
     assert column.to_pylist() == [b"a", large]
 
 
@@ -57,7 +57,7 @@ def test_a_row_that_is_none_is_refused(row: bytes) -> None:
     rows = [packet((b"a", b"b")), row, packet((b"c", b"d"))]
     for some in (rows, rows[:2], rows[1:]):
         with pytest.raises(pymysql.err.InternalError):
-            columns_of(some, [False, False])
+            decode_columns(some, [False, False])
 
 
 def test_all_types_are_as_pymysql_has_them(fresh_mariadb: SqlServer) -> None:
@@ -79,7 +79,7 @@ def test_all_types_are_as_pymysql_has_them(fresh_mariadb: SqlServer) -> None:
     )
     nothing = ", ".join(["NULL"] * (columns.count(", ") + 1))
     server.execute(f"INSERT INTO d.t VALUES ({nothing})", f"INSERT INTO d.t VALUES ({row})")
-    connection = connect(settings_of(server), "dml")
+    connection = connect_to_server(settings_of(server), "dml")
     connection.decoders = {}
     try:
         with SSCursor(connection) as cursor:
@@ -87,7 +87,7 @@ def test_all_types_are_as_pymysql_has_them(fresh_mariadb: SqlServer) -> None:
             wanted = cursor.fetchall()
             cursor.execute("SELECT * FROM d.t")
             texts = has_texts(cursor)
-            batches = [columns_of(rows, texts) for rows in iter(lambda: fetch_packets(cursor, 2), [])]
+            batches = [decode_columns(rows, texts) for rows in iter(lambda: fetch_packets(cursor, 2), [])]
             cursor.execute("SELECT 1")  # the connection is in step
             assert cursor.fetchall() == [("1",)]
     finally:

@@ -79,7 +79,7 @@ def altered(sink: MySqlSink, told: dict[str, Pair], version: int) -> DdlOutcome:
     step: ApplyDdl = ddl(
         Action.MULTI_SCHEMA_CHANGE, "d", "t", version, f"ALTER TABLE `t` {clauses}", columns=tuple(new)
     )
-    [outcome] = sink.apply_ddls([replace(step, known=TableBefore(tuple(old)))], {})
+    [outcome] = sink.apply_ddls([replace(step, table_before=TableBefore(tuple(old)))], {})
     return outcome
 
 
@@ -146,7 +146,7 @@ def test_labels_that_only_the_server_tells(fresh_mariadb: MariaDb) -> None:
     made(server, {"c": (Pair("ENUM('a','b')", "VARCHAR(9)", (), refused=False, depends=False), ["2"])})
     old, new = (ID, Column("c", "ENUM")), (ID, Column("c", "VARCHAR", length=9))
     step = ddl(Action.MODIFY_COLUMN, "d", "t", 20, "ALTER TABLE `t` MODIFY COLUMN `c` VARCHAR(9)", columns=new)
-    [outcome] = sink.apply_ddls([replace(step, known=TableBefore(old))], {})
+    [outcome] = sink.apply_ddls([replace(step, table_before=TableBefore(old))], {})
     sink.close()
     assert outcome.error is None
     assert server.execute("SELECT c FROM d.t") == [("b",)]
@@ -163,7 +163,7 @@ def test_a_run_that_died_before_the_statement_is_gone_over_again(
     step = ddl(
         Action.MODIFY_COLUMN, "d", "t", 20, "ALTER TABLE `t` MODIFY COLUMN `c` INT", columns=(ID, Column("c", "INT"))
     )
-    step = replace(step, known=TableBefore((ID, column_of(pair.before))))
+    step = replace(step, table_before=TableBefore((ID, column_of(pair.before))))
 
     def dies(*given: object) -> str:
         raise KeyboardInterrupt
@@ -217,7 +217,7 @@ def test_no_text_is_written_where_another_column_stops_the_statement(other: str 
     old = (ID, *(replace(pair.old, name=name) for name in "ab"))
     new = (ID, Column("a", "INT"), Column("b", "INT", nullable=False))
     query = "ALTER TABLE `t` MODIFY COLUMN `a` INT, MODIFY COLUMN `b` INT NOT NULL"
-    step = replace(ddl(Action.MULTI_SCHEMA_CHANGE, "d", "t", 20, query, columns=new), known=TableBefore(old))
+    step = replace(ddl(Action.MULTI_SCHEMA_CHANGE, "d", "t", 20, query, columns=new), table_before=TableBefore(old))
     [outcome] = sink.apply_ddls([step], {})
     sink.close()
     assert isinstance(outcome.error, DdlRefused)

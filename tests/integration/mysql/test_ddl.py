@@ -65,7 +65,7 @@ def test_hidden_columns_of_the_rows_are_plain_ones(fresh_mariadb: MariaDb) -> No
     first = ddl(Action.CREATE_TABLE, "d", "t", 10, create, columns=(own, gone))
     index = "CREATE INDEX `i` ON `t` (`id`) WHERE `id`>1"
     later = replace(
-        ddl(Action.ADD_INDEX, "d", "t", 11, index, columns=(own, gone, origin)), known=TableBefore((own, gone))
+        ddl(Action.ADD_INDEX, "d", "t", 11, index, columns=(own, gone, origin)), table_before=TableBefore((own, gone))
     )
     for step in (first, later):
         (outcome,) = sink.apply_ddls([step], {})

@@ -32,7 +32,7 @@ def test_rows_that_the_server_has_elsewhere_are_not_truncated(
     sink = acquired(fresh_mariadb)
     try:
         step = ddl(Action.TRUNCATE_PARTITION, "d", "t", 10, "ALTER TABLE `t` TRUNCATE PARTITION `p0`")
-        (outcome,) = sink.apply_ddls([replace(step, known=TableBefore(partitioning=of_hash(count)))], {})
+        (outcome,) = sink.apply_ddls([replace(step, table_before=TableBefore(partitioning=of_hash(count)))], {})
     finally:
         sink.close()
     rows = fresh_mariadb.execute("SELECT COUNT(*) FROM d.t")[0][0]

@@ -18,7 +18,7 @@ from consumer.sink.mysql.progress.epochs import STATEMENTS, check_epoch
 from consumer.sink.mysql.rows import transactions
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.server import driver, statement_connections
-from consumer.sink.mysql.server.connection import Purpose, connect
+from consumer.sink.mysql.server.connection import Purpose, connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
@@ -66,7 +66,7 @@ def _pooled(server: MariaDb, monkeypatch: pytest.MonkeyPatch, *purposes: str) ->
     def swapped(
         settings: MySqlSettings, purpose: Purpose, autocommit: bool = False, **more: bool
     ) -> pymysql.Connection:
-        ours = connect(settings, purpose, autocommit, **more)
+        ours = connect_to_server(settings, purpose, autocommit, **more)
         if purpose in purposes:
             login = {"user": settings.user, "password": settings.password}
             other = pymysql.connect(host=settings.host, port=settings.port, autocommit=autocommit, **login)
@@ -78,7 +78,7 @@ def _pooled(server: MariaDb, monkeypatch: pytest.MonkeyPatch, *purposes: str) ->
         return ours
 
     for module in (driver, statement_connections, transactions):
-        monkeypatch.setattr(module, "connect", swapped)
+        monkeypatch.setattr(module, "connect_to_server", swapped)
 
 
 def test_rows_and_progress_are_not_written_in_a_session_that_is_not_ours(
@@ -109,7 +109,7 @@ def test_statements_do_not_run_in_a_session_that_is_not_ours(
 def test_fence_waits_for_a_writer_and_refuses_it_afterwards(fresh_mariadb: MariaDb) -> None:
     sink = acquired(fresh_mariadb)
     epoch = fresh_mariadb.execute("SELECT epoch FROM storage_consumer.lease")[0][0]
-    writer = connect(settings(fresh_mariadb), "dml")
+    writer = connect_to_server(settings(fresh_mariadb), "dml")
     cursor = writer.cursor()
     check_epoch(cursor, "replica", epoch, STATEMENTS)
     fencing = threading.Thread(target=sink.fence)
@@ -129,7 +129,7 @@ def test_fence_waits_for_a_writer_and_refuses_it_afterwards(fresh_mariadb: Maria
 def test_writers_of_one_epoch_do_not_wait_for_one_another(fresh_mariadb: MariaDb) -> None:
     sink = acquired(fresh_mariadb)
     epoch = fresh_mariadb.execute("SELECT epoch FROM storage_consumer.lease")[0][0]
-    writers = [connect(settings(fresh_mariadb), "dml") for _ in range(3)]
+    writers = [connect_to_server(settings(fresh_mariadb), "dml") for _ in range(3)]
     began = time.perf_counter()
     for writer in writers:
         check_epoch(writer.cursor(), "replica", epoch, STATEMENTS)
@@ -161,7 +161,7 @@ def test_a_writer_whose_machine_is_gone_holds_nobody_up_for_long(
     first = acquired(fresh_mariadb)
     late = first.writer()
     assert isinstance(late, MySqlWriter)
-    gone = connect(settings(fresh_mariadb), "dml")
+    gone = connect_to_server(settings(fresh_mariadb), "dml")
     check_epoch(gone.cursor(), "replica", late.epoch, late.lane)
     first.close()
     began = time.perf_counter()

@@ -57,7 +57,7 @@ def test_one_that_waited_for_its_table(fresh_mariadb: MariaDb, monkeypatch: pyte
     sink.close()
 
 
-@pytest.mark.parametrize("behind", ["_execute", "look_again"])
+@pytest.mark.parametrize("behind", ["_execute", "current_state"])
 def test_one_that_waited_in_the_middle_of_its_query(
     behind: str, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:

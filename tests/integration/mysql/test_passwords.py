@@ -16,7 +16,7 @@ import pytest
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.sink.mysql.server import connection as module
-from consumer.sink.mysql.server.connection import connect, password_of
+from consumer.sink.mysql.server.connection import connect_to_server, password_of
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.certificates import Authority
 from tests.servers import MariaDb
@@ -42,7 +42,7 @@ def test_a_password_is_sent_as_it_is(password: str, replica: MariaDb) -> None:
     replica.execute(f"CREATE OR REPLACE USER replica IDENTIFIED BY '{literal}'")
     coded = quote(password, safe="+")
     for uri in (f"mysql://replica:{coded}@127.0.0.1:{replica.port}/", f"{replica.url('replica')}?password={coded}"):
-        connect(MySqlSettings.from_uri(uri, name="c"), "dml").close()
+        connect_to_server(MySqlSettings.from_uri(uri, name="c"), "dml").close()
 
 
 def test_the_command_is_run_for_each_connection(replica: MariaDb, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_command_is_run_for_each_connection(replica: MariaDb, tmp_path: Path
     script.chmod(0o755)
     wanted = settings(f"{shlex.quote(str(script))} {TOKEN}", replica.url("replica"))
     for _ in range(3):
-        connect(wanted, "dml").close()
+        connect_to_server(wanted, "dml").close()
     assert (tmp_path / "runs").read_text() == "run\n" * 3
 
 
@@ -76,14 +76,14 @@ def test_no_shell_reads_it(tmp_path: Path) -> None:
 def test_one_that_fails(command: str, kind: type[ConsumerError], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WITHIN", 0.2)
     with pytest.raises(kind, match=told) as caught:
-        connect(settings(command), "dml")
+        connect_to_server(settings(command), "dml")
     shown = f"{caught.value!r} {caught.value.hint} {caught.value.__cause__} {settings(command)!r}"
     assert TOKEN not in shown
 
 
 def test_a_password_the_server_refuses_is_not_shown(replica: MariaDb) -> None:
     with pytest.raises(BadConfig, match="Access denied") as caught:
-        connect(settings("echo another-token", replica.url("replica")), "dml")
+        connect_to_server(settings("echo another-token", replica.url("replica")), "dml")
     assert "another-token" not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
@@ -101,7 +101,7 @@ def test_a_token_reaches_a_server_that_asks_for_it_in_plain_text_over_tls(tmp_pa
     server = PlainServer(*authority.sign("server", "127.0.0.1"))
     uri = f"mysql://replica@127.0.0.1:{server.port}/?ssl-ca={authority.file}&password-command=echo%20{TOKEN}"
     with pytest.raises(ConsumerError):  # it hangs up then
-        connect(MySqlSettings.from_uri(uri, name="c"), "dml")
+        connect_to_server(MySqlSettings.from_uri(uri, name="c"), "dml")
     server.close()
     assert server.received[4:] == TOKEN.encode() + b"\0"
 

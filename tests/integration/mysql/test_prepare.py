@@ -12,7 +12,7 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.tables.describe import describe
+from consumer.sink.mysql.tables.describe import describe_tables
 from consumer.sink.mysql.target import MySqlTarget, mysql_target
 from consumer.target import LoadRequest
 from tests.integration.mysql.steps import settings
@@ -62,7 +62,7 @@ def test_columns_come_in_the_targets_order_without_generated_and_hidden_ones(fre
     assert got.names == ("V", "id", "e")
     assert got.columns == (V, ID, replace(sent[4], elements=("a", "it's")))
     assert got.virtual == ("g",)
-    assert (got.key, got.whole) == ((1,), False)
+    assert (got.key, got.in_one_call) == ((1,), False)
     settings = mysql_target(got)
     assert [(column.data_type, column.type, column.collation) for column in settings.columns] == [
         ("varchar", "varchar(9)", "utf8mb4_bin"),
@@ -154,7 +154,7 @@ def test_keys_that_the_target_compares_coarsely(declared: str, coarse: bool, fre
     kind = declared.partition("(")[0]
     k = Column("k", kind, length=9, nullable=False, is_pk=True)
     assert mysql_target(target(fresh_mariadb, k)).checked is coarse
-    assert target(fresh_mariadb, k, purpose=Purpose.LOAD_AT_ONCE).whole is coarse
+    assert target(fresh_mariadb, k, purpose=Purpose.LOAD_AT_ONCE).in_one_call is coarse
 
 
 def test_a_prefix_key_is_coarse(fresh_mariadb: MariaDb) -> None:
@@ -191,7 +191,7 @@ def test_a_coarse_key_is_compared_by_its_own_column(fresh_mariadb: MariaDb) -> N
 def test_which_keys_are_proven(key: str, unique: tuple[str, ...], checked: bool, fresh_mariadb: MariaDb) -> None:
     create(fresh_mariadb, f"id INT PRIMARY KEY, v VARCHAR(9), n INT, {key}")
     found = target(fresh_mariadb, ID, V, Column("n", "INT"), unique=unique)
-    assert (mysql_target(found).checked, found.whole) == (checked, False)
+    assert (mysql_target(found).checked, found.in_one_call) == (checked, False)
 
 
 def test_columns_that_do_not_meet(fresh_mariadb: MariaDb) -> None:
@@ -268,7 +268,7 @@ def test_odd_names(together: bool, fresh_mariadb: MariaDb) -> None:
         quoted = name.replace("`", "``")
         fresh_mariadb.execute(f"CREATE TABLE `o'd``d%s`.`{quoted}` (`c{number}` INT PRIMARY KEY)")
     connection = fresh_mariadb.connect()
-    found = describe(connection.cursor(), [*names, *more])
+    found = describe_tables(connection.cursor(), [*names, *more])
     connection.close()
     assert {name.table: table.columns[0].name for name, table in found.items()} == {
         name: f"c{number}" for number, name in enumerate(ODD)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pymysql
 
-from consumer.sink.mysql.server.connection import connect
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.connection import connect_to_server
+from consumer.sink.mysql.server.errors import server_error
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.servers import SqlServer
 
@@ -62,13 +62,13 @@ def test_every_right_is_named_where_it_lacks(fresh_mariadb: SqlServer) -> None:
 
 def refused(server: SqlServer, statement: str) -> str:
     """What is said about it, and its hint; "" where it runs."""
-    with connect(
+    with connect_to_server(
         MySqlSettings.from_uri(server.url("replica", "password"), name="c"), "ddl", autocommit=True
     ) as session:
         try:
             with session.cursor() as cursor:
                 cursor.execute(statement)
         except pymysql.MySQLError as error:
-            known = translate(error, "ddl")
+            known = server_error(error, "ddl")
             return f"{known.message} {known.hint}"
     return ""

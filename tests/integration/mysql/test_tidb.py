@@ -102,7 +102,7 @@ def test_a_value_is_upstreams_or_its_session_decided(
         f"ALTER TABLE `t` MODIFY COLUMN `c` {after}",
         columns=(ID, replace(new, name="c")),
     )
-    [outcome] = sink.apply_ddls([replace(step, known=TableBefore((ID, replace(old, name="c"))))], {})
+    [outcome] = sink.apply_ddls([replace(step, table_before=TableBefore((ID, replace(old, name="c"))))], {})
     sink.close()
     if not told:
         assert outcome.error is None

@@ -29,7 +29,7 @@ def sink_in(server: MariaDb, zone: str) -> MySqlSink:
 
 
 def alter(query: str, *columns: Column, before: tuple[Column, ...] = (ID,), action: Action) -> ApplyDdl:
-    return replace(ddl(action, "d", "t", SUMMER, query, columns=(ID, *columns)), known=TableBefore(before))
+    return replace(ddl(action, "d", "t", SUMMER, query, columns=(ID, *columns)), table_before=TableBefore(before))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import BadConfig
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.certificates import Authority
 from tests.servers import MariaDb, mariadb_template
@@ -67,7 +67,7 @@ def settings(server: MariaDb, user: str, mode: str, authority: Path) -> MySqlSet
 
 def cipher(wanted: MySqlSettings) -> str:
     """What the connection is encrypted with, "" for nothing."""
-    connection = connect(wanted, "dml")
+    connection = connect_to_server(wanted, "dml")
     with connection, connection.cursor() as cursor:
         cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
         return str(cursor.fetchone()[1])
@@ -85,12 +85,12 @@ def test_what_a_mode_takes(which: str, mode: str, tls: TlsServer, mariadb: Maria
     wanted = settings(server, user, mode, tls.authority.file)
     if mode == "DISABLED" and which != "none":
         with pytest.raises(BadConfig, match="Access denied"):  # the user may log in over TLS alone
-            connect(wanted, "dml")
+            connect_to_server(wanted, "dml")
     elif mode in TAKEN[which]:
         assert bool(cipher(wanted)) == (which != "none")
     else:
         with pytest.raises(BadConfig) as refused:
-            connect(wanted, "dml")
+            connect_to_server(wanted, "dml")
         assert "ssl-ca=/path/ca.pem" in refused.value.hint
         assert PASSWORD not in f"{refused.value} {refused.value.hint}"
 
@@ -99,7 +99,7 @@ def test_without_a_mode_an_authority_that_is_given_must_have_signed(tls: TlsServ
     tls.show("other authority")
     uri = f"{tls.server.url('replica', PASSWORD)}?ssl-ca={tls.authority.file}"
     with pytest.raises(BadConfig, match="certificate verify failed"):
-        connect(MySqlSettings.from_uri(uri, name="c"), "dml")
+        connect_to_server(MySqlSettings.from_uri(uri, name="c"), "dml")
     tls.show("right")
     assert cipher(MySqlSettings.from_uri(uri, name="c"))
 
@@ -107,4 +107,4 @@ def test_without_a_mode_an_authority_that_is_given_must_have_signed(tls: TlsServ
 def test_an_authority_that_is_no_certificate(tls: TlsServer, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     with pytest.raises(BadConfig, match="ssl-ca, ssl-cert or ssl-key cannot be used"):
-        connect(settings(tls.server, "replica", "VERIFY_CA", tmp_path / "ca.pem"), "dml")
+        connect_to_server(settings(tls.server, "replica", "VERIFY_CA", tmp_path / "ca.pem"), "dml")

@@ -15,7 +15,7 @@ from consumer.model.progress import DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
-from consumer.sink.mysql.statements.trash import left_to_do
+from consumer.sink.mysql.statements.trash import remaining_statements
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb, SqlServer
 
@@ -81,7 +81,7 @@ def run(sink: MySqlSink, step: ApplyDdl) -> str:
 def test_a_death_before_any_statement_ends_the_same(
     kind: str, setup: str, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step, real = STEPS[kind], left_to_do
+    step, real = STEPS[kind], remaining_statements
     prepare(mariadb, setup)
     sink = acquired(mariadb)
     assert run(sink, step) in ("d.t is kept as d.__trash_20_t", "d is kept as __trash_20_d")
@@ -97,7 +97,7 @@ def test_a_death_before_any_statement_ends_the_same(
                     raise KeyboardInterrupt
                 yield statement
 
-        monkeypatch.setattr(mysql_ddl, "left_to_do", dying)
+        monkeypatch.setattr(mysql_ddl, "remaining_statements", dying)
         try:
             sink.apply_ddls([step], {})
         except KeyboardInterrupt:

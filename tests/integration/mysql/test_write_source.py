@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.errors import BadConfig
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.servers import SqlServer
 
@@ -13,6 +13,6 @@ from tests.servers import SqlServer
 def test_a_server_without_marks_is_named(mysql: SqlServer) -> None:
     uri = mysql.url()
     with pytest.raises(BadConfig, match="only TiDB has marks for changes") as refused:
-        connect(MySqlSettings.from_uri(f"{uri}?write-source=1", name="c"), "dml")
+        connect_to_server(MySqlSettings.from_uri(f"{uri}?write-source=1", name="c"), "dml")
     assert refused.value.hint == "leave write-source out of --downstream-uri"
-    connect(MySqlSettings.from_uri(uri, name="c"), "dml").close()
+    connect_to_server(MySqlSettings.from_uri(uri, name="c"), "dml").close()

@@ -20,7 +20,7 @@ from consumer.model.load import LoadTarget, Receipt, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.mysql.progress.epochs import raise_epoch
 from consumer.sink.mysql.rows.writer import MySqlWriter
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of, write
 from tests.servers import MariaDb
@@ -262,7 +262,7 @@ def _waiting(server: MariaDb, text: str = "INTO") -> int:
 
 def _take_over(server: MariaDb) -> int:
     settings = settings_of(server)
-    connection: pymysql.Connection = connect(settings, "dml")
+    connection: pymysql.Connection = connect_to_server(settings, "dml")
     with connection.cursor() as cursor:
         epoch = raise_epoch(cursor, settings.name)
     connection.commit()

@@ -10,8 +10,8 @@ from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, TableLoad
 from consumer.model.names import TableName
-from consumer.sink.mysql.server.connection import connect
-from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.server.connection import connect_to_server
+from consumer.sink.mysql.tables.prepare import prepare_targets
 from consumer.target import LoadRequest
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
 from tests.servers import SqlServer
@@ -41,7 +41,7 @@ def test_unique_values_that_move_between_rows(way: Way, fresh_mariadb: SqlServer
 def test_a_primary_key_that_is_computed_and_rows_that_lack_a_column(way: Way, fresh_mysql: SqlServer) -> None:
     body = "a INT, k INT AS (a + 1) STORED PRIMARY KEY, c VARCHAR(9), own INT DEFAULT 7"
     target = way(make_target(fresh_mysql, [A, K, C], body))
-    assert (target.key, target.own) == ((1,), ("own",))
+    assert (target.key, target.extra_columns) == ((1,), ("own",))
     fresh_mysql.execute("INSERT INTO db.t (a, c, own) VALUES (1, 'a', 1), (2, 'b', 2)")
     write(fresh_mysql, target, changes(target, puts=[("1", "2", "x"), ("5", "6", "e")], deletes=[("2", "3", "b")]))
     assert fresh_mysql.execute("SELECT * FROM db.t ORDER BY k") == [(1, 2, "x", 1), (5, 6, "e", 7)]
@@ -60,9 +60,9 @@ def test_a_unique_key_on_a_generated_column_that_upstream_does_not_have(kind: st
     make_target(fresh_mariadb, [ID, C], f"id INT PRIMARY KEY, c VARCHAR(9), k INT AS (id % 2) {kind} UNIQUE")
     request = LoadRequest(TableLoad(TableName("db", "t")), (ID, C, Column("k", "INT")), indexes=frozenset())
     settings = settings_of(fresh_mariadb)
-    connection = connect(settings, "ddl", autocommit=True)
+    connection = connect_to_server(settings, "ddl", autocommit=True)
     with connection.cursor() as cursor:
-        (found,) = prepare(cursor, [request], settings)
+        (found,) = prepare_targets(cursor, [request], settings)
     connection.close()
     assert isinstance(found, CannotBeExact)
     assert "which upstream does not have" in found.message

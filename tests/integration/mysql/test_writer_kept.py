@@ -11,7 +11,7 @@ import pytest
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, TableLoad
-from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.tables.prepare import prepare_targets
 from consumer.target import LoadRequest
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
 from tests.servers import MariaDb
@@ -31,7 +31,7 @@ def test_values_of_every_kind_stay(way: Way, fresh_mariadb: MariaDb) -> None:
         "blob_ BLOB, d DECIMAL(65,30), u TIMESTAMP DEFAULT '2020-01-01' ON UPDATE CURRENT_TIMESTAMP"
     )
     target = way(make_target(fresh_mariadb, [ID, V], f"id INT PRIMARY KEY, v VARCHAR(9), {own}"))
-    assert len(target.own) == 11
+    assert len(target.extra_columns) == 11
     fresh_mariadb.execute(
         "SET SESSION sql_mode = ''",
         f"INSERT INTO db.t VALUES (1, 'a', 1.1, ~0, '', 3, '{{\"k\": 1}}', {place}, '2021-02-03 04:05:06.789', 0, "
@@ -82,7 +82,7 @@ def test_a_partitioned_table_and_one_with_generated_columns(fresh_mariadb: Maria
 @pytest.mark.parametrize("seed", range(2))
 def test_sessions_at_the_same_time(seed: int, fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, [ID, V], "id INT PRIMARY KEY, v VARCHAR(9), own INT NULL")
-    assert not target.whole
+    assert not target.in_one_call
     rows = ",".join(f"({number}, 'a', {number})" for number in range(0, 4000, 2))
     fresh_mariadb.execute(f"INSERT INTO db.t VALUES {rows}")
     parts = [[(str(number), "b") for number in range(4000) if number % 4 == part] for part in range(4)]
@@ -94,7 +94,7 @@ def test_sessions_at_the_same_time(seed: int, fresh_mariadb: MariaDb) -> None:
 
 def test_a_connection_that_dies_between_the_stage_and_the_rows(fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, [ID, V], "id INT PRIMARY KEY, v VARCHAR(9) UNIQUE, own INT")
-    assert target.whole
+    assert target.in_one_call
     fresh_mariadb.execute("INSERT INTO db.t VALUES (1, 'a', 1), (2, 'b', 2)")
     holder = fresh_mariadb.connect(autocommit=False)
     with ThreadPoolExecutor(1) as pool, holder, holder.cursor() as cursor:
@@ -125,10 +125,12 @@ def test_tables_that_cannot_be_completed(
     whole = make_target(fresh_mariadb, [*columns, Column("own", "INT", is_pk="(id, own)" in body)], body)
     connection = fresh_mariadb.connect()
     with connection, connection.cursor() as cursor:
-        (found,) = prepare(cursor, [LoadRequest(TableLoad(whole.table), tuple(columns))], settings_of(fresh_mariadb))
+        (found,) = prepare_targets(
+            cursor, [LoadRequest(TableLoad(whole.table), tuple(columns))], settings_of(fresh_mariadb)
+        )
     assert isinstance(found, error)
 
 
 def test_a_unique_key_of_a_kept_column_that_new_rows_leave_null(fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, [ID, V], "id INT PRIMARY KEY, v VARCHAR(9), own INT UNIQUE")
-    assert (target.own, target.whole) == (("own",), False)
+    assert (target.extra_columns, target.in_one_call) == (("own",), False)

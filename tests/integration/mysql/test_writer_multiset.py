@@ -16,8 +16,8 @@ from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.sink.mysql.progress.store import ServerTables
 from consumer.sink.mysql.rows.writer import MySqlWriter
-from consumer.sink.mysql.server.connection import connect
-from consumer.sink.progress_sql import load
+from consumer.sink.mysql.server.connection import connect_to_server
+from consumer.sink.progress_sql import read_progress
 from tests.integration.mysql.test_writer_types import CASES
 from tests.integration.mysql.writing import EPOCH, NAME, counted, make_target, settings_of
 from tests.mysql_server import MySql
@@ -73,7 +73,7 @@ def test_a_lost_answer_to_the_commit_does_not_double_the_rows(
     lost = []
 
     def connect_and_lose(*arguments: Any, **named: Any) -> object:
-        connection = connect(*arguments, **named)
+        connection = connect_to_server(*arguments, **named)
         commit = connection.commit
 
         def commit_and_lose() -> None:
@@ -86,7 +86,7 @@ def test_a_lost_answer_to_the_commit_does_not_double_the_rows(
         connection.commit = commit_and_lose
         return connection
 
-    monkeypatch.setattr("consumer.sink.mysql.rows.transactions.connect", connect_and_lose)
+    monkeypatch.setattr("consumer.sink.mysql.rows.transactions.connect_to_server", connect_and_lose)
     _write(fresh_mariadb, target, [(2, ("1", "x"))], Window(0, 10))
     assert lost == [True]
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(2,)]
@@ -179,6 +179,6 @@ def _write(
 def _applied(server: MariaDb) -> int:
     connection = server.connect()
     with connection.cursor() as cursor:
-        applied = load(ServerTables(cursor), NAME).table(TableName("db", "t")).applied_ts
+        applied = read_progress(ServerTables(cursor), NAME).table(TableName("db", "t")).applied_ts
     connection.close()
     return applied

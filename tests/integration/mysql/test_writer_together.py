@@ -94,7 +94,7 @@ def test_where_one_row_is_refused_nothing_of_any_is_written(way: str, fresh_mari
 def test_what_needs_a_stage_is_left_to_a_transaction_of_its_own(fresh_mariadb: MariaDb) -> None:
     parts = _several(fresh_mariadb, "t")
     kept = make_target(fresh_mariadb, [_ID], "id INT PRIMARY KEY, own INT DEFAULT 5", table="kept")
-    assert kept.own
+    assert kept.extra_columns
     receipts = _together(fresh_mariadb, [parts[0], (kept, changes(kept, puts=[("1",)])), parts[1]])
     assert [receipt is None for receipt in receipts] == [False, True, False]
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.kept") == [(0,)]

@@ -13,7 +13,7 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows.staged import begin_unlocked
 from consumer.sink.mysql.rows.statements import by_statements, delete_statements
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.target import mysql_target
 from tests.integration.mysql.writing import changes, make_target, settings_of, write
 from tests.servers import MariaDb, SqlServer, mariadb_template
@@ -51,7 +51,10 @@ def _level_of_the_waiting_one(server: SqlServer) -> str:
 @pytest.mark.parametrize("unlocked", [True, False])
 def test_new_rows_beside_a_delete_of_a_row_that_is_not_there(unlocked: bool, fresh_mariadb: SqlServer) -> None:
     target = make_target(fresh_mariadb, _COLUMNS, _BODY)
-    one, other = connect(settings_of(fresh_mariadb), "dml"), connect(settings_of(fresh_mariadb), "dml")
+    one, other = (
+        connect_to_server(settings_of(fresh_mariadb), "dml"),
+        connect_to_server(settings_of(fresh_mariadb), "dml"),
+    )
     with one, other, one.cursor() as first, other.cursor() as second:
         if unlocked:
             begin_unlocked(first, mysql_target(target).server)

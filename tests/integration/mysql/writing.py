@@ -15,9 +15,9 @@ from consumer.model.progress import FORMAT_VERSION
 from consumer.sink.mysql.progress.epochs import DRIVER, LOADS, TIDB_SLOTS
 from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.rows.writer import MySqlWriter
-from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.connection import connect_to_server
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.tables.prepare import prepare_targets
 from consumer.sink.mysql.target import MySqlTarget
 from consumer.target import LoadRequest
 from tests.servers import MariaDb
@@ -42,7 +42,7 @@ def make_target(
     """Create ``db.{table}`` as `ddl` says (the body of a CREATE TABLE), and look at it as the driver does. `unique` are
     columns that upstream is known to have a unique key on, each by itself; `asked` is of a LoadRequest."""
     settings = settings_of(server)
-    connection = connect(settings, "ddl", autocommit=True)
+    connection = connect_to_server(settings, "ddl", autocommit=True)
     with connection.cursor() as cursor:
         ensure_schema(cursor)
         cursor.executemany(
@@ -59,7 +59,7 @@ def make_target(
         cursor.execute(f"CREATE TABLE db.`{table}` ({ddl}) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_bin")
         told = frozenset(frozenset([name]) for name in unique)
         request = LoadRequest(TableLoad(TableName("db", table), purpose=purpose), tuple(columns), known_unique=told)
-        (found,) = prepare(cursor, [request], settings)
+        (found,) = prepare_targets(cursor, [request], settings)
     connection.close()
     assert isinstance(found, LoadTarget), found
     return found

@@ -44,7 +44,9 @@ class Damage:
         """Whether it was found, or is in what was not compared."""
         partly = bool(check.notes) and (0, 1, 0) in self.counted  # a row that came can be one of which nobody knows
         partly = partly or self.column in check.counted.unknown
-        partly = partly or bool(check.counted.unsure or check.gone or (check.counted.unknown_rows and not self.is_told))
+        partly = partly or bool(
+            check.counted.unsure or check.gone_ts or (check.counted.unknown_rows and not self.is_told)
+        )
         return counted in self.counted or (partly and counted == (0, 0, 0))
 
 

@@ -20,15 +20,15 @@ from consumer.model.progress import (
     Progress,
     ProgressChange,
     State,
-    beside_name,
-    is_beside,
     is_export,
+    is_parallel_load,
+    parallel_load_name,
 )
 from consumer.model.readiness import Readiness
 from consumer.model.steps import ApplyDdl, TargetDdl, Window
 from consumer.model.times import MAX_TSO
-from consumer.sink.common import nothing_beside, table_missing
-from consumer.sink.progress_sql import check_time_zone, check_upstream, owned_tables, released
+from consumer.sink.common import parallel_table_missing, table_missing
+from consumer.sink.progress_sql import check_time_zone, check_upstream, owned_tables, released_tables
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 from tests.support.memory.statements import execute
 from tests.support.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
@@ -77,7 +77,7 @@ class MemorySink:
 
     def take(self, wanted: Mapping[TableName, int | None]) -> OwnedTables:
         self._check()
-        owned = self.of_others().taken(wanted)
+        owned = self.of_others().after_taking(wanted)
         self._store.owners |= {table: self._name for table in wanted if owned.is_own(table)}
         return owned
 
@@ -100,9 +100,9 @@ class MemorySink:
         executed = (ddl for ddl, record in progress.ddls.items() if record.state is DdlState.DONE)
         made = {naming_from(progress.routes).target(TableName(ddl.database, ddl.table)).folded for ddl in executed}
         for table in own:
-            if is_beside(table):
+            if is_parallel_load(table):
                 self._check_waiting(table)
-            if is_beside(table) or (is_export(name) and table.folded in made):
+            if is_parallel_load(table) or (is_export(name) and table.folded in made):
                 self._store.tables.pop(table, None)
         self._forgotten(name)
 
@@ -195,13 +195,13 @@ class MemorySink:
         return self._save(change)
 
     def beside(self, table: TableName) -> TableName:
-        return beside_name(table, table.database)
+        return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         self._check()
         beside = self.beside(table)
         if beside not in self._store.tables:
-            raise nothing_beside(table)
+            raise parallel_table_missing(table)
         recorded = self._save(change)
         self._store.tables[table] = self._store.tables.pop(beside)
         owner = self._store.owners.pop(beside, "")
@@ -263,7 +263,7 @@ class MemorySink:
         seen = self._store.seen.setdefault(self._name, set())
         there = {table for table in seen if before.get(table) not in ENDED}
         seen.update(change.tables)
-        for table in released(change, before, naming_from(known.routes), there, case=True):
+        for table in released_tables(change, before, naming_from(known.routes), there, case=True):
             if self._store.owners.get(table) == self._name:
                 del self._store.owners[table]
         self._store.audit += [(self._name, row) for row in change.audit]
@@ -286,7 +286,7 @@ class MemorySink:
         key = primary or unique
         if own and not key:
             return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
-        return LoadTarget(request.load, written, names, key, own=own)
+        return LoadTarget(request.load, written, names, key, extra_columns=own)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, end = outcome.task.target, outcome.task.window.end

@@ -29,7 +29,7 @@ from consumer.model.table_modes import (
 from consumer.model.times import tso_to_text
 from consumer.model.types.conversions import Conversion, Value
 from consumer.model.types.values import NoValue
-from consumer.sink.common import merge_conflict, only_own_rows, rows_there
+from consumer.sink.common import merge_conflict, only_own_rows, rows_exist
 from tests.support.memory.store import MemoryTable, Row
 
 
@@ -109,7 +109,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     mode_ddl = step.mode_ddl
-    before = mode_ddl.before if mode_ddl else step.known.columns or ()
+    before = mode_ddl.before if mode_ddl else step.table_before.columns or ()
     parsed = declared_columns(step.file, mode_ddl.mode if mode_ddl else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(parsed.old_name(column.name) or "") for column in columns}
@@ -151,7 +151,7 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, mode_ddl: ModeD
         if (other := there.get(column.name, column)).kind != column.kind or other.is_pk != column.is_pk:
             raise merge_conflict(step, f"column {column.name} is another there")
     if creates and any(row[source] == own for row in table.rows):
-        raise rows_there(step, "in memory")
+        raise rows_exist(step, "in memory")
     new = [column for column in bare if column.name not in there]
     table.columns += tuple(new)
     before, after = ({column.name for column in columns} for columns in (mode_ddl.before, mode_ddl.after))

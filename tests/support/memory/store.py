@@ -70,7 +70,7 @@ def merge(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> Non
         changes = [change for change in changes if change["put"]]
     names = [target.names[position] for position in target.key]
     before = {tuple(row[name] for name in names): row for row in table.rows}
-    kept = [column for column in table.columns if column.name in target.own]
+    kept = [column for column in table.columns if column.name in target.extra_columns]
     for change in changes:
         row = _values(target, change)
         old = before.get(tuple(row[name] for name in names))

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.model.progress import is_beside
+from consumer.model.progress import is_parallel_load
 from tests.support.random_ddl.original import DATABASES, OFFSET, Snapshot
 from tests.support.random_ddl.replica import Replica
 
@@ -33,7 +33,7 @@ def _state(file: Path, databases: Collection[str]) -> Snapshot:
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database()"
         ).fetchall()
         for schema, table in tables:
-            if schema in databases and not is_beside(TableName(schema, table)):
+            if schema in databases and not is_parallel_load(TableName(schema, table)):
                 rows = connection.execute(f'SELECT * FROM "{schema}"."{table}"')
                 columns = [column[0] for column in rows.description]
                 found[f"{schema}.{table}"] = {"columns": columns, "rows": sorted(rows.fetchall(), key=repr)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from consumer.model.progress import is_beside
+from consumer.model.progress import is_parallel_load
 from consumer.sink import sink_for
 from consumer.sink.lake.merge import Merging
 from consumer.sink.lake.progress import LakeProgress
@@ -49,7 +49,7 @@ class LakeReplica(Replica):
         return {
             str(name): _content(table.column_names, map(dict.values, table.to_pylist()))
             for name, table in found.items()
-            if not is_beside(name)
+            if not is_parallel_load(name)
         }
 
     @contextmanager

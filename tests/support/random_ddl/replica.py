@@ -23,7 +23,7 @@ from consumer.model.names import TableName
 from consumer.results import PlanResult, RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress.store import store
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.errors import server_error
 from consumer.target import Sink, TargetOptions
 from tests.servers import SqlServer
 from tests.support.crashes import CrashingLoader, CrashingSink, Fuse
@@ -110,7 +110,7 @@ class Replica:
             try:
                 return execute(cursor, step, statement)
             except pymysql.MySQLError as error:
-                if isinstance(translate(error, "ddl"), TargetBusy):
+                if isinstance(server_error(error, "ddl"), TargetBusy):
                     self.executed.remove(statement)
                 raise
 

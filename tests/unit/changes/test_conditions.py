@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from consumer.changes.conditions import compiled
+from consumer.changes.conditions import compile_condition
 from consumer.codec.change_table import Flags
 from consumer.config.clocks import clock_of
 from consumer.errors import CannotBeExact
@@ -33,7 +33,7 @@ ROWS: list[list[str | None]] = [
 
 def holds(text: str, collation: str = "", zone: str = "UTC") -> list[bool]:
     table = pa.table([pa.array(v, pa.large_string()) for v in ROWS], names=[f"c{n}" for n in range(len(ROWS))])
-    found: Flags = compiled(text, COLUMNS, collation, clock_of(zone)).holds(table)
+    found: Flags = compile_condition(text, COLUMNS, collation, clock_of(zone)).holds(table)
     return found.tolist()
 
 
@@ -107,7 +107,7 @@ def test_a_timestamp_is_compared_by_the_changefeeds_clock() -> None:
 )
 def test_what_cannot_be_exact_is_refused_before_any_row(text: str, why: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011
-        compiled(text, COLUMNS)
+        compile_condition(text, COLUMNS)
     assert why in str(refused.value)
     assert text in str(refused.value)
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_exact_is_refused_before_any_row(text: str, why: str) -> 
 def test_a_value_that_cannot_be_judged_stops_the_table_and_is_not_shown(
     column: Column, value: str, text: str, why: str
 ) -> None:
-    condition = compiled(text, (column,), "utf8mb4_general_ci")
+    condition = compile_condition(text, (column,), "utf8mb4_general_ci")
     with pytest.raises(CannotBeExact) as refused:
         condition.holds(pa.table({"c0": pa.array([value], pa.large_string())}))
     assert why in str(refused.value)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from consumer.cli import text
-from consumer.model.events import Note, NoteKind, RoundStarted, StepFinished, Work, WorkEnded, WorkStarted
+from consumer.model.events import Note, NoteKind, RoundStarted, StepFinished, WorkEnded, WorkStarted, WorkUnit
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.results import RunResult
@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 
 def work(observer: object) -> RunResult:
-    load = Work((TableName("a", "b"),), files=1, bytes=1000)
+    load = WorkUnit((TableName("a", "b"),), files=1, bytes=1000)
     observer.tell(RoundStarted(1, 1, 1, 1000))  # type: ignore[attr-defined]
     observer.tell(WorkStarted(load))  # type: ignore[attr-defined]
     observer.beat()  # type: ignore[attr-defined]

@@ -8,14 +8,14 @@ import pytest
 
 from consumer.codec import lines as lines_module
 from consumer.codec.canal_json.file import JsonEnds
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import TAIL_BYTES, SliceLines
 from consumer.errors import CorruptFile
 from consumer.model.load import FileSlice
 from consumer.ports import Stored
 from tests.support.canal_json import MemoryReader, join, whole
 
-PLACE = Place("f", "d.t")
+PLACE = FileCoordinates("f", "d.t")
 TERMINATORS = [b"\r\n", b"\n", b"|\n", b"\n|\n", b"$$", b"\r", b"", b"}"]
 
 

@@ -12,7 +12,7 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import KINDS, NEVER_IGNORED, DdlPolicy
-from consumer.model.layout import Layout, Part
+from consumer.model.layout import Layout, PartitionTransform
 from consumer.model.names import TableName
 from consumer.model.rules import EventFilter, Shaping
 
@@ -151,7 +151,7 @@ def test_the_first_rule_that_fits_lays_a_new_table_of_a_lake_out(tmp_path: Path)
         "copy-on-write = true"
     )
     layouts = settings(tmp_path, text).target_options.layouts
-    parts = (Part("at", "day"), Part("i)d", "bucket", 16), Part("region"))
+    parts = (PartitionTransform("at", "day"), PartitionTransform("i)d", "bucket", 16), PartitionTransform("region"))
     assert layouts.of(TableName("A", "t")) == Layout(parts)
     assert layouts.of(TableName("a", "u")) == Layout((), ("id",), (("x", "y"),), copy_on_write=True)
     assert layouts.of(TableName("b", "t")) == Layout()

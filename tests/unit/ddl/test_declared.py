@@ -14,7 +14,7 @@ from consumer.ddl.definitions import statement_of
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.verify.known import Known, followed_upstream
+from consumer.verify.known import ColumnOrigins, upstream_value_rules
 from tests.support.build import schema_file
 from tests.support.catalogs import catalog_of
 
@@ -181,7 +181,7 @@ def test_a_default_that_the_schema_file_of_an_old_release_does_not_have(
     labels = "ENUM('a','b')" if type_ == "ENUM" else type_
     file = schema_file("d.t", 2, query=f"ALTER TABLE `t` ADD COLUMN `n` {labels} DEFAULT {written}", columns=columns)
     definition = changes_of(file).columns.columns["n"]
-    known = Known(("id", "n"), ((), ())).before(file, columns[:1], followed_upstream(UTC))
+    known = ColumnOrigins(("id", "n"), ((), ())).before(file, columns[:1], upstream_value_rules(UTC))
     read = {1: "2" if type_ == "ENUM" else value}
     assert known.added == ({} if value is NotExact else read), "who reads the history knows the same"
     if value is NotExact:

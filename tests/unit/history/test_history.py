@@ -109,7 +109,11 @@ def test_a_name_has_had_one_table_after_the_other() -> None:
         None, one, None, None, two, None, None, three
     ]  # fmt: skip
     assert [history.at(B, ts) for ts in (19, 20, 99)] == [None, one, one]
-    assert (history.had(A, 9), history.had(A, 29), history.had(A, 35)) == ([three], [one, three], [one, two, three])
+    assert (history.tables_named(A, 9), history.tables_named(A, 29), history.tables_named(A, 35)) == (
+        [three],
+        [one, three],
+        [one, two, three],
+    )
     assert (two.end, three.birth, three.files) == (files[3], None, [files[4]])
 
 
@@ -137,14 +141,14 @@ def test_files_above_the_checkpoint_change_no_table_and_tell_what_they_declare()
         history.follow(file, history.look(file))
     (table,) = history.incarnations
     assert (history.alive, table.names, table.end, len(table.files)) == ({A: table}, [A], None, 1)
-    assert (history.at(A, 99), len(history.met)) == (table, 1)
+    assert (history.at(A, 99), len(history.followed_files)) == (table, 1)
     assert "v" in history.shape(later).columns
 
 
 def test_a_table_whose_end_nobody_tells_does_not_come_back_when_the_next_one_of_its_name_is_gone() -> None:
     history = history_of(made("a", 10), made("a", 20), dropped("a", 30))
     assert told(there(history)) == {}
-    assert told(there(history, history.met[2].file)) == {A: (history.met[1].file, [A])}
+    assert told(there(history, history.followed_files[2].file)) == {A: (history.followed_files[1].file, [A])}
 
 
 def test_a_table_that_waits_for_a_new_name_is_not_what_became_of_it_under_that() -> None:
@@ -202,9 +206,9 @@ def test_what_became_of_a_statement_is_its_kind_whatever_somebody_gave_as_the_re
         record = DdlRecord(ddl_id(file), state, reason=reason, kind=kind)
         progress = Progress(ddls={record.id: record}, tables={A: TableProgress(20, State.DROPPED)})
         assert (was_executed(file, progress), is_left_undone(file, progress)) == (ran, undone)
-        assert progress.was_given(record.id) is (kind is DdlKind.GIVEN)
+        assert progress.was_preloaded(record.id) is (kind is DdlKind.GIVEN)
         assert progress.was_ignored(record.id) is (kind in (DdlKind.IGNORED, DdlKind.KEPT))
-        assert progress.kept == ({A} if kind is DdlKind.KEPT else set())
+        assert progress.kept_tables == ({A} if kind is DdlKind.KEPT else set())
 
 
 def test_a_table_to_which_a_rename_gives_its_first_known_name_is_not_there_before_it() -> None:
@@ -225,5 +229,5 @@ def test_a_name_that_upstream_gave_to_another_table_below_the_watermark_is_known
     files = [made("a", 10), renamed("a", "b", 20), made("a", 30)]
     history = history_of(*files)
     own = there(history, *files[1:])[A]
-    assert [history.next_given(A, own, end) for end in (20, 30, 31, 99)] == [0, 0, 30, 30]
-    assert history.next_given(A, there(history)[A], 99) == 0
+    assert [history.next_named(A, own, end) for end in (20, 30, 31, 99)] == [0, 0, 30, 30]
+    assert history.next_named(A, there(history)[A], 99) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, order_same_version, overwritten_rename, rename_pairs
-from consumer.history.upstream_session import session_of
+from consumer.history.upstream_session import upstream_session
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -70,7 +70,7 @@ def test_columns_tell_which_table_was_renamed_where_no_statement_can_be_left_out
     other = (Column("w", "INT"),)
     for columns, databases in (((*ID, *other), "x2"), (ID, "x1 x2"), ((*ID_V, *other), "x1 x2")):
         tables = there({TableName("x1", "a"): columns, TableName("x2", "a"): ID_V, TableName("x3", "n"): ID})
-        assert session_of(renamed, tables).databases == tuple(databases.split())
+        assert upstream_session(renamed, tables).databases == tuple(databases.split())
         assert find_old_name(renamed, tables) == (TableName("x2", "a") if databases == "x2" else None)
     assert find_old_name(renamed, there({TableName("x1", "a"): ID})) is None
 
@@ -106,7 +106,7 @@ KEY = "CREATE TABLE `x1`.`n` (`i` INT, FOREIGN KEY (`i`) REFERENCES "
 )
 def test_the_sessions_database(query: str, live: str, databases: str) -> None:
     tables = {name: ID_V if plus else ID for name, plus, _ in (text.partition("+") for text in live.split())}
-    found = session_of(file(query, "x1.n"), there({TableName(*name.split(".")): c for name, c in tables.items()}))
+    found = upstream_session(file(query, "x1.n"), there({TableName(*name.split(".")): c for name, c in tables.items()}))
     assert found.databases == tuple(databases.split())
 
 

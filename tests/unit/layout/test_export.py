@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.errors import BadConfig, CorruptFile
-from consumer.layout.export import data_files, moment_of, schema_files, sorted_out
+from consumer.layout.export import classify_files, data_files, export_moment, schema_files
 from consumer.model.actions import Action
 from consumer.model.export import DumplingFormat
 from consumer.model.files import StoredFile
@@ -22,7 +22,7 @@ def stored(*paths: str) -> list[StoredFile]:
 
 def test_names_are_as_they_were() -> None:
     for name in ("a.b", "100%", "x/y", "a-schema", 'q?*<>|:"\\', "new\nline", "日本", "`tick`", "plain"):
-        files = sorted_out(
+        files = classify_files(
             stored(
                 f"{escaped(name)}-schema-create.sql",
                 f"{escaped(name)}.{escaped(name)}-schema.sql.gz",
@@ -36,7 +36,7 @@ def test_names_are_as_they_were() -> None:
 
 def test_files_of_a_table_are_numbered_in_the_order_of_their_numbers() -> None:
     names = [f"d.t.{number:013d}.csv" for number in (20001, 1, 20000, 0)]
-    files = sorted_out(stored("metadata", "d-schema-create.sql", "d.t-schema.sql", "d.e-schema.sql", *names))
+    files = classify_files(stored("metadata", "d-schema-create.sql", "d.t-schema.sql", "d.e-schema.sql", *names))
     texts = dict.fromkeys(files.statements, "CREATE DATABASE `d`;")
     texts |= {TableName("d", name): f"CREATE TABLE `{name}` (`id` int);" for name in "te"}
     schemas, _ = schema_files(files, texts, FORM)
@@ -50,7 +50,7 @@ def test_files_of_a_table_are_numbered_in_the_order_of_their_numbers() -> None:
 
 def test_views_come_behind_what_they_show() -> None:
     views = {"a": "b", "b": "c", "c": "t"}
-    files = sorted_out(
+    files = classify_files(
         stored("d.t-schema.sql", *(f"d.{v}-schema{end}.sql" for v in views for end in ("", "-view"))),
     )
     texts = {TableName("d", "t"): "CREATE TABLE `t` (`id` int);"}
@@ -67,7 +67,7 @@ def test_views_come_behind_what_they_show() -> None:
 
 
 def test_rows_that_tidb_would_delete_by_itself_stay() -> None:
-    files = sorted_out(stored("d.t-schema.sql"))
+    files = classify_files(stored("d.t-schema.sql"))
     ttl = "/*T![ttl] TTL=`at` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE='ON' */"
     ((found,), _) = schema_files(files, {TableName("d", "t"): f"CREATE TABLE `t` (`at` datetime) {ttl};\n"}, FORM)
     assert found.query == f"CREATE TABLE `t` (`at` datetime) {ttl.replace('ON', 'OFF')}"
@@ -78,7 +78,7 @@ def test_rows_that_tidb_would_delete_by_itself_stay() -> None:
 )
 def test_a_name_of_another_program_is_refused(name: str) -> None:
     with pytest.raises(BadConfig, match="a file whose name Dumpling does not give") as caught:
-        sorted_out(stored("d.t-schema.sql", name))
+        classify_files(stored("d.t-schema.sql", name))
     assert "output-filename-template" in caught.value.hint
 
 
@@ -89,7 +89,7 @@ def test_what_a_changefeed_does_not_replicate_is_passed_over() -> None:
         "d.p-schema-post.sql",
         "p-placement-policy-create.sql",
     )
-    assert list(sorted_out(stored("d.t-schema.sql", *names)).statements) == [TableName("d", "t")]
+    assert list(classify_files(stored("d.t-schema.sql", *names)).statements) == [TableName("d", "t")]
 
 
 def numbered(*numbers: str) -> list[StoredFile]:
@@ -109,36 +109,36 @@ def numbered(*numbers: str) -> list[StoredFile]:
 def test_a_file_that_is_missing_between_others(numbers: tuple[str, ...], lost: str) -> None:
     """A chunk without rows has no file; the first one of a chunk that has some is number 0 of it."""
     if not lost:
-        assert len(sorted_out(numbered(*numbers)).rows[TableName("d", "t")]) == 2
+        assert len(classify_files(numbered(*numbers)).rows[TableName("d", "t")]) == 2
         return
     with pytest.raises(BadConfig, match=f"the export lacks {lost}$") as caught:
-        sorted_out(numbered(*numbers))
+        classify_files(numbered(*numbers))
     chunks = len(numbers[0]) > len("000000000.sql.gz")
     assert ("?rows=" in caught.value.hint) is not chunks
-    assert sorted_out(numbered(*numbers), lambda name: False).rows, "only what is asked for is looked at"
+    assert classify_files(numbered(*numbers), lambda name: False).rows, "only what is asked for is looked at"
     if not chunks:
-        assert sorted_out(numbered(*numbers), chunks=True).rows, "--rows alone numbers chunks"
+        assert classify_files(numbered(*numbers), chunks=True).rows, "--rows alone numbers chunks"
 
 
 def test_a_file_without_rows_is_none_of_an_export() -> None:
     with pytest.raises(BadConfig, match=r"d\.t\.000000000\.sql is empty"):
-        sorted_out([*stored("d.t-schema.sql"), StoredFile("d.t.000000000.sql", 0, "a")])
+        classify_files([*stored("d.t-schema.sql"), StoredFile("d.t.000000000.sql", 0, "a")])
 
 
 @pytest.mark.parametrize("other", ["000000001.csv", "000000001.sql.gz", "0000000010000.sql"])
 def test_files_of_two_exports_in_one_folder(other: str) -> None:
     with pytest.raises(BadConfig, match=r"d\.t\.000000000\.sql and .* are of two exports"):
-        sorted_out(numbered("000000000.sql", other), chunks=True)
+        classify_files(numbered("000000000.sql", other), chunks=True)
 
 
 def test_rows_without_their_create_table_are_refused() -> None:
     with pytest.raises(BadConfig, match=r"rows of d\.t, but not its CREATE TABLE"):
-        sorted_out(stored("d.t.000000000.sql"))
+        classify_files(stored("d.t.000000000.sql"))
 
 
 def test_a_statement_that_is_cut_off_leaves_its_table_out_alone() -> None:
     texts = {TableName("d", "t"): "CREATE TABLE `t` (`id` int", TableName("d", "u"): "CREATE TABLE `u` (`id` int);"}
-    found, refused = schema_files(sorted_out(stored("d.t-schema.sql", "d.u-schema.sql")), texts, FORM)
+    found, refused = schema_files(classify_files(stored("d.t-schema.sql", "d.u-schema.sql")), texts, FORM)
     assert [file.table for file in found] == ["u"]
     ((name, error),) = refused.items()
     assert (name.table, type(error), "no whole CREATE TABLE" in error.message) == ("t", CorruptFile, True)
@@ -147,16 +147,16 @@ def test_a_statement_that_is_cut_off_leaves_its_table_out_alone() -> None:
 def test_the_version_of_a_statement_is_the_same_whatever_else_the_export_has() -> None:
     texts = {TableName("d", name): f"CREATE TABLE `{name}` (`id` int);" for name in "abc"}
     names = [f"d.{name}-schema.sql" for name in "abc"]
-    every, _ = schema_files(sorted_out(stored(*names)), texts, FORM)
-    (last,), _ = schema_files(sorted_out(stored(names[-1])), texts, FORM)
+    every, _ = schema_files(classify_files(stored(*names)), texts, FORM)
+    (last,), _ = schema_files(classify_files(stored(names[-1])), texts, FORM)
     assert last in every
 
 
 def test_the_moment_of_an_export() -> None:
-    assert moment_of(WHOLE.format("tidb-binlog", 470611618366488576, "")) == "470611618366488576"
-    assert moment_of(WHOLE.format("tidb-binlog", "2026-11-26 10:00:00", "")) == "2026-11-26 10:00:00"
+    assert export_moment(WHOLE.format("tidb-binlog", 470611618366488576, "")) == "470611618366488576"
+    assert export_moment(WHOLE.format("tidb-binlog", "2026-11-26 10:00:00", "")) == "2026-11-26 10:00:00"
     twice = "SHOW MASTER STATUS: /* AFTER CONNECTION POOL ESTABLISHED */\n\tLog: tidb-binlog\n\tPos: {}\n\tGTID:\n\n"
-    assert moment_of(WHOLE.format("tidb-binlog", 5, twice.format(5))) == "5"
+    assert export_moment(WHOLE.format("tidb-binlog", 5, twice.format(5))) == "5"
     for text, why in (
         (WHOLE.format("tidb-binlog", 5, twice.format(6)), "several moments: 5, 6"),
         (WHOLE.format("ON.000001", 154, ""), r"no TSO of TiDB \(ON\.000001\)"),
@@ -165,4 +165,4 @@ def test_the_moment_of_an_export() -> None:
         ('{"checkpoint-ts":5}', "no export of Dumpling"),
     ):
         with pytest.raises(BadConfig, match=why):
-            moment_of(text)
+            export_moment(text)

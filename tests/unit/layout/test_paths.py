@@ -41,7 +41,7 @@ FORMS: list[tuple[str, StoragePath]] = [
     (f"test/t/{V}/meta/CDC.index", IndexPath(Folder("test/t", V))),
     (f"test/t/{V}/105/2026-11-21/meta/CDC.index", IndexPath(Folder("test/t", V, "105", "2026-11-21"))),
     (f"test/t/{V}/meta/CDC_{DISPATCHER}.index", IndexPath(Folder("test/t", V, dispatcher=DISPATCHER))),
-    (f"test/t/{V}/2026-11-21/CDC.index", IndexPath(Folder("test/t", V, date="2026-11-21"), beside=True)),
+    (f"test/t/{V}/2026-11-21/CDC.index", IndexPath(Folder("test/t", V, date="2026-11-21"), old_form=True)),
     (f"q/CDC000001.json/{V}/CDC000002.json", DataPath(Folder("q/CDC000001.json", V), 2)),
     (f"q/meta/{V}/meta/CDC.index", IndexPath(Folder("q/meta", V))),
     (f"2024/2024-01-01/{V}/2026-11-21/CDC000001.json", DataPath(Folder("2024/2024-01-01", V, date="2026-11-21"), 1)),

@@ -17,9 +17,9 @@ from consumer.model.events import (
     RoundStarted,
     StepFinished,
     TableStopped,
-    Work,
     WorkMoved,
     WorkStarted,
+    WorkUnit,
 )
 from consumer.model.load import LoadPart
 from consumer.model.names import TableName
@@ -60,7 +60,7 @@ def told(tmp_path: Path) -> Told:
 
 
 def test_a_long_load_says_how_far_it_is(told: Told) -> None:
-    load = Work((ORDERS,), files=3, bytes=1000)
+    load = WorkUnit((ORDERS,), files=3, bytes=1000)
     told.observer.tell(RoundStarted(9, 1, 3, 1000))
     told.observer.tell(WorkStarted(load))
     started = told.lines()

@@ -17,7 +17,7 @@ from consumer.errors import BadConfig, StorageUnavailable, TargetBusy, TargetUna
 from consumer.model.bad_rows import BadRow
 from consumer.model.events import (
     CheckpointRead,
-    Failed,
+    ConsumerFailed,
     Idle,
     Note,
     NoteKind,
@@ -28,9 +28,9 @@ from consumer.model.events import (
     RoundFinished,
     RoundStarted,
     StepFinished,
-    Work,
     WorkEnded,
     WorkStarted,
+    WorkUnit,
 )
 from consumer.model.hints import Hint, resync_command
 from consumer.model.losses import Loss
@@ -70,7 +70,7 @@ def live(clock: Clock) -> Live:
 def a_round(live: Live) -> None:
     """Table b is stopped, table a lacks accepted rows, 30 rows of a were written by 12 seconds of load."""
     live.tell(RoundStarted(ago(4), 1, 2, 1000, [A, B, C]))
-    work = Work((A,), 2, 1000)
+    work = WorkUnit((A,), 2, 1000)
     live.tell(WorkStarted(work))
     live.tell(WorkEnded(work))
     live.tell(StepFinished(AuditRow("load", A, 0, ago(4), changes=40, puts=25, deletes=5, dropped_rows=3), 12.0, 1000))
@@ -251,14 +251,14 @@ def test_the_state_of_all_in_a_word(
 
 def test_one_that_has_failed_is_not_healthy_until_it_is_at_work_again(live: Live) -> None:
     routes = site([live], 60, "").routes
-    live.tell(Failed(BadConfig("no such file"), 60.0))
+    live.tell(ConsumerFailed(BadConfig("no such file"), 60.0))
     assert (routes["/healthz"]({}).status, metrics(live)["up"]) == (503, 0)
     assert "no such file" in shown_page(live, {})
     assert answered(live) == (2, "bad-config", "no such file")
     live.tell(RoundStarted(ago(4), 0, 0, 0))
     assert (routes["/healthz"]({}).status, metrics(live)["up"]) == (200, 1)
     assert answered(live) == (0, None, None)
-    live.tell(Failed(KeyError("x"), 60.0))
+    live.tell(ConsumerFailed(KeyError("x"), 60.0))
     assert answered(live) == (1, "bug", "'x'")
 
 
@@ -279,7 +279,7 @@ def test_what_is_in_hand_stands_instead_of_what_was_done_before(live: Live) -> N
     live.tell(RoundStarted(ago(4), 1, 2, 1000, [A]))
     live.tell(NowDoing("prepares loads"))
     assert "prepares loads" in Texts(shown_page(live, {})).texts
-    live.tell(WorkStarted(Work((A,), 2, 1000)))
+    live.tell(WorkStarted(WorkUnit((A,), 2, 1000)))
     (text,) = [text for text in Texts(shown_page(live, {})).texts if "load" in text]
     assert text.startswith("1 load, 0 statements; for longest load of shop.a, ")
 

@@ -70,7 +70,7 @@ CHANGES: dict[str, tuple[list[Any], list[str]]] = {
         ],
         ["table-stopped", "table-resumed"],
     ),
-    "a load beside it stops": ([at(5), TableStopped(A, ERROR, beside=True), FINISHED], ["load-stopped"]),
+    "a load beside it stops": ([at(5), TableStopped(A, ERROR, parallel_load=True), FINISHED], ["load-stopped"]),
     "was stopped before": ([at(5, **stopped()), RoundStarted(9, 1, 1, 1), TableStopped(A, ERROR), FINISHED], []),
     "another one stops": (
         [at(5, **stopped()), TableStopped(B, ERROR), at(5, tables=BOTH), FINISHED],

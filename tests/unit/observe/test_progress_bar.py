@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from consumer.model.events import RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
+from consumer.model.events import RoundStarted, StepFinished, WorkEnded, WorkMoved, WorkStarted, WorkUnit
 from consumer.model.load import LoadPart
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
@@ -31,7 +31,7 @@ def clock() -> Clock:
 
 
 def test_parts_count_until_their_load_has_ended(clock: Clock) -> None:
-    meter, load = Meter(clock), Work((ORDERS,), files=2, bytes=6 * MIB)
+    meter, load = Meter(clock), WorkUnit((ORDERS,), files=2, bytes=6 * MIB)
     meter.tell(RoundStarted(1, 1, 1, 8 * MIB))
     meter.tell(WorkStarted(load))
     meter.tell(WorkMoved(load, LoadPart(MIB, changes=10)))
@@ -47,7 +47,7 @@ def test_parts_count_until_their_load_has_ended(clock: Clock) -> None:
 
 
 def test_a_load_that_fails_is_not_done(clock: Clock) -> None:
-    meter, load = Meter(clock), Work((ORDERS,), files=1, bytes=MIB)
+    meter, load = Meter(clock), WorkUnit((ORDERS,), files=1, bytes=MIB)
     meter.tell(RoundStarted(1, 1, 1, MIB))
     meter.tell(WorkStarted(load))
     meter.tell(WorkMoved(load, LoadPart(MIB, 5, 5)))
@@ -66,7 +66,7 @@ def test_what_is_read_again_never_makes_more_than_all(clock: Clock) -> None:
 def test_a_statement_is_told_by_its_text_and_is_no_load(clock: Clock) -> None:
     meter = Meter(clock)
     meter.tell(RoundStarted(1, 1, 1, MIB))
-    meter.tell(WorkStarted(Work((ORDERS,), statement="ALTER TABLE orders ADD INDEX (a)")))
+    meter.tell(WorkStarted(WorkUnit((ORDERS,), statement="ALTER TABLE orders ADD INDEX (a)")))
     clock.now += 30
     reading = meter.reading()
     assert line_text("", reading) == "ALTER TABLE orders ADD INDEX (a) of shop.orders, 30.0 s"

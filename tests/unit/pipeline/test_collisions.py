@@ -17,14 +17,14 @@ def load(after: int, size: int) -> LoadRows:
 def test_a_round_grows_until_it_leaves_nothing_out() -> None:
     known = Collisions()
     assert not known.has(load(5, 100))
-    assert known.learn(load(5, 100), whole=False, bounded=True)
+    assert known.learn(load(5, 100), in_one_task=False, bounded=True)
     assert (known.has(load(5, 10)), known.bytes_for(load(5, 10))) == (True, 0)
-    assert known.learn(load(5, 100), whole=True, bounded=True)
+    assert known.learn(load(5, 100), in_one_task=True, bounded=True)
     assert known.bytes_for(load(5, 100)) == 400
-    assert not known.learn(load(5, 400), whole=True, bounded=False)
+    assert not known.learn(load(5, 400), in_one_task=True, bounded=False)
 
 
 def test_the_next_load_of_the_table_begins_anew() -> None:
     known = Collisions()
-    known.learn(load(5, 100), whole=False, bounded=False)
+    known.learn(load(5, 100), in_one_task=False, bounded=False)
     assert not known.has(load(6, 100))

@@ -12,8 +12,8 @@ from consumer.errors import ConsumerError, CorruptFile, StorageChanged, StorageU
 from consumer.model.files import DataFile
 from consumer.model.names import TableName
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.files import look_at_latecomers, put_off
-from consumer.plan.unread import TableState, Unread
+from consumer.pipeline.files import check_late_files, leave_to_later_round
+from consumer.plan.unread import TableState, UnreadFile
 from tests.support.build import data_file
 
 
@@ -32,7 +32,7 @@ def test_tables_at_rest_cost_what_each_of_them_costs(count: int) -> None:
     names = [TableName("d", f"t{number}") for number in range(count)]
     at_rest = SimpleNamespace(position=5, error=None, unread=[])
     CountedSet.went_through = 0
-    look_at_latecomers(
+    check_late_files(
         cast(
             RoundContext,
             SimpleNamespace(
@@ -64,7 +64,9 @@ def test_a_file_is_left_to_a_later_round_only_where_no_row_of_it_is_due(
 ) -> None:
     """The checkpoint is 100. `first` are commit-ts of the files' first rows, where these are not 50."""
     table, files = TableName("d", "t"), [data_file(index) for index in (1, 2, 3)]
-    state = TableState(table, 40, [*(Unread(file, 0) for file in files[:2]), Unread(files[2], next_ts)], 1 << 30)
+    state = TableState(
+        table, 40, [*(UnreadFile(file, 0) for file in files[:2]), UnreadFile(files[2], next_ts)], 1 << 30
+    )
 
     def first_ts(file: DataFile) -> int:
         return first.get(file.index, 50)
@@ -76,6 +78,6 @@ def test_a_file_is_left_to_a_later_round_only_where_no_row_of_it_is_due(
         assembly=SimpleNamespace(checkpoint=100),
         tell=lambda note: None,
     )
-    assert put_off(cast(RoundContext, context), table, error("bad", path=files[2].path)) is left
+    assert leave_to_later_round(cast(RoundContext, context), table, error("bad", path=files[2].path)) is left
     assert [entry.file.index for entry in state.unread] == ([1, 2] if left else [1, 2, 3])
     assert state.put_off == ({files[2].path} if left else set())

@@ -16,7 +16,7 @@ from consumer.model.steps import LoadRows, Window
 from consumer.model.table_rules import Batches, TableRules
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.options import FilesKnown, RoundOptions
+from consumer.plan.options import FileOptions, RoundOptions
 from consumer.results import TableResult
 from tests.support.build import ID, data_file, schema_file
 
@@ -24,7 +24,7 @@ T = TableName("d", "t")
 MS = 1 << 18
 FILES = [data_file(index) for index in (1, 2, 3)]
 FOLDER = FILES[0].folder
-OPTIONS = RoundOptions(FilesKnown(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
+OPTIONS = RoundOptions(FileOptions(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
 
 
 def consumer_of(progress: Progress, files: Sequence[DataFile] = FILES) -> TableConsumer:

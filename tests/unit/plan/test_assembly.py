@@ -149,9 +149,9 @@ def test_what_is_left_out_keeps_the_place_where_it_was() -> None:
 def test_tombstones_last_as_long_as_the_storage_holds_the_name() -> None:
     gone = {T: TableProgress(20, State.DROPPED)}
     progress = applied(tables=gone)
-    assert assembly([], (), progress).forgotten(progress) == [T]
-    assert assembly([CREATE], (), progress).forgotten(progress) == []
-    assert assembly([], [data_file(1)], progress).forgotten(progress) == []
+    assert assembly([], (), progress).forgotten_names(progress) == [T]
+    assert assembly([CREATE], (), progress).forgotten_names(progress) == []
+    assert assembly([], [data_file(1)], progress).forgotten_names(progress) == []
 
 
 def test_the_files_of_a_tombstone_are_no_fault() -> None:

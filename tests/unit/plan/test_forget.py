@@ -9,7 +9,7 @@ import pytest
 from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.model.times import MAX_TSO
-from consumer.plan.retention import cleaned_up, forgotten_folders, without
+from consumer.plan.retention import forget_folders, forgotten_folders, possibly_cleaned_up
 
 DONE = FolderProgress(9, 1, "a", last_ts=7)
 
@@ -20,7 +20,7 @@ def dated(*dates: str, root: str = "d/t", version: int = 5, dispatcher: str = ""
 
 def listing(gone: list[Folder], *listed: Folder) -> Listing:
     files = {folder.root: [DataFile(folder, 9, "p", 1, "a")] for folder in listed}
-    return Listing(100, (), files, gone=gone)
+    return Listing(100, (), files, empty_folders=gone)
 
 
 def test_what_is_gone_is_forgotten_but_the_newest_of_each_version() -> None:
@@ -55,8 +55,8 @@ def test_folders_that_were_left_out_are_looked_at_once_one_of_their_date_is_gone
     others = dated("2026-03-01", "2026-03-02", "2026-03-03", root="d/u")
     progress = Progress("u", folders=dict.fromkeys([first, second, third, *others], DONE))
     seen = listing([first], third, others[2])
-    assert cleaned_up({first}, seen, progress) == {others[0]}
-    assert cleaned_up(set(), seen, progress) == set()
+    assert possibly_cleaned_up({first}, seen, progress) == {others[0]}
+    assert possibly_cleaned_up(set(), seen, progress) == set()
 
 
 def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one_and_as_gone() -> None:
@@ -66,20 +66,20 @@ def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one_and_as_gon
     folders[second] = replace(folders[second], done=0)
     heir = FolderProgress(9, 1, "a", first_ts=1, last_ts=8, gone_ts=3)
     progress = Progress("u", applied_ts=12, folders=folders)
-    assert without({first, second}, progress) == {first: None, second: None, third: heir}
+    assert forget_folders({first, second}, progress) == {first: None, second: None, third: heir}
     doubtful = {**folders, first: replace(folders[first], gone_ts=5)}
-    assert without({first, second}, replace(progress, folders=doubtful))[third] == replace(heir, gone_ts=5)
+    assert forget_folders({first, second}, replace(progress, folders=doubtful))[third] == replace(heir, gone_ts=5)
     later = {**folders, first: replace(folders[first], last_ts=9)}  # as after a restart
-    after = without({first, second}, replace(progress, folders=later))
+    after = forget_folders({first, second}, replace(progress, folders=later))
     assert after[third] == replace(heir, last_ts=9, gone_ts=9)
-    assert without(set(), progress) == {}
+    assert forget_folders(set(), progress) == {}
 
 
 @pytest.mark.parametrize(("last_ts", "gone_ts"), [(0, 6), (MAX_TSO, 12)], ids=["no time", "not known"])
 def test_rows_whose_times_nobody_knows_are_gone_too(last_ts: int, gone_ts: int) -> None:
     first, second = dated("2026-03-01", "2026-03-02")
     folders = {first: FolderProgress(9, 1, "a", last_ts=last_ts), second: FolderProgress(9, 1, "a")}
-    changes = without({first}, Progress("u", applied_ts=12, folders=folders))
+    changes = forget_folders({first}, Progress("u", applied_ts=12, folders=folders))
     assert changes[first] is None
     assert changes[second] is not None
     assert changes[second].gone_ts == gone_ts

@@ -5,7 +5,7 @@ from dataclasses import replace
 from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile
-from consumer.plan.gaps import find_gaps, find_lost_rests, gone_upto, hole_below
+from consumer.plan.gaps import find_gaps, find_lost_remainders, lost_rows_up_to, missing_file_below
 from consumer.plan.unread import folder_with_due
 from tests.support.build import data_file
 
@@ -52,17 +52,17 @@ def test_a_file_that_could_not_be_read_is_a_gap_once_it_is_gone() -> None:
     """Where the table is at 50, rows from 51 on may have been in it."""
     files = [data_file(index) for index in (1, 2, 3)]
     due = {files[0].folder: folder_with_due(FolderProgress(1), files, 3, 51)}
-    assert next(find_lost_rests(TABLE, files, due, 50), None) is None
-    error = next(find_lost_rests(TABLE, files[:2], due, 50), None)
+    assert next(find_lost_remainders(TABLE, files, due, 50), None) is None
+    error = next(find_lost_remainders(TABLE, files[:2], due, 50), None)
     assert error is not None
     assert "number 3" in error.message
-    assert next(find_lost_rests(TABLE, files[:2], due, 51), None) is None  # a statement has taken its rows since
+    assert next(find_lost_remainders(TABLE, files[:2], due, 51), None) is None  # a statement has taken its rows since
 
 
 def gone(indexes: list[int], place: FolderProgress, first: int = 5) -> int:
     """The table is at 50, and each file begins at `first`."""
     files, folder = [data_file(index) for index in indexes], data_file(1).folder
-    return gone_upto(files, {folder: place}, 50, lambda asked: {f.path: Bounds(first, 90, True) for f in asked})
+    return lost_rows_up_to(files, {folder: place}, 50, lambda asked: {f.path: Bounds(first, 90, True) for f in asked})
 
 
 def test_files_that_were_read_and_are_not_there_leave_a_doubt() -> None:
@@ -72,8 +72,12 @@ def test_files_that_were_read_and_are_not_there_leave_a_doubt() -> None:
     assert gone([2, 3], read) == 0  # its head was cleaned up: that is a gap, and older than all that is there
     assert [gone(indexes, read) for indexes in ([1, 2], [])] == [40, 40]
     folders = {data_file(1).folder: read}
-    assert [hole_below(map(data_file, indexes), folders) for indexes in ([1, 2, 3], [2, 3, 5], [])] == ["", "", ""]
-    assert "number 2" in hole_below(map(data_file, [1, 3]), folders)
+    assert [missing_file_below(map(data_file, indexes), folders) for indexes in ([1, 2, 3], [2, 3, 5], [])] == [
+        "",
+        "",
+        "",
+    ]
+    assert "number 2" in missing_file_below(map(data_file, [1, 3]), folders)
     waits = replace(read, open=(OpenFile(4, 60, 9, "a"),))
     assert gone([1, 2, 3], waits) == 40
     assert gone([1], replace(read, last_ts=90)) == 50

@@ -17,7 +17,7 @@ from consumer.model.progress import Progress
 from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import ddl_step
-from consumer.plan.options import FilesKnown
+from consumer.plan.options import FileOptions
 from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
 
@@ -82,7 +82,7 @@ def play(schemas: list[SchemaFile], files: Files) -> None:
     states = {
         name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
     }
-    round_ = assembly.round(states, FilesKnown(Dialect()), Batches(1 << 30))
+    round_ = assembly.round(states, FileOptions(Dialect()), Batches(1 << 30))
     before, ran = -1, 0
     while round_.changes != before:
         before = round_.changes

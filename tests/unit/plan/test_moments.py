@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State, TableProgress
-from consumer.plan.windows import Stretch, next_moment, reached
+from consumer.plan.windows import Stretch, common_moment, next_moment
 
 A, B = TableName("d", "a"), TableName("d", "b")
 
@@ -43,5 +43,5 @@ def test_one_transaction_of_too_many_bytes_leaves_no_moment() -> None:
 
 def test_tables_are_together_from_the_furthest_one_on() -> None:
     places = {A: TableProgress(70), B: TableProgress(90, State.STOPPED)}
-    assert reached(Progress(applied_ts=50, tables=places)) == 70
-    assert reached(Progress(applied_ts=80, tables=places)) == 80
+    assert common_moment(Progress(applied_ts=50, tables=places)) == 70
+    assert common_moment(Progress(applied_ts=80, tables=places)) == 80

@@ -21,12 +21,12 @@ from consumer.model.rules import Consistency
 from consumer.model.steps import Window, ddl_id
 from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
-from consumer.plan.options import FilesKnown
+from consumer.plan.options import FileOptions
 from consumer.plan.round import Round
 from consumer.plan.unread import TableState, unread_files
 from tests.support.build import data_file, schema_file
 
-FILES, TIMELESS = FilesKnown(Dialect()), FilesKnown(Dialect("csv", options=CsvFormat()))
+FILES, TIMELESS = FileOptions(Dialect()), FileOptions(Dialect("csv", options=CsvFormat()))
 
 Rows = Mapping[str, Sequence[int]]
 """Table -> commit-ts: each stands for one file with one row, in the folder of version 10."""
@@ -224,7 +224,7 @@ def test_what_only_alters_the_same_table_can_run_right_behind(
     found = game.round.run_behind(first, 9)
     assert [statement.version for statement in found] == behind
     for statement in found:  # none of them ran
-        game.round.again(statement)
+        game.round.requeue(statement)
     assert game.round.ready_statements() == []
     game.round.applied(first)
     game._loads()

@@ -32,8 +32,8 @@ def known(name: str, *files: SchemaFile) -> int | None:
     truncate = table(name, 90, text, Action.TRUNCATE_PARTITION)
     timeline = build_timeline(Catalog.of([*files, truncate]), Progress(), 100, lambda name: True)
     (statement,) = (statement for statement in timeline.pending if statement.version == 90)
-    assert ddl_step(statement).known == statement.known
-    partitioning = statement.known.partitioning
+    assert ddl_step(statement).table_before == statement.table_before
+    partitioning = statement.table_before.partitioning
     return None if partitioning is None else len(partitioning.partitions)
 
 
@@ -87,7 +87,7 @@ def test_text_is_compared_as_its_database_says(database: list[str], wanted: str 
     timeline = build_timeline(
         Catalog.of([*files, table("d.t", 10, BY_TEXT), truncate]), Progress(), 100, lambda name: True
     )
-    partitioning = timeline.pending[-1].known.partitioning
+    partitioning = timeline.pending[-1].table_before.partitioning
     assert timeline.pending[-1].file.name == TableName("d", "t")
     assert partitioning is not None
     assert dict(partitioning.collations).get("s") == wanted

@@ -10,7 +10,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
-from consumer.plan.ddl_step import ddl_step, refusal
+from consumer.plan.ddl_step import ddl_step, statement_refusal
 from consumer.plan.timeline import Timeline, build_timeline
 from tests.support.build import schema_file
 
@@ -38,7 +38,7 @@ def test_before_the_first_statement_nothing_exists() -> None:
 def test_a_rename_of_a_table_to_itself_is_refused_for_what_it_is() -> None:
     itself = schema_file("d.new", 40, Action.RENAME_TABLE, "RENAME TABLE `d`.`new` TO `d`.`new`")
     (_, statement) = timeline([CREATE_OLD, itself]).pending
-    error = refusal(statement)
+    error = statement_refusal(statement)
     assert error is not None
     assert "renamed to d.new: the statement renames it to itself, as TiCDC has lost the old name" in error.message
 

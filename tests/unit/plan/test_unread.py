@@ -6,8 +6,8 @@ from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.plan.gaps import find_gaps
-from consumer.plan.rewrites import behind, with_later_ones
-from consumer.plan.unread import Unread, folder_after, lose_records, unread_files
+from consumer.plan.rewrites import overcounted_folders, with_later_folders
+from consumer.plan.unread import UnreadFile, folder_after, lose_records, unread_files
 from tests.support.build import data_file
 
 FILES = [data_file(index) for index in (1, 2, 3, 4)]
@@ -16,12 +16,12 @@ FOLDER = FILES[0].folder
 
 def test_done_files_are_not_read_again() -> None:
     folders = {FOLDER: FolderProgress(done=2, size=100, stamp="a")}
-    assert unread_files(FILES, folders) == [Unread(FILES[2], 0), Unread(FILES[3], 0)]
+    assert unread_files(FILES, folders) == [UnreadFile(FILES[2], 0), UnreadFile(FILES[3], 0)]
 
 
 def test_the_last_done_file_is_read_again_when_it_was_written_anew() -> None:
     folders = {FOLDER: FolderProgress(done=2, size=100, stamp="other")}
-    assert unread_files(FILES, folders)[0] == Unread(FILES[1], 0)
+    assert unread_files(FILES, folders)[0] == UnreadFile(FILES[1], 0)
 
 
 def test_without_time_what_comes_behind_a_file_that_was_written_anew_is_read_again_too() -> None:
@@ -39,7 +39,7 @@ def test_without_time_what_comes_behind_a_file_that_was_written_anew_is_read_aga
 def test_an_open_file_keeps_its_next_ts_and_a_file_done_out_of_order_is_left_alone() -> None:
     open_files = (OpenFile(3, 77, 100, "a"), OpenFile(4, 0, 100, "a"))
     folders = {FOLDER: FolderProgress(done=2, size=100, stamp="a", open=open_files)}
-    assert unread_files(FILES, folders) == [Unread(FILES[2], 77)]
+    assert unread_files(FILES, folders) == [UnreadFile(FILES[2], 77)]
 
 
 def test_a_file_that_was_written_anew_is_told_before_its_record_is_dropped() -> None:
@@ -74,22 +74,22 @@ def test_a_file_that_is_to_be_read_again_in_this_round_does_not_count_as_read_un
     before = FolderProgress(1, 100, "a", (OpenFile(3, 0, 100, "a"),))
     after = folder_after(before, FILES, {FILES[1].path: 0}, unread={FILES[2].path})
     assert after == FolderProgress(2, 100, "a")
-    assert unread_files(FILES, {FOLDER: after}) == [Unread(FILES[2], 0), Unread(FILES[3], 0)]
+    assert unread_files(FILES, {FOLDER: after}) == [UnreadFile(FILES[2], 0), UnreadFile(FILES[3], 0)]
 
 
 def test_a_folder_of_which_more_counts_as_done_than_what_stays_is_looked_at_whole() -> None:
     progress = Progress(folders={FOLDER: FolderProgress(3)})
-    assert [behind({FOLDER: number}, progress) for number in (2, 3)] == [{FOLDER}, set()]
+    assert [overcounted_folders({FOLDER: number}, progress) for number in (2, 3)] == [{FOLDER}, set()]
     watched = Progress(folders={FOLDER: FolderProgress(3, open=(OpenFile(4, 0, 9, "a"),))})
-    assert behind({FOLDER: 2}, watched) == set()
+    assert overcounted_folders({FOLDER: 2}, watched) == set()
 
 
 def test_without_time_all_folders_from_the_first_one_that_changed_on_are_looked_at_whole() -> None:
     first, second, third = (data_file(1, date=f"2026-03-0{day}").folder for day in (1, 2, 3))
     elsewhere = data_file(1, partition="7").folder
     known = dict.fromkeys((first, second, third, elsewhere), FolderProgress(1))
-    assert with_later_ones({first, third}, Progress(folders=known)) == {first, second, third}
-    assert with_later_ones({second}, Progress(folders=known)) == {second, third}
+    assert with_later_folders({first, third}, Progress(folders=known)) == {first, second, third}
+    assert with_later_folders({second}, Progress(folders=known)) == {second, third}
 
 
 def test_reading_the_rewritten_last_file_keeps_its_new_identity() -> None:
@@ -118,7 +118,7 @@ def test_a_rewritten_file_with_rows_left_is_open_again_and_the_files_behind_it_s
     files = [FILES[0], anew, FILES[2]]
     after = folder_after(FolderProgress(3, 100, "a"), files, {anew.path: 30})
     assert after == FolderProgress(1, 100, "a", (OpenFile(2, 30, 70, "b"), OpenFile(3, 0, 100, "a")))
-    assert unread_files(files, {FOLDER: after}) == [Unread(anew, 30)]
+    assert unread_files(files, {FOLDER: after}) == [UnreadFile(anew, 30)]
     assert folder_after(after, files, {anew.path: 0}) == FolderProgress(3, 100, "a")
 
 
@@ -126,24 +126,24 @@ def test_what_was_not_listed_below_a_rewritten_file_is_not_taken_for_another() -
     anew = data_file(2, size=70, stamp="b")
     after = folder_after(FolderProgress(2, 100, "a"), [anew], {anew.path: 30})
     assert after == FolderProgress(1, 0, "", (OpenFile(2, 30, 70, "b"),))
-    assert unread_files([FILES[0], anew], {FOLDER: after}) == [Unread(anew, 30)]
+    assert unread_files([FILES[0], anew], {FOLDER: after}) == [UnreadFile(anew, 30)]
 
 
 def test_all_done_files_of_a_folder_that_is_looked_at_whole_are_unread() -> None:
     folders = {FOLDER: FolderProgress(3, 100, "a", last_ts=50)}
     assert unread_files(FILES, folders, whole={FOLDER}) == [
-        Unread(FILES[0], 0, 50),
-        Unread(FILES[1], 0, 50),
-        Unread(FILES[2], 0),
-        Unread(FILES[3], 0),
+        UnreadFile(FILES[0], 0, 50),
+        UnreadFile(FILES[1], 0, 50),
+        UnreadFile(FILES[2], 0),
+        UnreadFile(FILES[3], 0),
     ]
 
 
 def test_a_file_looked_at_again_is_needed_only_for_rows_that_were_not_read() -> None:
-    entry = Unread(FILES[0], 0, 1 << 62)
+    entry = UnreadFile(FILES[0], 0, 1 << 62)
     assert [entry.needed(Bounds(5, last, True), 20, 30) for last in (20, 21)] == [False, True]
     assert entry.needed(None, 20, 30)
-    assert [Unread(FILES[0], 0, 15).needed(Bounds(5, last, True), 20, 30) for last in (15, 16)] == [False, True]
+    assert [UnreadFile(FILES[0], 0, 15).needed(Bounds(5, last, True), 20, 30) for last in (15, 16)] == [False, True]
     assert not entry.needed(Bounds(31, 40, True), 20, 30)
     millisecond = 1 << 18
     coarse = [

@@ -9,13 +9,13 @@ from consumer.model.files import Bounds
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.steps import Window
-from consumer.plan.options import FilesKnown
-from consumer.plan.unread import Unread
+from consumer.plan.options import FileOptions
+from consumer.plan.unread import UnreadFile
 from consumer.plan.windows import coarse_window, ends_with_millisecond, plan_load
 from tests.support.build import data_file
 
 TABLE = TableName("d", "t")
-FILES = FilesKnown(Dialect())
+FILES = FileOptions(Dialect())
 MS = 1 << 18
 
 
@@ -24,13 +24,13 @@ def paths(load):
 
 
 def test_everything_that_may_hold_a_row_of_the_window_is_read() -> None:
-    files = [Unread(data_file(1), 0), Unread(data_file(2), 500), Unread(data_file(3), 0)]
+    files = [UnreadFile(data_file(1), 0), UnreadFile(data_file(2), 500), UnreadFile(data_file(3), 0)]
     bounds = {files[2].file.path: Bounds(401, 900, True)}
     assert paths(plan_load(TABLE, Window(100, 400), files, bounds, (), FILES)) == [("", 1)]
 
 
 def test_a_bounded_round_ends_below_the_first_row_left_out() -> None:
-    files = [Unread(data_file(index), 0) for index in (1, 2, 3)]
+    files = [UnreadFile(data_file(index), 0) for index in (1, 2, 3)]
     bounds = {e.file.path: Bounds(100 * i, 100 * i + 50, True) for i, e in enumerate(files, 1)}
     load = plan_load(TABLE, Window(0, 1000), files, bounds, (), FILES, 150)
     assert paths(load) == [("", 1), ("", 2)]
@@ -38,7 +38,7 @@ def test_a_bounded_round_ends_below_the_first_row_left_out() -> None:
 
 
 def test_a_round_of_one_huge_transaction_reads_on_until_it_gets_somewhere() -> None:
-    files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
+    files = [UnreadFile(data_file(index), 0) for index in (1, 2, 3, 4)]
     bounds = {e.file.path: Bounds(100, 100, True) for e in files[:3]} | {files[3].file.path: Bounds(100, 300, True)}
     load = plan_load(TABLE, Window(99, 1000), files, bounds, (), FILES, 100)
     assert paths(load) == [("", 1), ("", 2), ("", 3), ("", 4)]
@@ -52,7 +52,7 @@ def test_a_round_takes_files_by_their_rows_time_whatever_their_folder_and_number
         early.path: Bounds(100, 200, True),
         middle.path: Bounds(150, 250, True),
     }
-    files = [Unread(file, 0) for file in (late, early, middle)]
+    files = [UnreadFile(file, 0) for file in (late, early, middle)]
     load = plan_load(TABLE, Window(0, 1000), files, bounds, (), FILES, 150)
     assert [planned.file for planned in load.files] == [early, middle]
     assert load.window.end == 299
@@ -64,14 +64,14 @@ def series_of(order: str, *moments: tuple[str, str]) -> list[tuple[str, int, int
         replace(data_file(number, date=date), modified=int(datetime.fromisoformat(time).timestamp()) * 10**9)
         for number, (date, time) in enumerate(moments, 1)
     ]
-    unread = [Unread(file, 0) for file in files]
+    unread = [UnreadFile(file, 0) for file in files]
     load = plan_load(TABLE, Window(0, 9), unread, {}, (), replace(FILES, date_order=order))
     return [(planned.file.folder.date, planned.series, planned.ordinal) for planned in load.files]
 
 
 def test_partitions_are_series_of_their_own() -> None:
     files = [data_file(1), data_file(2), data_file(1, partition="7")]
-    load = plan_load(TABLE, Window(0, 9), [Unread(file, 0) for file in files], {}, (), FILES)
+    load = plan_load(TABLE, Window(0, 9), [UnreadFile(file, 0) for file in files], {}, (), FILES)
     assert [(planned.series, planned.ordinal) for planned in load.files] == [(0, 0), (0, 1), (1, 0)]
 
 
@@ -118,7 +118,7 @@ def test_a_window_that_ends_with_its_millisecond_is_not_read_twice() -> None:
 
 def test_rows_of_overlapping_files_are_published_a_few_at_a_time() -> None:
     """Each file begins with the rows of all before it: no end lies between two of them."""
-    files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
+    files = [UnreadFile(data_file(index), 0) for index in (1, 2, 3, 4)]
     bounds = {e.file.path: Bounds(101, 100 + 100 * i, True) for i, e in enumerate(files, 1)}
     assert plan_load(TABLE, Window(100, 1000), files, bounds, (), FILES, 100).window == Window(100, 1000)
     load = plan_load(TABLE, Window(100, 1000), files, bounds, (), FILES, 100, publish_bytes=100)
@@ -128,7 +128,7 @@ def test_rows_of_overlapping_files_are_published_a_few_at_a_time() -> None:
 
 
 def test_one_transaction_of_too_many_bytes_is_published_alone() -> None:
-    files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
+    files = [UnreadFile(data_file(index), 0) for index in (1, 2, 3, 4)]
     bounds = {e.file.path: Bounds(101, 101, True) for e in files[:3]} | {files[3].file.path: Bounds(101, 300, True)}
     load = plan_load(TABLE, Window(100, 1000), files, bounds, (), FILES, 100, publish_bytes=100)
     assert load.window == Window(100, 101)

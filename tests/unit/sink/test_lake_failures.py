@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from consumer.errors import BadConfig, ConsumerError, JobBroken, SchemaDrift, TableError, TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
-from consumer.sink.lake.failures import not_made, told, tried_twice
+from consumer.sink.lake.failures import errors_translated, retried_once, unconvertible_values
 
 TABLE = TableName("d", "t")
 
@@ -38,7 +38,7 @@ class OfADeadMachine(Py4JError):
 )
 @pytest.mark.parametrize("table", [TABLE, None])
 def test_a_failure_has_a_name(error: Exception, kind: type[ConsumerError], table: TableName | None) -> None:
-    with pytest.raises(kind) as raised, told(table):
+    with pytest.raises(kind) as raised, errors_translated(table):
         raise error
     assert "None" not in f"{raised.value}{raised.value.table}"
 
@@ -47,16 +47,16 @@ def test_what_is_not_known_to_pass_stops_the_table_when_it_comes_twice() -> None
     done = []
 
     def fails(times: int) -> str:
-        with told(TABLE):
+        with errors_translated(TABLE):
             done.append(times)
             if len(done) <= times:
                 raise Py4JError("IllegalArgumentException: Cannot find field 1000")
         return "done"
 
-    assert tried_twice(partial(fails, 1)) == "done"
+    assert retried_once(partial(fails, 1)) == "done"
     done.clear()
     with pytest.raises(TableError, match="Cannot find field") as raised:
-        tried_twice(partial(fails, 9))
+        retried_once(partial(fails, 9))
     assert len(done) == 2
     assert "resync" in raised.value.hint
 
@@ -64,7 +64,7 @@ def test_what_is_not_known_to_pass_stops_the_table_when_it_comes_twice() -> None
 def test_what_is_told_is_the_cause() -> None:
     """Java's own text begins with what failed because of it."""
     text = "An error occurred while calling o1.x.\n: RuntimeIOException: no\n\tat a.b\nCaused by: S3Exception: Denied"
-    with pytest.raises(TargetUnavailable, match="reached: S3Exception: Denied"), told():
+    with pytest.raises(TargetUnavailable, match="reached: S3Exception: Denied"), errors_translated():
         raise Py4JError(text)
 
 
@@ -72,7 +72,7 @@ def test_what_is_told_is_the_cause() -> None:
     "text", ["NoSuchTableException: Table does not exist: d.t", "no error class 'DELTA_MERGE_UNRESOLVED_EXPRESSION'"]
 )
 def test_a_table_that_somebody_changed_is_not_tried_again(text: str) -> None:
-    with pytest.raises(SchemaDrift) as raised, told(TABLE):
+    with pytest.raises(SchemaDrift) as raised, errors_translated(TABLE):
         raise Py4JError(f"An error occurred while calling o1.x.\n: {text}")
     assert "resync" in raised.value.hint
 
@@ -88,6 +88,6 @@ def test_a_table_that_somebody_changed_is_not_tried_again(text: str) -> None:
 )
 def test_values_of_which_a_statement_cannot_make_others(last: str, why: str) -> None:
     text = f"An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File x\n{last}\n"
-    found = not_made(Py4JError(text))
+    found = unconvertible_values(Py4JError(text))
     assert found.startswith(why)
     assert bool(found) == bool(why)

@@ -12,10 +12,10 @@ from consumer.model.bad_rows import BadRow
 from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
-from consumer.sink import progress_sql as stored
+from consumer.sink import progress_sql
 from consumer.sink.lake.formats import Commit
 from consumer.sink.lake.moments import Moments
-from consumer.sink.lake.progress import LakeProgress, LakeTable, take
+from consumer.sink.lake.progress import LakeProgress, LakeTable, take_lease
 from tests.unit.sink.test_lake_progress import Log, table
 
 A, B, C, TRASH = (TableName("d", name) for name in ("a", "b", "c", "__trash_a_30"))
@@ -53,8 +53,8 @@ class Replica:
     def new(cls) -> Replica:
         progress = Log().progress()
         with progress.transaction(None) as rows:
-            stored.register(rows, "c", "u", "UTC")
-            return cls(Versions(), progress, take(rows))
+            progress_sql.register(rows, "c", "u", "UTC")
+            return cls(Versions(), progress, take_lease(rows))
 
     def change(self, version: int, **places: str | None) -> None:
         """What a statement makes of names: the place that each has then."""
@@ -64,13 +64,13 @@ class Replica:
         }
         with self.progress.transaction(self.epoch) as rows:
             self.progress.remember(rows, changed, version)
-            stored.take(rows, "c", dict.fromkeys(changed))
-            stored.store(rows, "c", self.epoch, ProgressChange(), list(changed))
+            progress_sql.claim_tables(rows, "c", dict.fromkeys(changed))
+            progress_sql.write_progress(rows, "c", self.epoch, ProgressChange(), list(changed))
         self.progress.keep(changed)
 
     def record(self, change: ProgressChange) -> None:
         with self.progress.transaction(self.epoch) as rows:
-            stored.store(rows, "c", self.epoch, change)
+            progress_sql.write_progress(rows, "c", self.epoch, change)
 
     def at(self, moment: int, *names: TableName) -> str:
         """What is read of each table, or why it cannot be."""
@@ -83,7 +83,7 @@ class Replica:
 
 
 def placed(name: TableName, place: str) -> LakeTable:
-    return replace(table(name), place=place)
+    return replace(table(name), location=place)
 
 
 @pytest.fixture

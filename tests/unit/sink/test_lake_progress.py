@@ -29,12 +29,12 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
-from consumer.sink import progress_sql as stored
+from consumer.sink import progress_sql
 from consumer.sink.columnar.progress import FileTables
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.lake import progress as lake_progress
 from consumer.sink.lake.formats import Commit, Rewrite
-from consumer.sink.lake.progress import LakeProgress, LakeTable, hold, leave, take
+from consumer.sink.lake.progress import LakeProgress, LakeTable, mark_complete, mark_incomplete, take_lease
 from consumer.sink.progress_sql import Rows
 
 COLUMNS = (Column("id", "INT", nullable=False, is_pk=True), Column("v", "VARCHAR", default="it's"))
@@ -149,23 +149,25 @@ def test_what_is_kept_is_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = [TableName("d", f"t{n}") for n in range(6)]
     progress, epoch = log.progress(), 0
     with progress.transaction(None) as rows:
-        stored.register(rows, "c", "u", "UTC")
-        epoch = take(rows)
+        progress_sql.register(rows, "c", "u", "UTC")
+        epoch = take_lease(rows)
     for moment in range(1, 31):
         with suppress(InterruptedError), progress.transaction(epoch) as rows:
             match rng.randint(0, 9):
                 case 0:
-                    stored.take(rows, "c", dict.fromkeys(rng.sample(tables, 2)))
+                    progress_sql.claim_tables(rows, "c", dict.fromkeys(rng.sample(tables, 2)))
                 case 1:
                     changed = {name: rng.choice((None, table(name, moment))) for name in rng.sample(tables, 2)}
                     progress.remember(rows, changed, rng.choice((0, moment)))
                 case 2:
-                    rng.choice((hold, leave))(rows)
+                    rng.choice((mark_incomplete, mark_complete))(rows)
                 case 3 if rng.random() < 0.3:
-                    stored.forget(rows, "c")
-                    stored.register(rows, "c", "u", "UTC")
+                    progress_sql.forget_consumer(rows, "c")
+                    progress_sql.register(rows, "c", "u", "UTC")
                 case _:
-                    stored.store(rows, "c", epoch, random_change(rng, tables, moment), rng.sample(tables, 2))
+                    progress_sql.write_progress(
+                        rows, "c", epoch, random_change(rng, tables, moment), rng.sample(tables, 2)
+                    )
             if rng.random() < 0.1:
                 raise InterruptedError
         assert +log.kept() == everything(progress.rows())
@@ -190,21 +192,21 @@ def test_a_commit_costs_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None
         log, names = Log(), [TableName("d", f"t{n}") for n in range(size)]
         progress = log.progress()
         with progress.transaction(None) as rows:
-            stored.register(rows, "c", "u", "UTC")
-            epoch = take(rows)
+            progress_sql.register(rows, "c", "u", "UTC")
+            epoch = take_lease(rows)
         folders = {Folder(f"d/t{n}", k, "", ""): FolderProgress(1, 2, "e") for n in range(size) for k in range(3)}
         audit = tuple(AuditRow("load", name, 1, 2, 3) for name in names)
         with progress.transaction(epoch) as rows:
-            stored.take(rows, "c", dict.fromkeys(names))
+            progress_sql.claim_tables(rows, "c", dict.fromkeys(names))
             progress.remember(rows, {name: table(name) for name in names})
-            stored.store(rows, "c", epoch, ProgressChange(5, folders=folders, audit=audit), names)
+            progress_sql.write_progress(rows, "c", epoch, ProgressChange(5, folders=folders, audit=audit), names)
         work[0] = 0
         with monkeypatch.context() as patched:
             patched.setattr(FileTables, "run", counted)
             with progress.transaction(epoch) as rows:
                 progress.remember(rows, {names[3]: table(names[3], 2)})
                 change = ProgressChange(6, folders={Folder("d/t3", 9): FolderProgress()}, audit=audit[3:4])
-                stored.store(rows, "c", epoch, change, names[3:4])
+                progress_sql.write_progress(rows, "c", epoch, change, names[3:4])
         costs.append((work[0], log.commits[-1].num_rows))
     assert costs[0] == costs[1]
     assert costs[0][1] == 6  # the folder and the audit row; the moment and the table's number, before and after
@@ -214,23 +216,23 @@ def test_rows_that_another_release_has_written_otherwise_are_written_anew() -> N
     log = Log()
     progress = log.progress()
     with progress.transaction(None) as rows:
-        stored.register(rows, "c", "u", "UTC")
-        epoch = take(rows)
+        progress_sql.register(rows, "c", "u", "UTC")
+        epoch = take_lease(rows)
     (only,) = log.commits
     spaced = [text.replace('"name":', '"name": ') for text in only.column("record").to_pylist()]
     log.commits = [only.set_column(3, "record", pa.array(spaced))]
     progress = log.progress()
     with progress.transaction(epoch) as rows:
-        stored.store(rows, "c", epoch, ProgressChange(7))
+        progress_sql.write_progress(rows, "c", epoch, ProgressChange(7))
     assert log.anew == 1
     assert +log.kept() == everything(progress.rows())
-    assert stored.load(log.progress().rows(), "c").applied_ts == 7
+    assert progress_sql.read_progress(log.progress().rows(), "c").applied_ts == 7
 
 
 def test_a_record_that_is_taken_back_twice_is_damage() -> None:
     log = Log()
     with log.progress().transaction(None) as rows:
-        stored.register(rows, "c", "u", "UTC")
+        progress_sql.register(rows, "c", "u", "UTC")
     (only,) = log.commits
     taken = only.set_column(2, "sign", pa.array([-1] * only.num_rows, pa.int32()))
     log.commits = [only, taken, taken]
@@ -242,13 +244,13 @@ def test_who_was_taken_over_records_nothing() -> None:
     log = Log()
     first, second = log.progress(), log.progress()
     with first.transaction(None) as rows:
-        stored.register(rows, "c", "u", "UTC")
-        epoch = take(rows)
+        progress_sql.register(rows, "c", "u", "UTC")
+        epoch = take_lease(rows)
     with second.transaction(None) as rows:
-        take(rows)
+        take_lease(rows)
     kept = log.kept()
     with pytest.raises(LeaseHeld), first.transaction(epoch) as rows:
-        stored.store(rows, "c", epoch, ProgressChange(7))
+        progress_sql.write_progress(rows, "c", epoch, ProgressChange(7))
     assert log.kept() == kept
 
 
@@ -257,15 +259,15 @@ def test_a_statement_that_an_earlier_build_recorded_without_its_kind_is_refused(
     log = Log()
     progress = log.progress()
     with progress.transaction(None) as rows:
-        stored.register(rows, "c", "u", "UTC")
-        epoch = take(rows)
+        progress_sql.register(rows, "c", "u", "UTC")
+        epoch = take_lease(rows)
     record = DdlRecord.skipped(DdlId("d", "t", 1, 7), DdlKind.BY_HAND, "done")
     with progress.transaction(epoch) as rows:
-        stored.store(rows, "c", epoch, ProgressChange(5, ddls=(record,)), ())
-    assert stored.load(log.progress().rows(), "c").ddls == {record.id: record}
+        progress_sql.write_progress(rows, "c", epoch, ProgressChange(5, ddls=(record,)), ())
+    assert progress_sql.read_progress(log.progress().rows(), "c").ddls == {record.id: record}
     told = ',"kind":"by hand"'
     older = [text.replace(told, "") for text in log.commits[-1]["record"].to_pylist()]
     assert older != log.commits[-1]["record"].to_pylist()
     log.commits[-1] = log.commits[-1].set_column(3, "record", pa.array(older))
     with pytest.raises(BadConfig, match="is not as any release leaves it"):
-        stored.load(log.progress().rows(), "c")
+        progress_sql.read_progress(log.progress().rows(), "c")

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from consumer.errors import BadConfig
-from consumer.model.layout import Layout, Layouts, Part
+from consumer.model.layout import Layout, Layouts, PartitionTransform
 from consumer.model.names import TableName
 from consumer.sink import sink_for, spark_properties
 from consumer.sink.lake.formats import Commit
@@ -140,13 +140,13 @@ def test_tables_are_not_published_together() -> None:
 @pytest.mark.parametrize(
     ("uri", "layout", "why"),
     [
-        ("delta:///tmp/lake", Layout((Part("at", "day"),)), "the day of at, and Delta has no transforms"),
-        ("delta:///tmp/lake", Layout((Part("a"),), ("b",)), "a Delta table can have one of them"),
+        ("delta:///tmp/lake", Layout((PartitionTransform("at", "day"),)), "the day of at, and Delta has no transforms"),
+        ("delta:///tmp/lake", Layout((PartitionTransform("a"),), ("b",)), "a Delta table can have one of them"),
         ("delta:///tmp/lake", Layout((), (), (("delta.columnMapping.maxColumnId", "9"),)), "maxColumnId, on"),
         ("delta:///tmp/lake", Layout((), (), (("DELTA.appendonly", "true"),)), "DELTA.appendonly, on"),
         ("iceberg:///tmp/lake", Layout((), (), (("write.wap.enabled", "false"),)), "write.wap.enabled, on"),
         ("iceberg:///tmp/lake", Layout((), (), (("storage_consumer.table", "x"),)), "storage_consumer.table, on"),
-        ("duckdb:///tmp/r.duckdb", Layout((Part("a"),)), "is for lakes, and the target is a duckdb://"),
+        ("duckdb:///tmp/r.duckdb", Layout((PartitionTransform("a"),)), "is for lakes, and the target is a duckdb://"),
     ],
 )
 def test_what_no_table_of_the_target_can_be_is_refused(uri: str, layout: Layout, why: str) -> None:

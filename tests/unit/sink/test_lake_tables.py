@@ -10,7 +10,7 @@ from consumer.model.load import LoadTarget, TableLoad
 from consumer.model.names import TableName
 from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type
 from consumer.sink.lake.progress import LakeTable
-from consumer.sink.lake.tables import answer
+from consumer.sink.lake.tables import load_target
 from consumer.target import LoadRequest
 
 NAME = TableName("d", "t")
@@ -26,7 +26,7 @@ def asked(*labels: str) -> LoadTarget | Exception:
     columns = (KEY, enum("a", "b"))
     replica = ReplicaTable(NAME, {column.name: duckdb_type(column) for column in columns}, Upstream(columns))
     request = LoadRequest(TableLoad(NAME), (KEY, enum(*labels)), labels={"e": labels})
-    return answer(request, {NAME: LakeTable(replica, "place")})
+    return load_target(request, {NAME: LakeTable(replica, "place")})
 
 
 def test_labels_that_came_behind_the_others_are_known() -> None:

@@ -10,7 +10,7 @@ import fsspec.exceptions
 import pytest
 
 from consumer.errors import BadConfig, ConsumerError, StorageUnavailable
-from consumer.storage.errors import translate, translated
+from consumer.storage.errors import translate_error, translated_errors
 from consumer.storage.settings import StorageSettings
 
 SETTINGS = StorageSettings.from_uri("s3://bucket/p?access-key=AK&secret-access-key=s3cr3t")
@@ -40,7 +40,7 @@ def _client_error(code: str) -> botocore.exceptions.ClientError:
     ],
 )
 def test_each_has_its_branch(error: BaseException, kind: type[ConsumerError]) -> None:
-    found = translate(error, SETTINGS, "the storage")
+    found = translate_error(error, SETTINGS, "the storage")
     assert type(found) is kind
     assert found.hint
     assert "\n" not in str(found)
@@ -55,7 +55,7 @@ def test_each_has_its_branch(error: BaseException, kind: type[ConsumerError]) ->
     ],
 )
 def test_a_login_that_is_not_found_may_be_lacking_on_a_worker_alone(error: BaseException) -> None:
-    found = translate(error, SETTINGS, "the storage")
+    found = translate_error(error, SETTINGS, "the storage")
     assert found is not None
     assert "in that of the workers, too" in found.hint
 
@@ -68,7 +68,7 @@ def test_a_login_that_is_not_found_may_be_lacking_on_a_worker_alone(error: BaseE
     ],
 )
 def test_answers_of_s3_are_told_in_words(code: str, kind: type[ConsumerError], words: str) -> None:
-    found = translate(_client_error(code), SETTINGS, "file", "d/t/1/CDC000001.json")
+    found = translate_error(_client_error(code), SETTINGS, "file", "d/t/1/CDC000001.json")
     assert found is not None
     assert (type(found), found.path) == (kind, "d/t/1/CDC000001.json")
     assert words in found.message
@@ -84,14 +84,14 @@ def test_every_error_of_botocore_has_a_branch() -> None:
     classes = {found for root in roots for found in _every_class(root)}
     assert len(classes) > 50
     for found in classes:
-        assert translate(found.__new__(found), SETTINGS, "x") is not None
+        assert translate_error(found.__new__(found), SETTINGS, "x") is not None
 
 
 @pytest.mark.parametrize("name", ["ValueError", "KeyError", "RuntimeError", "KeyboardInterrupt", "TypeError"])
 def test_bugs_are_not_disguised(name: str) -> None:
     bug = getattr(builtins, name)("x")
-    assert translate(bug, SETTINGS, "the storage") is None
-    with pytest.raises(type(bug)), translated(SETTINGS, "the storage"):
+    assert translate_error(bug, SETTINGS, "the storage") is None
+    with pytest.raises(type(bug)), translated_errors(SETTINGS, "the storage"):
         raise bug
 
 
@@ -104,12 +104,12 @@ def _refused() -> None:
 
 def test_the_cause_is_chained_and_its_code_decides() -> None:
     sentence = r"cannot read file s3://bucket/p/db/t: access is denied \(InvalidAccessKeyId\)"
-    with pytest.raises(BadConfig, match=sentence) as caught, translated(SETTINGS, "file", "db/t"):
+    with pytest.raises(BadConfig, match=sentence) as caught, translated_errors(SETTINGS, "file", "db/t"):
         _refused()
     assert isinstance(caught.value.__cause__, PermissionError)
 
 
 def test_secrets_in_foreign_texts_are_hidden() -> None:
-    found = translate(OSError("https://host/?sig=s3cr3t\nby AK"), SETTINGS, "the storage")
+    found = translate_error(OSError("https://host/?sig=s3cr3t\nby AK"), SETTINGS, "the storage")
     assert found is not None
     assert found.message == "cannot read the storage s3://bucket/p: https://host/?sig=*** by *** (OSError)"

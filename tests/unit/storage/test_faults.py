@@ -170,4 +170,4 @@ def test_credentials_that_may_only_read_suffice(s3_server: S3Server, folder: Buc
 
 @pytest.mark.parametrize("error", [ConsumerError, BadConfig])
 def test_our_own_errors_are_not_tried_again(error: type[ConsumerError]) -> None:
-    assert not s3.may_pass(error("x"))
+    assert not s3.is_transient(error("x"))

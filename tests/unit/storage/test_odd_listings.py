@@ -46,7 +46,7 @@ class Server:
 
 def listed(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(S3Files, "_page", lambda self, request: server.page(request))
-    monkeypatch.setattr(s3, "translated", lambda *_: nullcontext())
+    monkeypatch.setattr(s3, "translated_errors", lambda *_: nullcontext())
     return [file.path for file in S3Files(SETTINGS).scan(READ)]
 
 

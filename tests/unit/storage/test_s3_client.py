@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
-from consumer.storage.s3 import BEFORE_PARSE, S3Client, may_pass, read_files
+from consumer.storage.s3 import BEFORE_PARSE, S3Client, is_transient, read_files
 from consumer.storage.settings import StorageSettings
 from tests.s3_server import BUCKET
 from tests.unit.storage.conftest import Bucket
@@ -77,7 +77,7 @@ NO_PAGES = {
 def test_a_success_that_is_no_page_is_no_empty_listing(body: str, status: int) -> None:
     with pytest.raises(ResponseParserError, match="no listing") as caught:
         read_files({"status_code": status, "body": body.encode()}, {})
-    assert may_pass(caught.value)
+    assert is_transient(caught.value)
 
 
 @pytest.mark.parametrize("status", [200, 404, 502])

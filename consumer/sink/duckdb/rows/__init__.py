@@ -1,1 +1,1 @@
-"""Folded changes into tables: staged by executors, merged by the driver."""
+"""Folded changes into tables: executors stage them, the driver merges them."""

@@ -1,5 +1,5 @@
-"""One table of the file, read to be compared. Both sides are text of the types that upstream's columns have in a file:
-the rows that the storage tells of are brought to them by the writer's own conversion and the casts of its merge."""
+"""Reads one table of the file for a comparison. Both sides are text of the types that upstream's columns have in a
+file. The expected rows get there by the writer's own conversion and the casts of its merge."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ import pyarrow as pa
 from consumer.errors import BadConfig, RowRefused, SchemaDrift
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.comparer import ColumnarComparer
-from consumer.sink.columnar.table import TEXT, ColumnarTarget, ReplicaTable, duckdb_type, literal, quote, widened
+from consumer.sink.columnar.table import (
+    TEXT,
+    ColumnarTarget,
+    ReplicaTable,
+    duckdb_type,
+    quote_name,
+    quote_text,
+    widened,
+)
 from consumer.sink.columnar.writer import SHARED, to_arrow
-from consumer.sink.duckdb.connection import Database, qualified
+from consumer.sink.duckdb.connection import Database, qualified_name
 from consumer.target import Only
 
 RANGE_ROWS = 500_000
@@ -25,7 +33,7 @@ _BLOB = "BLOB"
 
 @dataclass(frozen=True, slots=True)
 class DuckDbComparer(ColumnarComparer):
-    """`rows` is above every row's number, 0 where rows cannot be chosen by that."""
+    """`rows` is above every row's number, 0 if rows cannot be selected by their number."""
 
     path: str
     table: ReplicaTable
@@ -59,45 +67,46 @@ class DuckDbComparer(ColumnarComparer):
             connection.unregister("staged")
 
     def held(self, number: int) -> Iterator[pa.Table]:
-        """Raises BadConfig where this machine does not have the file."""
-        chosen = [f"{self._held(n, quote(name))} AS c{n}" for n, name in enumerate(self.target.names)]
+        """Raises BadConfig if this machine does not have the file."""
+        chosen = [f"{self._held(n, quote_name(name))} AS c{n}" for n, name in enumerate(self.target.names)]
         first = number * RANGE_ROWS
         conditions = [f"rowid >= {first} AND rowid < {first + RANGE_ROWS}"] if self.ranges > 1 else []
         if self.only is not None:
-            chosen_by = quote(self.target.names[self.only.position])
-            values = ", ".join(map(literal, self.only.values))
+            chosen_by = quote_name(self.target.names[self.only.position])
+            values = ", ".join(map(quote_text, self.only.values))
             conditions.append(f"({chosen_by} IN ({values}) OR {chosen_by} IS NULL)")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         with Database(self.path).reader() as connection:
             if connection is None:
                 raise BadConfig(f"a Spark worker does not see the file {self.path}", hint=SHARED)
-            name = qualified(connection, self.table.name)
-            found = connection.sql(f"SELECT {', '.join(chosen)} FROM {name}{where}")
-            yield from map(_large, _together(found.to_arrow_reader(_READ_ROWS)))
+            name = qualified_name(connection, self.table.name)
+            selected = connection.sql(f"SELECT {', '.join(chosen)} FROM {name}{where}")
+            yield from map(_large, _together(selected.to_arrow_reader(_READ_ROWS)))
 
     def _held(self, position: int, name: str) -> str:
-        """As text of the type that the column must have. A value that another type holds otherwise is no such value."""
-        own, kind = self._own_type(position), self.table.types[self.target.names[position]]
-        if kind == own:
+        """Returns the column's value as text of the type that it should have. If the actual type cannot hold it the
+        same way, the text shows the value with that type."""
+        usual, kind = self._own_type(position), self.table.types[self.target.names[position]]
+        if kind == usual:
             return name if kind == _BLOB else f"CAST({name} AS {TEXT})"
-        back = f"CAST(TRY_CAST({name} AS {own}) AS {kind})"
+        back = f"CAST(TRY_CAST({name} AS {usual}) AS {kind})"
         strange = f"CAST({name} AS {TEXT}) || ' ({kind})'"
-        return f"CASE WHEN {back} IS NOT DISTINCT FROM {name} THEN {_as_text(name, own)} ELSE {strange} END"
+        return f"CASE WHEN {back} IS NOT DISTINCT FROM {name} THEN {_as_text(name, usual)} ELSE {strange} END"
 
     def _own_type(self, position: int) -> str:
-        """That of a new column; text for one that was made text because of its values."""
+        """Returns the type of a new column; text for a column that became text because of its values."""
         column, kind = self.target.columns[position], self.table.types[self.target.names[position]]
         return TEXT if widened(column, kind) else duckdb_type(column)
 
 
 @lru_cache(maxsize=1)
 def _memory() -> duckdb.DuckDBPyConnection:
-    """DuckDB's casts without a file, one for the process: a task is one thread."""
+    """Returns a connection for DuckDB's casts without a file, one for the process: a task is one thread."""
     return duckdb.connect()
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Tables of many rows, of fewer where they are wide."""
+    """Yields tables of many rows, or of fewer if these are wide."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -109,8 +118,8 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, table: ReplicaTable) -> int:
-    """One above the greatest number of a row; 0 where a column has the name of that number. Raises SchemaDrift for a
-    view."""
+    """Returns the greatest row number plus one; 0 if a column is named like that number (rowid). Raises SchemaDrift for
+    a view."""
     views = (
         "SELECT 1 FROM duckdb_views() WHERE database_name = current_database() AND schema_name = ? AND view_name = ?"
     )
@@ -118,12 +127,12 @@ def rows_of(connection: duckdb.DuckDBPyConnection, table: ReplicaTable) -> int:
         raise SchemaDrift(f"{table.name} is a view in the target, rows cannot be written to it")
     if table.spelled("rowid") is not None:
         return 0
-    found = connection.execute(f"SELECT max(rowid) FROM {qualified(connection, table.name)}").fetchall()
-    return 0 if found[0][0] is None else int(found[0][0]) + 1
+    greatest = connection.execute(f"SELECT max(rowid) FROM {qualified_name(connection, table.name)}").fetchall()
+    return 0 if greatest[0][0] is None else int(greatest[0][0]) + 1
 
 
 def _as_text(value: str, kind: str) -> str:
-    """`value` as the text of a value of type `kind`; one that the type cannot hold as its own text."""
+    """Returns `value` as the text of a value of type `kind`. A value that the type cannot hold keeps its own text."""
     if kind in (_BLOB, TEXT):
         return value if kind == _BLOB else f"CAST({value} AS {TEXT})"
     return f"coalesce(CAST(TRY_CAST({value} AS {kind}) AS {TEXT}), CAST({value} AS {TEXT}))"

@@ -1,4 +1,4 @@
-"""Publishes what writers staged for one table, in the transaction at hand."""
+"""Publishes what writers staged for one table, in the current transaction."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from consumer.model.load import Ending, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS
-from consumer.sink.columnar.table import TEXT, ColumnarTarget, Held, ReplicaTable, literal, quote, text_of
-from consumer.sink.duckdb.connection import qualified
+from consumer.sink.columnar.table import (
+    TEXT,
+    ColumnarTarget,
+    Held,
+    ReplicaTable,
+    quote_name,
+    quote_text,
+    text_expression,
+)
+from consumer.sink.duckdb.connection import qualified_name
 from consumer.sink.duckdb.tables import has_rows
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """`widened` are columns that had to become VARCHAR; `defaulted` rows were new and took the replica's defaults."""
+    """`widened` are columns that had to become VARCHAR. `defaulted` counts new rows that got the replica's defaults."""
 
     widened: tuple[str, ...]
     defaulted: int
@@ -28,28 +36,28 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """The staged files of one table as a FROM clause, and the value of each column as its table takes it."""
+    """The staged files of one table as a FROM clause, and the value of each column in its table's type."""
 
     source: str
     values: tuple[str, ...]
 
 
-def publish(
+def publish_staged_files(
     connection: duckdb.DuckDBPyConnection,
     target: LoadTarget,
     table: ReplicaTable,
     paths: Sequence[str],
     left_out: Collection[int] = (),
 ) -> Published:
-    """Bring the staged changes into their table, but for the rows `left_out`.
+    """Merges the staged changes into their table, except the rows `left_out`.
 
-    Raises RowRefused, SchemaDrift where a new row has no value for a column that rows lack, and CannotBeExact where a
-    row to remove from a table with no key is not there.
+    Raises RowRefused, SchemaDrift if a new row has no value for a column that rows lack, and CannotBeExact if a row to
+    remove from a table with no key does not exist.
     """
     listed = f"[{', '.join(map(_pattern, paths))}]"
     source = f"read_parquet({listed}, union_by_name = true)"
     if left_out:
-        source = f"(SELECT * FROM {source} WHERE {quote('row')} NOT IN ({', '.join(map(str, left_out))}))"
+        source = f"(SELECT * FROM {source} WHERE {quote_name('row')} NOT IN ({', '.join(map(str, left_out))}))"
     present = _staged_columns(connection, target, listed)
     types = dict(table.types)
     try:
@@ -66,16 +74,16 @@ def publish(
         puts = "put" if target.key else "copies > 0" if "copies" in present else "n > 0"
         most = 1 if target.load.quarantine is None else target.load.quarantine.most + 1
         key = [target.names[position] for position in target.key]
-        found = refused_rows(connection, table.name, source, values, key, puts, most)
-        first = found[0] if found and target.load.quarantine is None else (None, True, "")
+        refused = refused_rows(connection, table.name, source, values, key, puts, most)
+        first = refused[0] if refused and target.load.quarantine is None else (None, True, "")
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
             hint=about_table(REFUSED_ROW, target.table),
             table=str(target.table),
             row=first[0],
             put=first[1],
-            more=() if target.load.quarantine is None else found,
-            of_data=bool(found),
+            more=() if target.load.quarantine is None else refused,
+            of_data=bool(refused),
         ) from error
     return Published(widened, defaulted)
 
@@ -95,28 +103,28 @@ def _staged_columns(connection: duckdb.DuckDBPyConnection, target: LoadTarget, l
 def _merge_keyed(
     connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged
 ) -> int:
-    """Returns how many rows are new and took the replica's defaults in columns that rows lack."""
-    name = qualified(connection, table.name)
-    if target.own:
+    """Returns how many rows are new and got the replica's defaults in columns that rows lack."""
+    name = qualified_name(connection, table.name)
+    if target.extra_columns:
         _complete(connection, target, table, staged)
     if has_rows(connection, table.name):
         _check_keys(connection, target, name)
         keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
-        same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
-        gone = f"SELECT {keys} FROM {staged.source}"
+        same = " AND ".join(f"t.{quote_name(target.names[position])} = s.k{position}" for position in target.key)
+        replaced_keys = f"SELECT {keys} FROM {staged.source}"
         if target.ending is not None:
-            connection.execute(_ended(target, target.ending, table, name, f"{gone} WHERE NOT put"))
-            gone += " WHERE put"
-        connection.execute(f"DELETE FROM {name} t USING ({gone}) s WHERE {same}")
-    columns = ", ".join(map(quote, target.names))
-    if not target.own:
+            connection.execute(_ended(target, target.ending, table, name, f"{replaced_keys} WHERE NOT put"))
+            replaced_keys += " WHERE put"
+        connection.execute(f"DELETE FROM {name} t USING ({replaced_keys}) s WHERE {same}")
+    columns = ", ".join(map(quote_name, target.names))
+    if not target.extra_columns:
         connection.execute(
             f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
         )
         return 0
     values = ", ".join(f"v{position}" for position in range(len(target.names)))
-    kept = ", ".join(map(quote, target.own))
-    completed = ", ".join(f"k{position}" for position in range(len(target.own)))
+    kept = ", ".join(map(quote_name, target.extra_columns))
+    completed = ", ".join(f"k{position}" for position in range(len(target.extra_columns)))
     old = f"SELECT {values}, {completed} FROM completed WHERE there"
     connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
     new = f"SELECT {values} FROM completed WHERE NOT there"
@@ -126,8 +134,8 @@ def _merge_keyed(
 
 
 def _check_keys(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str) -> None:
-    """Raises SchemaDrift where rows were applied that lacked columns of the key: they are not found by it."""
-    names = [quote(target.names[position]) for position in target.key]
+    """Raises SchemaDrift if rows were applied that lacked columns of the key: they are not found by it."""
+    names = [quote_name(target.names[position]) for position in target.key]
     if connection.execute(f"SELECT 1 FROM {name} WHERE {' IS NULL OR '.join(names)} IS NULL LIMIT 1").fetchall():
         raise SchemaDrift(
             f"the table holds rows without a value in its key ({', '.join(names)}), from changes that lacked it: these"
@@ -139,10 +147,10 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name:
 
 
 def _ended(target: LoadTarget, ending: Ending, table: ReplicaTable, name: str, keys: str) -> str:
-    """The statement that ends the versions that are current in front of `keys`. One that has ended stays as it is."""
-    began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
+    """Returns the statement that ends the current versions before `keys`. A version that has ended stays as it is."""
+    began, ended, current = (quote_name(target.names[n]) for n in (ending.began, ending.ended, ending.current))
     others = (position for position in target.key if position != ending.began)
-    same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in others)
+    same = " AND ".join(f"t.{quote_name(target.names[position])} = s.k{position}" for position in others)
     time = f"make_timestamp((CAST(s.k{ending.began} AS BIGINT) >> {LOGICAL_BITS}) * 1000)"
     return (
         f"UPDATE {name} t SET {ended} = CAST({time} AS {table.types[target.names[ending.ended]]}), {current} = 0"
@@ -151,22 +159,23 @@ def _ended(target: LoadTarget, ending: Ending, table: ReplicaTable, name: str, k
 
 
 def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
-    """Put the rows to write into the temporary table `completed`, with what the replica holds in the columns that they
-    lack: ``v0 .. vN``, ``k0 .. kM`` by `target.own`, and whether the row is ``there``."""
+    """Writes the rows into the temporary table `completed`, with the replica's values of the columns that they lack:
+    ``v0 .. vN``, ``k0 .. kM`` by `target.extra_columns`, and whether the row is ``there``."""
     values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    held = [f"{quote(column)} AS k{position}" for position, column in enumerate(target.own)]
-    held += [f"{quote(target.names[position])} AS h{position}" for position in target.key]
-    kept = ", ".join(f"t.k{position}" for position in range(len(target.own)))
+    held = [f"{quote_name(column)} AS k{position}" for position, column in enumerate(target.extra_columns)]
+    held += [f"{quote_name(target.names[position])} AS h{position}" for position in target.key]
+    kept = ", ".join(f"t.k{position}" for position in range(len(target.extra_columns)))
     same = " AND ".join(f"t.h{position} = s.v{position}" for position in target.key)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.there IS NOT NULL AS there "
         f"FROM (SELECT {values} FROM {staged.source} WHERE put) s "
-        f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified(connection, table.name)}) t ON {same}"
+        f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified_name(connection, table.name)}) t ON {same}"
     )
-    required = [column for column in target.own if column in table.required]
-    # DuckDB takes one change at a time.
+    required = [column for column in target.extra_columns if column in table.required]
+    # DuckDB accepts one change per statement.
     defaults = "; ".join(
-        f"ALTER TABLE {qualified(connection, table.name)} ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in required
+        f"ALTER TABLE {qualified_name(connection, table.name)} ALTER COLUMN {quote_name(name)} SET DEFAULT 0"
+        for name in required
     )
     if required and connection.execute("SELECT 1 FROM completed WHERE NOT there LIMIT 1").fetchall():
         raise SchemaDrift(
@@ -179,19 +188,21 @@ def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: 
 def _merge_multiset(
     connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged, counted: bool
 ) -> None:
-    """`counted`: how many copies there must be is staged, not how many more or fewer."""
-    name = qualified(connection, table)
+    """`counted` says that the required number of copies is staged, not the difference."""
+    name = qualified_name(connection, table)
     aliases = ", ".join(f"v{position}" for position in range(len(target.names)))
     selected = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    asked_for = f"SELECT {'copies AS n' if counted else 'n'}, {quote('row')} AS name, {selected} FROM {staged.source}"
+    asked_for = (
+        f"SELECT {'copies AS n' if counted else 'n'}, {quote_name('row')} AS name, {selected} FROM {staged.source}"
+    )
     if counted:
-        held = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
+        held = ", ".join(f"t.{quote_name(column)} AS v{position}" for position, column in enumerate(target.names))
         wanted = f"(SELECT {aliases} FROM ({asked_for})) s"
         same = " AND ".join(
             f"h.v{position} IS NOT DISTINCT FROM s.v{position}" for position in range(len(target.names))
         )
-        there = f"(SELECT {held} FROM {name} t) h SEMI JOIN {wanted} ON {same}"
-        asked_for += f" UNION ALL SELECT -1, NULL, h.* FROM {there}"
+        existing = f"(SELECT {held} FROM {name} t) h SEMI JOIN {wanted} ON {same}"
+        asked_for += f" UNION ALL SELECT -1, NULL, h.* FROM {existing}"
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE net AS SELECT CAST(sum(n) AS BIGINT) AS n, row_number() OVER () AS id, "
         f"min(name) AS name, {aliases} FROM ({asked_for}) GROUP BY ALL HAVING sum(n) <> 0"
@@ -200,65 +211,65 @@ def _merge_multiset(
     if asked:
         _remove(connection, target, name, asked)
     connection.execute(
-        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
+        f"INSERT INTO {name} ({', '.join(map(quote_name, target.names))}) "
         f"SELECT {aliases} FROM (SELECT *, unnest(range(n)) FROM net WHERE n > 0)"
     )
     connection.execute("DROP TABLE temp.main.net")
 
 
 def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str, asked: int) -> None:
-    """Remove `asked` rows in all from the table `name`, of each image as many copies as `net` says.
+    """Removes `asked` rows in total from the table `name`, of each image as many copies as `net` says.
 
     Equal rows cannot be deleted one by one: `rowid` is an ordinary column in a table that has a column of that name. So
     all copies of an image are deleted, and the remaining ones are inserted again.
     """
     same = " AND ".join(
-        f"t.{quote(column)} IS NOT DISTINCT FROM net.v{position}" for position, column in enumerate(target.names)
+        f"t.{quote_name(column)} IS NOT DISTINCT FROM net.v{position}" for position, column in enumerate(target.names)
     )
-    columns = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
+    columns = ", ".join(f"t.{quote_name(column)} AS v{position}" for position, column in enumerate(target.names))
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE found AS SELECT {columns}, net.id, "
         "row_number() OVER (PARTITION BY net.id) > -net.n AS stays "
         f"FROM {name} t JOIN net ON {same} WHERE net.n < 0"
     )
-    (gone,) = connection.execute("SELECT count(*) FROM found WHERE NOT stays").fetchall()[0]
-    if gone != asked and target.load.quarantine is not None:
+    (removed,) = connection.execute("SELECT count(*) FROM found WHERE NOT stays").fetchall()[0]
+    if removed != asked and target.load.quarantine is not None:
         raise _lacking(connection, target)
-    if gone != asked:
+    if removed != asked:
         raise CannotBeExact(
             f"{count_text(asked, 'row is', 'rows are')} to be removed from {target.table}, a table with no key, but"
-            f" only {count_text(gone, 'is', 'are')} there",
+            f" only {count_text(removed, 'is', 'are')} there",
             hint="empty and reload the table: " + resync_command(target.table),
             table=str(target.table),
         )
     connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")
     connection.execute(
-        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
+        f"INSERT INTO {name} ({', '.join(map(quote_name, target.names))}) "
         "SELECT * EXCLUDE (stays, id) FROM found WHERE stays"
     )
     connection.execute("DROP TABLE temp.main.found")
 
 
 def _lacking(connection: duckdb.DuckDBPyConnection, target: LoadTarget) -> RowRefused:
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT net.name, -any_value(net.n), count(found.id) FROM net LEFT JOIN found ON found.id = net.id "
         "WHERE net.n < 0 GROUP BY net.id, net.name HAVING count(found.id) < -any_value(net.n)"
     ).fetchall()
-    told = [
+    refusals = [
         (
             int(name),
             False,
             f"{count_text(asked, 'copy of a row is', 'copies of a row are')} to be removed, the file has {held}",
         )
-        for name, asked, held in found
+        for name, asked, held in rows
     ]
-    return RowRefused(told[0][2], table=str(target.table), more=told)
+    return RowRefused(refusals[0][2], table=str(target.table), more=refusals)
 
 
 def _widen(
     connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, source: str, present: frozenset[str]
 ) -> tuple[str, ...]:
-    """Make VARCHAR of each typed column for which a value was staged that its type cannot hold."""
+    """Changes to VARCHAR each typed column for which a value was staged that its type cannot hold."""
     widened = []
     for position, (column, name) in enumerate(zip(target.columns, target.names, strict=True)):
         match table.types[name]:
@@ -271,28 +282,31 @@ def _widen(
                 continue
         if unfit:
             connection.execute(
-                f"ALTER TABLE {qualified(connection, table.name)} ALTER {quote(name)} TYPE {TEXT} "
-                f"USING {text_of(column, quote(name))}"
+                f"ALTER TABLE {qualified_name(connection, table.name)} ALTER {quote_name(name)} TYPE {TEXT} "
+                f"USING {text_expression(column, quote_name(name))}"
             )
             widened.append(name)
     return tuple(widened)
 
 
 def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Each column's staged value as an SQL expression, and the type that its table column has now."""
+    """Yields each column's staged value as an SQL expression, and the present type of its table column."""
     assert isinstance(target.settings, ColumnarTarget)
     for position, (column, held) in enumerate(zip(target.columns, target.settings.held, strict=True)):
         type_now = types[target.names[position]]
         forms = {"c": f"c{position}", "t": f"t{position}"}
         if type_now == TEXT and held is Held.TIME:
-            forms["c"] = text_of(column, forms["c"])
-        there = [form for letter, form in forms.items() if f"{letter}{position}" in present]
-        yield (there[0] if len(there) == 1 else f"coalesce({there[0]}, {there[1]})"), type_now
+            forms["c"] = text_expression(column, forms["c"])
+        present_forms = [form for letter, form in forms.items() if f"{letter}{position}" in present]
+        yield (
+            (present_forms[0] if len(present_forms) == 1 else f"coalesce({present_forms[0]}, {present_forms[1]})"),
+            type_now,
+        )
 
 
 def _pattern(path: str) -> str:
-    """A path as a string literal in which DuckDB sees no wildcard."""
-    return literal("".join(f"[{letter}]" if letter in "*?[" else letter for letter in path))
+    """Returns a path as a string literal without wildcards for DuckDB."""
+    return quote_text("".join(f"[{letter}]" if letter in "*?[" else letter for letter in path))
 
 
 _SHOWN = 100
@@ -307,11 +321,12 @@ def refused_rows(
     put: str,
     most: int,
 ) -> list[tuple[int, bool, str]]:
-    """The first `most` rows of `source` that `name` cannot hold, as far as that is found: identity, put, reason.
+    """Returns the first `most` rows of `source` that `name` cannot hold, as far as they can be found: identity, put,
+    reason.
 
-    `values` are, by the table's columns, what is staged and the type that it must become. Rows are to be there where
-    `put` holds; of the others only the values of `key` count, if there is one. The transaction at hand is broken:
-    another connection looks.
+    `values` maps the table's columns to what is staged and the type that it must get. Rows must exist where `put`
+    holds; of the others only the values of `key` count, if there is one. The current transaction is broken, so another
+    connection looks.
     """
     with connection.cursor() as other:
         required = {
@@ -325,12 +340,12 @@ def refused_rows(
         wrong = []
         for column, (value, kind) in values.items():
             unfit = f"TRY_CAST({value} AS {kind}) IS NULL{'' if column in required else f' AND {value} IS NOT NULL'}"
-            told = literal(f"column {column} ({kind}) cannot hold ")
+            sentence = quote_text(f"column {column} ({kind}) cannot hold ")
             shown = f"left(coalesce(CAST({value} AS VARCHAR), 'NULL'), {_SHOWN})"
             where = unfit if not key or column in key else f"{put} AND {unfit}"
-            wrong.append(f"WHEN {where} THEN {told} || {shown}")
+            wrong.append(f"WHEN {where} THEN {sentence} || {shown}")
         looked = (
-            f"SELECT {quote('row')}, {put}, CASE {' '.join(wrong)} END AS why FROM {source} "
+            f"SELECT {quote_name('row')}, {put}, CASE {' '.join(wrong)} END AS why FROM {source} "
             f"WHERE why IS NOT NULL LIMIT {most}"
         )
         try:

@@ -1,4 +1,4 @@
-"""The statements that make rows of one table right, for a person to run with DuckDB's own client."""
+"""Statements that repair rows of one table, for a person to run with DuckDB's own client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from consumer.codec.values import binary_to_hex
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.progress import GENERATION
-from consumer.sink.columnar.table import literal, quote
+from consumer.sink.columnar.table import quote_name, quote_text
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
 
 _ROWS = 500
@@ -29,15 +29,16 @@ class DuckDbScript:
     exchanges: ClassVar[bool] = True
 
     def begin(self, generation: str) -> bytes:
-        now = f"({GENERATION.format(quote(self.catalog))})"
-        moved = f"CASE WHEN {now} IS DISTINCT FROM {literal(generation)} THEN error('the consumer has gone on') END"
+        now = f"({GENERATION.format(quote_name(self.catalog))})"
+        moved = f"CASE WHEN {now} IS DISTINCT FROM {quote_text(generation)} THEN error('the consumer has gone on') END"
         return f"BEGIN TRANSACTION;\nSELECT {moved} AS stays;\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
-        """Rows that should not be there, and are, are written as those that are: else a key would have two."""
+        """Rows that unexpectedly exist are updated like those that are known to exist: otherwise a key would have two
+        rows."""
         others = [position for position in range(len(target.names)) if position not in target.key]
-        changed = ", ".join(f"{quote(target.names[n])} = {self._value(target, n)}" for n in others)
-        columns, same = ", ".join(map(quote, target.names)), self._same(target, target.key)
+        changed = ", ".join(f"{quote_name(target.names[n])} = {self._value(target, n)}" for n in others)
+        columns, same = ", ".join(map(quote_name, target.names)), self._same(target, target.key)
         for source in self._sources(target, rows):
             if others:
                 yield _statement(f"UPDATE {self.table} AS t SET {changed} FROM {source} WHERE {same}")
@@ -51,9 +52,9 @@ class DuckDbScript:
             yield _statement(f"DELETE FROM {self.table} AS t USING {source} WHERE {self._same(target, target.key)}")
 
     def copies(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
-        """All copies go, and as many as there must be come: no number tells equal rows apart in a table that has a
+        """Deletes all copies and inserts as many as required: no number distinguishes equal rows in a table that has a
         column named rowid."""
-        columns, every = ", ".join(map(quote, target.names)), range(len(target.names))
+        columns, every = ", ".join(map(quote_name, target.names)), range(len(target.names))
         for source in self._sources(target, rows, counted=True):
             yield _statement(f"DELETE FROM {self.table} AS t USING {source} WHERE {self._same(target, every)}")
             again = f"(SELECT *, unnest(range(CAST(n AS BIGINT))) FROM {source}) AS s"
@@ -66,16 +67,16 @@ class DuckDbScript:
         return ", ".join(self._value(target, position) for position in range(len(target.names)))
 
     def _value(self, target: LoadTarget, position: int) -> str:
-        """A value of `_sources` as its column takes it."""
+        """Returns a value of `_sources` in its column's type."""
         kind = self.comparer.table.types[target.names[position]]
         return f"from_hex(s.v{position})" if kind == _BLOB else f"CAST(s.v{position} AS {kind})"
 
     def _same(self, target: LoadTarget, positions: Sequence[int]) -> str:
-        pairs = ((f"t.{quote(target.names[n])}", self._value(target, n)) for n in positions)
+        pairs = ((f"t.{quote_name(target.names[n])}", self._value(target, n)) for n in positions)
         return " AND ".join(f"{name} IS NOT DISTINCT FROM {value}" for name, value in pairs)
 
     def _sources(self, target: LoadTarget, rows: pa.Table, counted: bool = False) -> Iterator[str]:
-        """`rows` as tables ``s`` of texts ``v0 .. vN``, of bounded size."""
+        """Yields `rows` as tables ``s`` of texts ``v0 .. vN``, of bounded size."""
         texts = replace(self.comparer, target=target).expected(rows)
         columns = [_literals(texts.column(f"c{position}")) for position in range(len(target.names))]
         names = [f"v{position}" for position in range(len(columns))]
@@ -96,6 +97,6 @@ def _literals(values: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type):
         array = binary_to_hex(array)
     text = pc.replace_substring(array.cast(pa.string()), "'", "''")
-    for control in "\0\r":  # no statement can hold the one, and not each client keeps the other
+    for control in "\0\r":  # a statement cannot contain \\0, and some clients do not keep \\r
         text = pc.replace_substring(text, control, f"' || chr({ord(control)}) || '")
     return pc.fill_null(pc.binary_join_element_wise("'", text, "'", ""), "NULL")

@@ -1,1 +1,1 @@
-"""Upstream's statements, by what they do to columns and rows."""
+"""Upstream's statements, by their effect on columns and rows."""

@@ -1,1 +1,1 @@
-"""The progress in the target: its tables, its one writer, and the order of writes."""
+"""The progress in the target: its tables, its single writer, and the order of writes."""

@@ -1,20 +1,24 @@
-"""Epochs: they lock out outdated writers, and progress that builds on what the target has lost.
+"""Epochs: they lock out outdated writers, and progress that builds on data that the target has lost.
 
-Every write transaction holds a lock on a row until it commits, and who takes over raises the epochs in these rows,
-which waits for those transactions: also for the statement of a killed client, which a server finishes. A client that
-vanished has no statement: the server ends its transaction after SILENCE_SECONDS.
+Every write transaction holds a lock on an epoch's row until it commits. A consumer that takes over raises the epochs in
+these rows, so it waits for those transactions, including the statement of a killed client, which a server finishes. A
+client that vanished has no running statement: the server ends its transaction after SILENCE_SECONDS.
 
-Epochs are kept by lane. The driver has one, its statements have one, and each load that is under way has one: the end
-of a load raises that one alone, so an attempt that comes late is refused, and other loads go on.
+Epochs are kept by lane. The driver has one, its statements have one, and each running load has one. The end of a load
+raises only that load's lane, so its late attempts are refused while other loads continue.
 
-A server can lose what it had committed: a replica that was behind takes its place, or it crashes and does not flush at
-each commit. Each transaction of the driver raises the driver's epoch and goes through only where the one before it is
-still there; a load begins only where the last one before it is. Rows leave a proof in their transaction, statements one
-behind them in their session, and what says that they are there is recorded only beside their proofs. Servers lose the
-end of what they had, never something in the middle, so nothing is recorded of what is lost: the round is refused with
-ProgressMoved, and the next one begins from the progress that there is. This asks for no server's name, so it says the
-same behind an address that leads to another one, behind a proxy, and on nodes that share their data; epochs grow by
-chance, so servers that went apart have none in common.
+A server can lose what it had committed: a replica that lagged takes its place, or it crashes and does not flush at each
+commit. These rules detect it:
+
+1. Each transaction of the driver raises the driver's epoch, and succeeds only if the previous one is still there.
+2. A load begins only if the driver's last transaction before it is there.
+3. Rows leave a proof in their transaction, and statements leave one after them in their session. The progress that
+   depends on them is recorded only together with a check of their proofs.
+
+Servers lose the end of what they had, never something in the middle. So nothing is recorded that builds on lost data:
+the round is refused with ProgressMoved, and the next one begins from the present progress. No server's name is used, so
+the result is the same behind an address that leads to another server, behind a proxy, and on nodes that share their
+data. Epochs grow by random steps, so servers whose histories diverged have none in common.
 """
 
 from __future__ import annotations
@@ -26,29 +30,30 @@ from collections.abc import Collection, Sequence
 import pymysql
 
 from consumer.errors import LeaseHeld, ProgressMoved
-from consumer.sink.mysql.server.connection import SESSION_MARK, Purpose, check_session, greeted
+from consumer.sink.mysql.server.connection import SESSION_MARK, Purpose, check_session, flavor_from_greeting
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.progress_sql import holder_text
 
 TIDB_SLOTS = 64
-"""Rows of a lane. TiDB has no share locks: a transaction locks one of them at random, a new epoch locks them all. Other
-servers have the first alone; so has the driver's lane, where there is one transaction at a time."""
+"""The number of rows of a lane on TiDB. TiDB has no share locks: a transaction locks one row at random, and a new epoch
+locks them all. Other servers use only the first row. So does the driver's lane, which has one transaction at a time."""
 
 DRIVER, STATEMENTS, LOADS = 0, 1, 2
-"""Lanes: the driver's own transactions, statements while they run, and the first of the loads'."""
+"""Lanes: of the driver's own transactions, of running statements, and the first lane of the loads."""
 
 GENERATION = "SELECT CONCAT_WS(' ', MAX(epoch), MAX(holder), MAX(since)) FROM storage_consumer.lease WHERE name = {}"
-"""Another text whenever somebody takes or writes to the target under that name, here or where a replica took over."""
+"""The query for a text that changes whenever somebody acquires or writes to the target under that name, here or on a
+replica that took over."""
 
 _FENCE_WAIT_SECONDS = 1500
 _BATCH = 500
 
 
 def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int, driver: int = 0) -> None:
-    """First statement of every write transaction but the driver's own: raises LeaseHeld unless `epoch` is the one in
-    force in `lane`, and keeps it in force until the transaction ends. Raises ProgressMoved where the target has lost
-    that, or what the driver had written when its lane was at `driver`; BadConfig in a session that is not ours.
-    pymysql's errors pass through."""
+    """The first statement of every write transaction except the driver's own. Keeps `epoch` in force in `lane` until
+    the transaction ends. Raises LeaseHeld if another epoch is in force. Raises ProgressMoved if the target has lost
+    this epoch, or what the driver had written when its lane was at `driver`. Raises BadConfig in a session that this
+    program did not set. pymysql's errors pass through."""
     tidb = _slots(cursor) > 1
     cursor.execute(
         f"SELECT epoch, holder, since, {SESSION_MARK}, "
@@ -62,21 +67,21 @@ def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int
     if row is not None and row[0] > epoch and lane >= LOADS:
         raise LeaseHeld("this writer comes too late: its load has ended, or another consumer has taken over")
     if row is not None and row[0] > epoch:
-        raise taken_over(name, *row[1:3])
+        raise lease_taken(name, *row[1:3])
     if row is None or row[0] < epoch or row[4] < driver:
-        raise gone_back(name)
+        raise progress_lost(name)
 
 
-def taken_over(name: str, holder: str, since: object) -> LeaseHeld:
-    """The error if an epoch is above ours."""
+def lease_taken(name: str, holder: str, since: object) -> LeaseHeld:
+    """Returns the error for an epoch above this consumer's."""
     return LeaseHeld(
         f"the consumer {name!r} was taken over by {holder} since {since} UTC",
         hint="end the other one, then run again: only one consumer of a name can run",
     )
 
 
-def gone_back(name: str) -> ProgressMoved:
-    """The error if the target lacks what we had written: epochs never fall."""
+def progress_lost(name: str) -> ProgressMoved:
+    """Returns the error for a target that lacks what this consumer had written: epochs never fall."""
     return ProgressMoved(
         f"the target lacks what it had recorded of the consumer {name!r}: as after a fail-over to a replica that was"
         " behind",
@@ -85,39 +90,40 @@ def gone_back(name: str) -> ProgressMoved:
 
 
 class DriverEpoch:
-    """The driver's place in its lane: `now` is the epoch that its last transaction left there."""
+    """The driver's epoch in its lane. `now` is the epoch that its last transaction left there."""
 
     def __init__(self, name: str, now: int) -> None:
         self.now, self._name = now, name
         self._asked: list[int] = []
-        """Those of transactions since whose commit was not answered: one of them may be in force."""
+        """The epochs of later transactions whose commit was not answered. One of them may be in force."""
 
     @property
-    def known(self) -> tuple[int, ...]:
-        """Of these one is in force, unless the target went back or another consumer has taken over."""
+    def possible(self) -> tuple[int, ...]:
+        """Returns the epochs of which one is in force, unless the target moved backwards or another consumer has taken
+        over."""
         return (self.now, *self._asked)
 
     def raise_in(self, cursor: pymysql.cursors.Cursor, purpose: Purpose = "dml") -> None:
-        """First statement of the driver's write transactions, with `committed` behind their commit. Raises LeaseHeld,
-        ProgressMoved where what the driver wrote last is not there, BadConfig in a session that is not ours for
+        """The first statement of the driver's write transactions; `committed` follows their commit. Raises LeaseHeld,
+        ProgressMoved if the driver's last write is not there, and BadConfig in a session that was not set for
         `purpose`."""
-        epoch = _raised(max(self.known))
+        epoch = _raised(max(self.possible))
         try:
-            found = cursor.execute(
+            raised = cursor.execute(
                 "UPDATE storage_consumer.lease SET epoch = %s "
                 f"WHERE name = %s AND slot = 0 AND epoch IN %s AND {SESSION_MARK} = %s",
-                (epoch, self._name, self.known, purpose),
+                (epoch, self._name, self.possible, purpose),
             )
         except pymysql.MySQLError as error:
             if errno(error) not in MISSING:
                 raise
-            raise gone_back(self._name) from error
-        if not found:
+            raise progress_lost(self._name) from error
+        if not raised:
             self._refuse(cursor, purpose)
         self.asked(epoch)
 
     def asked(self, epoch: int) -> None:
-        """The transaction at hand leaves `epoch`: call this before its commit, whose answer may be lost."""
+        """Notes that the current transaction leaves `epoch`. Call this before its commit, whose answer may be lost."""
         self._asked.append(epoch)
 
     def committed(self) -> None:
@@ -131,11 +137,12 @@ class DriverEpoch:
             (self._name,),
         )
         row = cursor.fetchone()
-        raise gone_back(self._name) if row is None or row[0] < self.now else taken_over(self._name, *row[1:])
+        raise progress_lost(self._name) if row is None or row[0] < self.now else lease_taken(self._name, *row[1:])
 
 
 def leave_proof(cursor: pymysql.cursors.Cursor, name: str, proof: int) -> None:
-    """In the transaction that writes rows, or behind statements in their session: may be repeated with it."""
+    """Writes a proof in the transaction that writes rows, or after statements in their session. It may be repeated with
+    them."""
     cursor.execute("INSERT IGNORE INTO storage_consumer.proof (name, id) VALUES (%s, %s)", (name, proof))
 
 
@@ -144,25 +151,26 @@ def new_proof() -> int:
 
 
 def check_proofs(cursor: pymysql.cursors.Cursor, name: str, proofs: Sequence[int]) -> None:
-    """Raises ProgressMoved unless the target has all of them."""
+    """Raises ProgressMoved unless the target has all proofs."""
     for start in range(0, len(proofs), _BATCH):
         batch = proofs[start : start + _BATCH]
         cursor.execute("SELECT COUNT(*) FROM storage_consumer.proof WHERE name = %s AND id IN %s", (name, batch))
         if cursor.fetchone()[0] < len(batch):
-            raise gone_back(name)
+            raise progress_lost(name)
 
 
 def forget_proofs(cursor: pymysql.cursors.Cursor, name: str) -> None:
-    """Where nothing is under way that leaves some: the range is locked."""
+    """Removes all proofs. Call it only when no writer is leaving one, because it locks the range."""
     cursor.execute("DELETE FROM storage_consumer.proof WHERE name = %s", (name,))
 
 
 def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: Collection[int] = ()) -> int:
-    """Lock out all writers of earlier epochs, once their transactions have ended; returns the epoch of every lane now.
+    """Locks out all writers of earlier epochs, once their transactions have ended. Returns the new epoch of every lane.
     The caller has the server lock, and commits.
 
-    `held` are the epochs of which one is the driver's lane's, the least surely; none: whatever is in force may be.
-    Raises LeaseHeld where it is another above those: a lower one is of a target that went back.
+    `held` are epochs of which one is the epoch of the driver's lane, at least the smallest one. Without `held`, any
+    epoch may be in force. Raises LeaseHeld if the lane has another epoch above the smallest. A lower one is of a target
+    that moved backwards.
     """
     cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (_FENCE_WAIT_SECONDS,))
     for lane in (DRIVER, STATEMENTS):
@@ -171,9 +179,9 @@ def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: Collection[int]
         "SELECT epoch, holder, since FROM storage_consumer.lease WHERE name = %s ORDER BY slot FOR UPDATE", (name,)
     )
     rows = cursor.fetchall()
-    found, *holder = rows[0]
-    if held and found not in held and found > min(held):
-        raise taken_over(name, *holder)
+    current, *holder = rows[0]
+    if held and current not in held and current > min(held):
+        raise lease_taken(name, *holder)
     epoch = _raised(max(*held, *(row[0] for row in rows)))
     forget_proofs(cursor, name)
     cursor.execute(
@@ -184,7 +192,7 @@ def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: Collection[int]
 
 
 def raise_lane(cursor: pymysql.cursors.Cursor, name: str, lane: int) -> int:
-    """Lock out the writers of one load, once their transactions have ended; returns the lane's epoch now. The caller
+    """Locks out the writers of one load, once their transactions have ended. Returns the lane's new epoch. The caller
     holds the driver's epoch, and commits."""
     _make_lane(cursor, name, lane)
     slots = (lane * TIDB_SLOTS, (lane + 1) * TIDB_SLOTS - 1)
@@ -207,9 +215,9 @@ def _make_lane(cursor: pymysql.cursors.Cursor, name: str, lane: int) -> None:
 
 
 def _slots(cursor: pymysql.cursors.Cursor) -> int:
-    return TIDB_SLOTS if greeted(cursor.connection).name == "tidb" else 1
+    return TIDB_SLOTS if flavor_from_greeting(cursor.connection).name == "tidb" else 1
 
 
 def _raised(epoch: int) -> int:
-    """One above, by chance. A BIGINT has room for 10**12 of them."""
+    """Returns a greater epoch by a random step. A BIGINT has room for 10**12 steps."""
     return epoch + 1 + secrets.randbits(24)

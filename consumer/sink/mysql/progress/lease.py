@@ -1,7 +1,7 @@
-"""One writer at a time.
+"""Admits one writer at a time.
 
-Liveness is a server lock (GET_LOCK) on a connection of its own: the server frees it when the holder dies, so the next
-run begins at once. Fencing are the epochs (see epochs.py).
+Liveness is a server lock (GET_LOCK) on a separate connection. The server frees it when the holder dies, so the next run
+begins at once. Fencing is by the epochs (see epochs.py).
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ import pymysql
 
 from consumer.errors import ConsumerError, LeaseHeld
 from consumer.sink.mysql.progress.epochs import STATEMENTS, check_epoch
-from consumer.sink.mysql.server.connection import connect, greeted
-from consumer.sink.mysql.server.errors import errno, translate
+from consumer.sink.mysql.server.connection import connect_to_server, flavor_from_greeting
+from consumer.sink.mysql.server.errors import errno, server_error
 from consumer.sink.mysql.settings import MySqlSettings
 
 _WAIT_SECONDS = 5
 _HEARTBEAT_SECONDS = 15
 _LAST_STATEMENTS_SECONDS = 5
 _GIVEN_UP = 1105
-"""How a TiDB ends a wait before its time, after as many looks as it makes."""
+"""The error by which TiDB ends a wait early, once it has checked its maximum number of times."""
 
 
 def lock_name(name: str) -> str:
-    """The server lock of the consumer `name`."""
+    """Returns the server lock of the consumer `name`."""
     return "storage_consumer." + hashlib.sha256(name.encode()).hexdigest()[:40]
 
 
 def get_lock(cursor: pymysql.cursors.Cursor, lock: str, seconds: int) -> bool:
-    """Whether the session has taken it within that time. pymysql's errors pass through."""
+    """Returns whether the session has taken the lock within that time. pymysql's errors pass through."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, seconds))
             return bool(cursor.fetchone()[0])
         except pymysql.MySQLError as error:
-            if errno(error) != _GIVEN_UP or greeted(cursor.connection).name != "tidb":
+            if errno(error) != _GIVEN_UP or flavor_from_greeting(cursor.connection).name != "tidb":
                 raise
         if time.monotonic() > deadline:
             return False
 
 
 class LeaseLock:
-    """The server lock of one consumer name, held from `take` to `release` on a connection of its own.
+    """The server lock of one consumer name, held from `take` to `release` on a separate connection.
 
-    A thread keeps the connection from idling: where this process's machine dies without a word, the server frees the
-    lock after SILENCE_SECONDS. Where the connection is lost, the thread takes the lock again; if another consumer
-    was faster, the epoch stops this one.
+    A thread keeps the connection from idling. If this process's machine dies silently, the server frees the lock after
+    SILENCE_SECONDS. If the connection is lost, the thread takes the lock again. If another consumer was faster, the
+    epoch stops this one.
     """
 
     def __init__(self, settings: MySqlSettings) -> None:
@@ -65,14 +65,14 @@ class LeaseLock:
         self._thread: threading.Thread | None = None
 
     def take(self) -> None:
-        """Raises LeaseHeld when it is not free within a few seconds, TargetUnavailable, BadConfig."""
+        """Takes the lock. Raises LeaseHeld if it is not free within a few seconds, TargetUnavailable, BadConfig."""
         self._connection = self._taken()
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
 
     def follow(self, cursor: pymysql.cursors.Cursor) -> None:
-        """Take the lock where `cursor` is, unless it is held there: the target's address can lead to another server
-        now. Raises as `take`; pymysql's errors of `cursor` pass through."""
+        """Takes the lock on the server of `cursor`, unless it is held there: the target's address may now lead to
+        another server. Raises as `take`. pymysql's errors of `cursor` pass through."""
         cursor.execute("SELECT IS_USED_LOCK(%s)", (self._lock_name,))
         holder = cursor.fetchone()[0]
         with self._in_use:
@@ -85,10 +85,11 @@ class LeaseLock:
 
     @contextmanager
     def guarding(self, epoch: int) -> Iterator[None]:
-        """While it lasts no other consumer can take over: it would wait for the open transaction. Statements commit by
-        themselves, so their own connections cannot hold the epoch. For several threads. Raises LeaseHeld."""
+        """Keeps other consumers from taking over while the context lasts: they wait for its open transaction.
+        Statements commit by themselves, so their own connections cannot hold the epoch. Several threads can use it.
+        Raises LeaseHeld."""
         with self._in_use:
-            self._epoch = max(self._epoch, epoch)  # a thread that was left behind has an earlier one
+            self._epoch = max(self._epoch, epoch)  # an abandoned thread has an earlier one
             if not self._guards:
                 self._begin_guard(self._connected())
             self._guards += 1
@@ -101,8 +102,8 @@ class LeaseLock:
                     self._end_guard(self._connection)
 
     def release(self) -> None:
-        """Free the lock. It may be called twice. It waits some seconds for a statement that still runs, so that no
-        other consumer takes over in between."""
+        """Frees the lock. It may be called twice. It waits some seconds for a statement that still runs, so that no
+        other consumer takes over meanwhile."""
         deadline = time.monotonic() + _LAST_STATEMENTS_SECONDS
         while self._guards and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -130,8 +131,8 @@ class LeaseLock:
             self._begin_guard(connection)
 
     def _taken(self) -> pymysql.Connection:
-        """A new connection that has the lock."""
-        connection = connect(self._settings, "dml", autocommit=True)
+        """Returns a new connection that has the lock."""
+        connection = connect_to_server(self._settings, "dml", autocommit=True)
         try:
             if not self._get(connection, _WAIT_SECONDS):
                 raise LeaseHeld(
@@ -141,18 +142,18 @@ class LeaseLock:
                 )
         except pymysql.MySQLError as error:
             connection.close()
-            raise translate(error, "start") from error
+            raise server_error(error, "start") from error
         except LeaseHeld:
             connection.close()
             raise
         return connection
 
     def _is_held(self, connection: pymysql.Connection, holder: object) -> bool:
-        """Whether the connection has the lock. A connection that was ended holds its locks for a moment more. To other
-        sessions a TiDB says of each holder that it is 1."""
+        """Returns whether the connection has the lock. A connection that was ended holds its locks a moment longer.
+        TiDB tells other sessions that each holder has the number 1."""
         try:
             connection.ping(reconnect=False)
-            if greeted(connection).name == "tidb":
+            if flavor_from_greeting(connection).name == "tidb":
                 return self._get(connection, 0)
         except pymysql.MySQLError:
             return False
@@ -160,7 +161,7 @@ class LeaseLock:
 
     def _connected(self) -> pymysql.Connection:
         if self._connection is None or not self._connection.open:
-            self._connection = connect(self._settings, "dml", autocommit=True)
+            self._connection = connect_to_server(self._settings, "dml", autocommit=True)
         return self._connection
 
     def _begin_guard(self, connection: pymysql.Connection) -> None:
@@ -170,9 +171,9 @@ class LeaseLock:
                 check_epoch(cursor, self._settings.name, self._epoch, STATEMENTS)
         except pymysql.MySQLError as error:
             connection.close()
-            raise translate(error, "start") from error
+            raise server_error(error, "start") from error
         except ConsumerError:
-            self._end_guard(connection)  # whoever raises the epochs would wait for it
+            self._end_guard(connection)  # a consumer that raises the epochs would wait for it
             raise
 
     def _end_guard(self, connection: pymysql.Connection) -> None:
@@ -182,7 +183,7 @@ class LeaseLock:
             connection.close()
 
     def _get(self, connection: pymysql.Connection, seconds: int) -> bool:
-        """Taking a lock that this connection has already is a success, so this is the heartbeat too."""
+        """Takes the lock. This succeeds if the connection has it already, so it is the heartbeat, too."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0)", (self._lock_name,))
             if cursor.fetchone()[0]:

@@ -1,6 +1,6 @@
 """The schema `storage_consumer` in the target: its tables, and their creation.
 
-Everything is keyed by consumer name, so several consumers can share a target. Names are compared byte for byte
+All tables are keyed by consumer name, so several consumers can share a target. Names are compared byte for byte
 (utf8mb4_bin), independent of the server's own collation. `storage_consumer.replica` and `syncpoint` are public; the
 other tables are not.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pymysql
 
 from consumer.model.names import TableName, same_name
-from consumer.model.progress import is_beside
+from consumer.model.progress import is_parallel_load
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_COLUMN, NO_TABLE, errno
 from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, Kind, check_layout, columns_in, damaged
 
@@ -39,7 +39,7 @@ _NAME = {"name": _SHARED["known_table"]["name"]}
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     **_SHARED,
-    # Paths are longer than an index takes: `id` is the SHA-256 of what stands beside it.
+    # Paths are too long for an index: `id` is the SHA-256 of the other key columns.
     "folder_progress": {**_NAME, "id": "CHAR(64) NOT NULL", **_SHARED["folder_progress"]},
     "lease": {
         **_NAME,
@@ -48,11 +48,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "holder": "TEXT NOT NULL",
         "since": "DATETIME(3) NOT NULL",
     },
-    # One for each transaction of a writer, and each statement, whose end is not recorded yet (see epochs.py).
+    # A row for each transaction of a writer, and for each statement, whose end is not yet recorded (see epochs.py).
     "proof": {**_NAME, "id": "BIGINT NOT NULL"},
     "bad_row": {**_SHARED["bad_row"], "id": "CHAR(32) NOT NULL"},
     "loss": {**_SHARED["loss"], "id": "CHAR(32) NOT NULL"},
-    # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
+    # By table, in lower case: the columns that were searched for texts that end in blanks, and whether one may exist.
     "blank_keys": {
         "database_name": "VARCHAR(64) NOT NULL",
         "table_name": "VARCHAR(64) NOT NULL",
@@ -89,13 +89,13 @@ JOIN storage_consumer.consumer c ON c.name = k.name
 LEFT JOIN storage_consumer.table_progress p
   ON p.name = k.name AND p.database_name = k.database_name AND p.table_name = k.table_name
 """
-"""One row a table: the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
-dropped or excluded."""
+"""One row a table: the upstream's commit-ts up to which it is complete, the same as UTC time, and its state: ok,
+stopped, waits, dropped or excluded."""
 
 
 @contextmanager
-def columns_of_progress() -> Iterator[None]:
-    """Raises BadConfig where the progress lacks a column; pymysql's other errors pass through."""
+def missing_columns_reported() -> Iterator[None]:
+    """Raises BadConfig if the progress lacks a column. pymysql's other errors pass through."""
     try:
         yield
     except pymysql.MySQLError as error:
@@ -105,13 +105,13 @@ def columns_of_progress() -> Iterator[None]:
 
 
 def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:
-    """Create the database and those tables that are missing: each statement commits by itself, so a start that was cut
-    short is made whole. Raises BadConfig for another layout (see `check_layout`); pymysql's errors pass through."""
-    if exists(cursor):
-        with columns_of_progress():
+    """Creates the database and its missing tables. Each statement commits by itself, so this also completes an
+    interrupted start. Raises BadConfig for another layout (see `check_layout`). pymysql's errors pass through."""
+    if schema_exists(cursor):
+        with missing_columns_reported():
             cursor.execute(LAYOUTS)
-        for found in cursor.fetchall():
-            check_layout(*found)
+        for layout in cursor.fetchall():
+            check_layout(*layout)
         return
     cursor.execute(f"CREATE DATABASE IF NOT EXISTS {SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
     for table, columns in COLUMNS.items():
@@ -120,23 +120,24 @@ def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:
     cursor.execute(_REPLICA)
 
 
-def exists(cursor: pymysql.cursors.Cursor) -> bool:
-    """Whether the schema is there, whole: the view is the last to be created."""
+def schema_exists(cursor: pymysql.cursors.Cursor) -> bool:
+    """Returns whether the schema is complete: the view is created last."""
     try:
         cursor.execute(f"SELECT 1 FROM {SCHEMA}.replica LIMIT 0")
     except pymysql.MySQLError as error:
         if error.args[0] in (NO_TABLE, _NO_DATABASE):
             return False
-        if error.args[0] != BROKEN_VIEW:  # whoever reads the tables is told which one is not there
+        if error.args[0] != BROKEN_VIEW:  # a later read of the tables reports which one is missing
             raise
     return True
 
 
 def is_reserved(database: str) -> bool:
-    """Whether upstream's rows and statements must not go to a database of this name."""
+    """Returns whether upstream's rows and statements must not go to a database of this name."""
     return same_name(database) in _RESERVED
 
 
-def is_kept_from(upstream: TableName, name: TableName) -> bool:
-    """Whether upstream's table must not have that `name` in the target. What is loaded beside another table may."""
-    return is_reserved(name.database) and not (is_beside(name) and name != upstream)
+def is_name_reserved(upstream: TableName, name: TableName) -> bool:
+    """Returns whether upstream's table must not have that `name` in the target. A parallel table may be in a reserved
+    database."""
+    return is_reserved(name.database) and not (is_parallel_load(name) and name != upstream)

@@ -1,4 +1,4 @@
-"""The tables of schema `storage_consumer` on a server. The caller owns the transaction and pymysql's errors."""
+"""The tables of schema `storage_consumer` on a server. The caller owns the transaction and handles pymysql's errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from consumer.sink import progress_sql
 from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
 from consumer.sink.mysql.progress.lease import lock_name
-from consumer.sink.mysql.server.connection import greeted
-from consumer.sink.mysql.server.errors import NOT_TOLD, errno
+from consumer.sink.mysql.server.connection import flavor_from_greeting
+from consumer.sink.mysql.server.errors import NO_ANSWER, errno
 from consumer.sink.mysql.tables.describe import Spelling
 from consumer.sink.progress_layout import KEYS
 from consumer.sink.progress_sql import Row, Rows, sha256
@@ -24,8 +24,8 @@ _GTIDS = {"mariadb": "@@global.gtid_binlog_pos", "mysql": "@@global.gtid_execute
 
 
 class ServerTables:
-    """progress_sql.ProgressTables on a cursor. A folder is found by the hash of what it is, an audit row has that of
-    its statement."""
+    """progress_sql.ProgressTables on a cursor. A folder is identified by a hash of its key. An audit row has the hash
+    of its statement."""
 
     now = "UTC_TIMESTAMP(3)"
     lock = " FOR UPDATE"
@@ -35,7 +35,7 @@ class ServerTables:
         self._cursor = cursor
 
     def exists(self) -> bool:
-        return schema.exists(self._cursor)
+        return schema.schema_exists(self._cursor)
 
     def tells_case(self) -> bool:
         return Spelling(self._cursor).case
@@ -48,12 +48,12 @@ class ServerTables:
         try:
             return _position(self._cursor)
         except pymysql.MySQLError as error:
-            if errno(error) not in NOT_TOLD:
+            if errno(error) not in NO_ANSWER:
                 raise
             return "", ""
 
     def run(self, query: str, *values: object) -> Rows:
-        with schema.columns_of_progress():
+        with schema.missing_columns_reported():
             self._cursor.execute(query.replace("?", "%s"), values)
         return list(self._cursor.fetchall())
 
@@ -65,7 +65,7 @@ class ServerTables:
         return rows
 
     def put(self, table: str, rows: Sequence[Row]) -> None:
-        """REPLACE in few statements: pymysql joins rows up to 1 MB."""
+        """Runs REPLACE in few statements: pymysql joins rows up to 1 MB."""
         if table == "folder_progress":
             rows = [{**row, "id": _folder_id(row)} for row in rows]
         elif table == "audit":
@@ -95,8 +95,8 @@ class ServerTables:
 
 
 def _found_by(table: str, keys: Sequence[Row]) -> tuple[Sequence[str], list[object]]:
-    """The key columns beside the consumer name, and their values. pymysql renders tuples as ``((a,b),(c,d))``; keys of
-    one column must not be wrapped twice."""
+    """Returns the key columns without the consumer name, and their values. pymysql renders tuples as ``((a,b),(c,d))``;
+    keys of one column must not be wrapped twice."""
     if table == "folder_progress":
         return ("id",), [_folder_id(key) for key in keys]
     columns = KEYS[table][1:]
@@ -114,18 +114,18 @@ def store(
     change: ProgressChange,
     touched: Collection[TableName] = (),
 ) -> None:
-    """As `progress_sql.store`. Proofs of what came before are forgotten at the end of a round: only that says how far
-    all is."""
-    progress_sql.store(ServerTables(cursor), name, epoch, change, touched)
+    """Writes `change` as `progress_sql.write_progress` does. At the end of a round it also removes earlier proofs,
+    because only then is the progress of all tables recorded."""
+    progress_sql.write_progress(ServerTables(cursor), name, epoch, change, touched)
     if change.applied_ts is not None:
         forget_proofs(cursor, name)
 
 
 def _position(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
-    """The server's own name of the present moment, for those who read it, or a replica of it, at that moment:
-    ``("gtid", set)``, ``("binlog", "file:offset")`` if there are no GTIDs, ``("tso", number)`` on a TiDB: of a
-    transaction that sees all that was committed before it. ("", "") if the server keeps none."""
-    flavor = greeted(cursor.connection)
+    """Returns the server's own position, for readers of this server or of its replicas at that moment: ``("gtid",
+    set)``, ``("binlog", "file:offset")`` if there are no GTIDs, ``("tso", number)`` on TiDB, of a transaction that sees
+    all earlier commits. ("", "") if the server keeps none."""
+    flavor = flavor_from_greeting(cursor.connection)
     if flavor.name == "tidb":
         cursor.execute("SELECT @@tidb_current_ts")
         return "tso", str(cursor.fetchone()[0])

@@ -20,7 +20,7 @@ from consumer.model.progress import ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.model.texts import count_text
 from consumer.sink.mysql.progress.store import store
-from consumer.sink.mysql.rows.statements import by_statements, near, pieces, same_bytes
+from consumer.sink.mysql.rows.statements import by_statements, near, row_slices, same_bytes
 from consumer.sink.mysql.rows.values import key_literals, sql
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.target import mysql_target, table_of
@@ -32,7 +32,7 @@ _BYTES = 32 << 20
 _RELOAD = "empty and reload the table: " + RESYNC
 
 
-def apply(
+def apply_counts(
     cursor: pymysql.cursors.Cursor,
     settings: MySqlSettings,
     epoch: int,
@@ -41,8 +41,9 @@ def apply(
     window: Window,
     packet: int,
 ) -> Receipt:
-    """Add and remove the copies that `changes` (``n int64, c0 .. cN``) count, and move the table's progress, in the
-    transaction at hand. Raises ProgressMoved, CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass through."""
+    """Adds and removes the copies that `changes` (``n int64, c0 .. cN``) count, and advances the table's progress, in
+    the current transaction. Raises ProgressMoved, CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass
+    through."""
     counts = changes.column("n")
     added, removed = changes.filter(pc.greater(counts, 0)), changes.filter(pc.less(counts, 0))
     receipt = Receipt(*added_and_removed(changes))
@@ -51,9 +52,9 @@ def apply(
         return receipt
     if applied > window.after:
         raise begins_too_early(target.table, window, applied)
-    for rows in pieces(removed, _ROWS, _BYTES):
+    for rows in row_slices(removed, _ROWS, _BYTES):
         _remove(cursor, target, rows, packet)
-    for rows in pieces(added, _ROWS, _BYTES):
+    for rows in row_slices(added, _ROWS, _BYTES):
         by_statements(cursor, target, _copies(rows), packet, "INSERT")
     change = ProgressChange(tables={target.table: TableProgress.moved(window.end)})
     store(cursor, settings.name, epoch, change, touched=[target.table])
@@ -61,8 +62,8 @@ def apply(
 
 
 def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int) -> tuple[int, int]:
-    """Make of each of `rows` the ``n`` copies that must be there, in the transaction at hand; how many copies it has
-    added and removed. Raises RowRefused, CorruptFile, CannotBeExact; pymysql's errors pass through."""
+    """Changes the copies of each of `rows` to ``n``, in the current transaction. Returns how many copies it has added
+    and removed. Raises RowRefused, CorruptFile, CannotBeExact; pymysql's errors pass through."""
     head = f"SELECT COUNT(*) FROM {table_of(target)} WHERE ".encode()
     held = []
     for condition in conditions(target, rows):
@@ -76,13 +77,19 @@ def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Tab
 
 
 def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName) -> int:
-    """The table's applied-ts, which no other transaction can move until this one ends.
+    """Returns the table's applied-ts, which no other transaction can change until this one ends.
 
-    A table that is where the global applied-ts is has no row of its own: it gets one, as there is nothing else to lock.
+    A table at the global applied-ts has no row of its own. It gets one, because there is nothing else to lock.
     """
     key, columns = (name, table.database, table.table), COLUMNS["table_progress"]
-    own = {"name": "name", "database_name": "%s", "table_name": "%s", "applied_ts": "applied_ts", "state": "'ok'"}
-    values = ", ".join(own.get(column, "''") for column in columns)
+    fixed = {
+        "name": "name",
+        "database_name": "%s",
+        "table_name": "%s",
+        "applied_ts": "applied_ts",
+        "state": "'ok'",
+    }
+    values = ", ".join(fixed.get(column, "''") for column in columns)
     cursor.execute(
         f"INSERT IGNORE INTO storage_consumer.table_progress ({', '.join(columns)}) "
         f"SELECT {values} FROM storage_consumer.consumer WHERE name = %s",
@@ -119,7 +126,7 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
 
 
 def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:
-    """The statement that removes `count` of the rows that meet `condition`."""
+    """Returns the statement that removes `count` of the rows that meet `condition`."""
     return b"DELETE FROM %b WHERE %b LIMIT %d" % (table_of(target).encode(), condition, count)
 
 
@@ -134,7 +141,7 @@ def _execute(cursor: pymysql.cursors.Cursor, target: LoadTarget, statement: byte
 
 
 def conditions(target: LoadTarget, changes: pa.Table, plain: bool = False) -> Iterator[bytes]:
-    """One a row: every column holds the very value."""
+    """Yields one condition per row: every column holds exactly this value."""
     positions = tuple(range(len(target.columns)))
     literals = key_literals(target, changes, positions, plain)
     parts = [_same(target, position, literal) for position, literal in zip(positions, literals, strict=True)]
@@ -145,9 +152,9 @@ def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
     name = quote(target.names[position])
     settings = mysql_target(target)
     match target.columns[position].family, settings.columns[position].data_type:
-        case _, "vector":  # it is compared with no NULL
+        case _, "vector":  # <=> does not compare it with NULL
             return sql(f"HEX({name}) <=> HEX(", literal, ")")
-        case Family.JSON, "json":  # 1 and 1.0 are equal, and written in two ways
+        case Family.JSON, "json":  # 1 and 1.0 are equal, but written differently
             typed = sql("CAST(", literal, " AS JSON)")
             text = same_bytes(f"CAST({name} AS CHAR)", sql("CAST(", typed, " AS CHAR)"))
             return sql(f"{name} <=> ", typed, " AND ", text)

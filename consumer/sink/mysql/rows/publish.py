@@ -1,4 +1,4 @@
-"""What writers have staged in files, written by the driver in the transaction that records it."""
+"""Writes what writers have staged in files. The driver does so in the transaction that records it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from consumer.sink.mysql.progress.epochs import check_proofs
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import multiset
 from consumer.sink.mysql.rows.staged import drop_stage
-from consumer.sink.mysql.rows.statements import by_statements, pieces
+from consumer.sink.mysql.rows.statements import by_statements, row_slices
 from consumer.sink.mysql.rows.values import refused_row_named
 from consumer.sink.mysql.rows.write import (
     DELETE_ROWS,
@@ -33,15 +33,15 @@ from consumer.sink.mysql.rows.write import (
     make_stages,
     write_rows,
 )
-from consumer.sink.mysql.rows.writer import Kind, puts_and_deletes, waiting
+from consumer.sink.mysql.rows.writer import StagedKind, puts_and_deletes, read_staged_rows
 from consumer.sink.mysql.server import connection as server
 from consumer.sink.mysql.server.driver import Driver
-from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
+from consumer.sink.mysql.server.errors import TOO_LARGE, errno, server_error
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.target import mysql_target
 
 
-def publish(
+def publish_staged(
     driver: Driver,
     settings: MySqlSettings,
     epoch: int,
@@ -50,8 +50,8 @@ def publish(
     touched: Collection[TableName],
     proofs: Sequence[int],
 ) -> ProgressChange:
-    """Write what is staged, in the files of each outcome, and record `change` in one transaction; what was recorded.
-    Raises LoadFailed where it is too large for the server, and what `Publication.write` does."""
+    """Writes the staged files of each outcome and records `change` in one transaction. Returns what was recorded.
+    Raises LoadFailed if it is too large for the server, and the errors of `Publication.write`."""
     publisher = Publisher(settings, staged)
 
     def save() -> ProgressChange:
@@ -73,12 +73,13 @@ def publish(
         try:
             return driver.retried(save)
         except NotLoaded:
-            continue  # by statements then, which find the row that does not fit
+            continue  # next by statements, which find the row that does not fit
 
 
 @dataclass
 class Publication:
-    """The staged rows of one outcome, in the files `paths`. `number` tells its stage from others' in the session."""
+    """The staged rows of one outcome, in the files `paths`. `number` distinguishes its stage from others in the
+    session."""
 
     outcome: LoadOutcome
     paths: Sequence[str]
@@ -94,58 +95,58 @@ class Publication:
         return mysql_target(self.target).is_staged or self.target.ending is not None
 
     def prepare(self, cursor: pymysql.cursors.Cursor) -> None:
-        """What a session needs before the transaction; it ends the one at hand."""
+        """Prepares the session before the transaction. It ends the current one."""
         try:
             if self._needs_stage:
                 make_stages(cursor, self.target, puts=True)
         except pymysql.MySQLError as error:
-            raise translate(error, "rows", table=str(self.outcome.table)) from error
+            raise server_error(error, "rows", table=str(self.outcome.table)) from error
 
     def clear(self, cursor: pymysql.cursors.Cursor) -> None:
-        """Behind the transaction."""
+        """Removes the stages after the transaction."""
         if self._needs_stage:
-            with suppress(pymysql.MySQLError):  # it goes with its session
+            with suppress(pymysql.MySQLError):  # the session's end removes it, too
                 drop_stage(cursor, self.target)
 
     def write(
         self, cursor: pymysql.cursors.Cursor, settings: MySqlSettings, epoch: int, packet: int, loads: bool
     ) -> int:
-        """Write the rows in the transaction at hand, but for those that are left out; how many took the target's
-        defaults. `loads`: LOAD DATA may be tried. Raises NotLoaded, RowRefused, RowsCollide, SchemaDrift,
-        CannotBeExact, and what a write of the server meets."""
+        """Writes the rows in the current transaction, except those that are left out. Returns how many got the target's
+        defaults. `loads` says that LOAD DATA may be tried. Raises NotLoaded, RowRefused, RowsCollide, SchemaDrift,
+        CannotBeExact, and a server's errors of a write."""
         try:
             return self._write(cursor, settings, epoch, packet, loads)
         except pymysql.MySQLError as error:
             if errno(error) in TOO_LARGE:
                 raise
-            raise translate(error, "rows", table=str(self.outcome.table)) from error
+            raise server_error(error, "rows", table=str(self.outcome.table)) from error
 
     def _write(
         self, cursor: pymysql.cursors.Cursor, settings: MySqlSettings, epoch: int, packet: int, loads: bool
     ) -> int:
         target, puts, deletes = self.target, [], []
         for path in self.paths:
-            kind, rows = waiting(path)
+            kind, rows = read_staged_rows(path)
             rows = self._chosen(rows)
             if not rows.num_rows:
                 continue
             with refused_row_named(target, rows):
                 match kind:
-                    case Kind.CHANGES:
+                    case StagedKind.CHANGES:
                         put, delete = puts_and_deletes(target, rows)
                         puts += [put] if put.num_rows else []
                         deletes += [delete] if delete.num_rows else []
-                    case Kind.NET:
+                    case StagedKind.NET:
                         window = self.outcome.task.window
-                        multiset.apply(cursor, settings, epoch, target, rows, window, packet)
-                    case Kind.COPIES:
-                        for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):
+                        multiset.apply_counts(cursor, settings, epoch, target, rows, window, packet)
+                    case StagedKind.COPIES:
+                        for piece in row_slices(rows, DELETE_ROWS, PUT_BYTES):
                             multiset.make_copies(cursor, target, piece, packet)
         put_by = by_load_data if loads and can_load(target, shared=True) else by_statements
         return write_rows(cursor, target, puts, deletes, packet, put_by)
 
     def _chosen(self, rows: pa.Table) -> pa.Table:
-        left_out = self.outcome.left_out
+        left_out = self.outcome.unpublished
         if not left_out:
             return rows
         stays = ~np.isin(identities(rows, self.target.key), np.array(sorted(left_out), np.uint64))
@@ -153,52 +154,52 @@ class Publication:
 
 
 class Publisher:
-    """Writes what outcomes have staged, on the driver's connection. It learns which tables LOAD DATA does not write as
-    they are, so a transaction that ended with NotLoaded is begun again."""
+    """Writes what outcomes have staged, on the driver's connection. It remembers which tables LOAD DATA cannot write
+    exactly, so a transaction that ended with NotLoaded can be started again."""
 
     def __init__(self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]]) -> None:
         self.settings = settings
-        found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, 1) if paths]
-        self.publications = sorted(found, key=lambda one: one.outcome.table)
+        parts = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, 1) if paths]
+        self.publications = sorted(parts, key=lambda part: part.outcome.table)
         self._by_statements: set[int] = set()
         self._none_by_load_data = False
 
     def prepare(self, cursor: pymysql.cursors.Cursor) -> None:
-        """Before the transaction."""
-        for one in self.publications:
-            one.prepare(cursor)
+        """Prepares the session before the transaction."""
+        for publication in self.publications:
+            publication.prepare(cursor)
 
     def clear(self, cursor: pymysql.cursors.Cursor) -> None:
-        """Behind it."""
-        for one in self.publications:
-            one.clear(cursor)
+        """Removes the stages after the transaction."""
+        for publication in self.publications:
+            publication.clear(cursor)
 
     @contextmanager
     def bounded(self) -> Iterator[None]:
-        """Around the transaction: raises LoadFailed where it is too large for the server."""
+        """Wraps the transaction. Raises LoadFailed if it is too large for the server."""
         try:
             yield
         except pymysql.MySQLError as error:
             if errno(error) not in TOO_LARGE:
                 raise
-            raise _too_large([one.outcome for one in self.publications], str(error.args[-1])) from error
+            raise _too_large([publication.outcome for publication in self.publications], str(error.args[-1])) from error
 
     def write(self, cursor: pymysql.cursors.Cursor, epoch: int) -> list[tuple[LoadOutcome, int]]:
-        """In the transaction at hand: each outcome, with how many of its rows took the target's defaults. Raises
-        NotLoaded, and what `Publication.write` does."""
+        """Writes all in the current transaction. Returns each outcome with the number of its rows that got the target's
+        defaults. Raises NotLoaded, and the errors of `Publication.write`."""
         cursor.execute("SELECT @@max_allowed_packet")
         packet = int(cursor.fetchone()[0])
-        with server.waiting_shortly(cursor):
+        with server.short_lock_waits(cursor):
             return list(self._written(cursor, epoch, packet))
 
     def _written(self, cursor: pymysql.cursors.Cursor, epoch: int, packet: int) -> Iterator[tuple[LoadOutcome, int]]:
-        for one in self.publications:
-            loads = not self._none_by_load_data and one.number not in self._by_statements
+        for publication in self.publications:
+            loads = not self._none_by_load_data and publication.number not in self._by_statements
             try:
-                yield one.outcome, one.write(cursor, self.settings, epoch, packet, loads)
+                yield publication.outcome, publication.write(cursor, self.settings, epoch, packet, loads)
             except NotLoaded as reason:
                 self._none_by_load_data |= reason.switched_off
-                self._by_statements.add(one.number)
+                self._by_statements.add(publication.number)
                 raise
 
 

@@ -1,4 +1,4 @@
-"""The statements that make rows of one table right, for a person to run with the server's own client."""
+"""Statements that repair rows of one table, for a person to run with the server's own client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from consumer.model.names import literal, quote
 from consumer.sink.mysql.progress.epochs import GENERATION
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
 from consumer.sink.mysql.rows.statements import delete_statements, joined, key_conditions
-from consumer.sink.mysql.rows.values import literals, odd_rows, sql
+from consumer.sink.mysql.rows.values import column_literals, odd_rows, sql
 from consumer.sink.mysql.server.connection import file_session
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.target import mysql_target, table_of
@@ -24,16 +24,16 @@ _ROWS, _BYTES = 500, 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MySqlScript:
-    """A table where a put could remove another row, or has no value for a column, is written by UPDATE and INSERT: they
-    end with an error where two rows would have one unique key."""
+    """A table where a put could remove another row, or has no value for a column, is written by UPDATE and INSERT. They
+    fail if two rows would have the same unique key."""
 
     settings: MySqlSettings
     target: LoadTarget
     exchanges: ClassVar[bool] = False
 
     def begin(self, generation: str) -> bytes:
-        """The transaction is over before it begins where the lease is of another generation: a subquery has two rows
-        then. Who takes the target waits for its end."""
+        """Opens the transaction. If the lease is of another generation, a subquery with two rows ends it at once. A
+        consumer that acquires the target waits for its end."""
         now = f"({GENERATION.format(literal(self.settings.name))} FOR UPDATE)"
         moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {now} <=> {literal(generation)}"
         return f"{self._session()};\nSTART TRANSACTION;\nSET @storage_consumer_moved = ({moved});\n".encode()
@@ -50,7 +50,7 @@ class MySqlScript:
         yield from (statement + b";\n" for statement in delete_statements(target, rows, plain=True))
 
     def copies(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
-        """Only where the table still has as many copies as it had: the statements can run again."""
+        """Changes rows only if the table still has as many copies as it had, so the statements can be repeated."""
         names, table = self._names(target), table_of(target).encode()
         images = self._tuples(target, rows).to_pylist()
         counts = zip(rows.column("n").to_pylist(), rows.column("held").to_pylist(), strict=True)
@@ -76,9 +76,10 @@ class MySqlScript:
             for piece in joined(self._tuples(target, rows), b",", _ROWS, _BYTES):
                 yield head + piece.text + b";\n"
             return
-        values = zip(target.names, literals(target, rows, plain=True), strict=True)
+        values = zip(target.names, column_literals(target, rows, plain=True), strict=True)
         changed = [sql(f"{quote(name)} = ", value) for name, value in values if name not in settings.computed]
-        kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.own)  # else ON UPDATE gives them the time
+        # Otherwise ON UPDATE would set these columns to the current time.
+        kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.extra_columns)
         where = key_conditions(target, rows)
         start = f"UPDATE {table_of(target)} SET "
         yield from sql(start, sql(*changed, between=", "), f"{kept} WHERE ", where, ";\n").to_pylist()
@@ -91,7 +92,7 @@ class MySqlScript:
         return ", ".join(quote(name) for name in target.names if name not in computed).encode()
 
     def _tuples(self, target: LoadTarget, rows: pa.Table) -> pa.Array:
-        """Each ends with a comma."""
+        """Returns the rows as tuples. Each ends with a comma."""
         computed = mysql_target(target).computed
-        values = zip(target.names, literals(target, rows, plain=True), strict=True)
+        values = zip(target.names, column_literals(target, rows, plain=True), strict=True)
         return sql("(", sql(*(value for name, value in values if name not in computed), between=","), "),")

@@ -1,11 +1,11 @@
-"""Puts that are staged in the session and then replace exactly the rows with the same keys. No other row is touched,
-and a row that is equal in a unique key ends the load. So are written
+"""Puts that are staged in the session and then replace exactly the rows with the same keys. No other row is touched. A
+row that is equal to another one in a unique key ends the load. This is the way of writing for
 
 - rows of a table with a unique key that may compare more coarsely than upstream's, or that upstream may not have;
-- rows that lack some of the target's columns, which are completed from it;
+- rows that lack some of the target's columns, which are completed from the target;
 - rows with key columns that the target computes, which nobody may write.
 
-All in one transaction, and all staged rows are completed before one is written.
+All happens in one transaction, and all staged rows are completed before one is written.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from consumer.sink.progress_layout import SCHEMA
 
 _STAGE, _OWN, _KEYS = "stage", "stage_own", "stage_keys"
 _ROW = "storage_consumer_row"
-"""A staged row's number, and the stage's key: some servers take no table without one."""
+"""A staged row's number, and the stage's key: some servers require a key for every table."""
 STAGED, _COMPLETING = "storage_consumer_staged", "storage_consumer_own"
-"""Aliases of the two in statements. A table of the target can be called by any short word."""
+"""Aliases of the two stages in statements. A table of the target can have any short name."""
 _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
 
 
 def stage_of(target: LoadTarget) -> str:
-    """The stage's name in statements."""
+    """Returns the stage's name for statements."""
     return qualified(SCHEMA, _numbered(target, _STAGE))
 
 
 def _own_of(target: LoadTarget) -> str:
-    """That of the columns that the rows lack."""
+    """Returns the name of the stage for the columns that the rows lack."""
     return qualified(SCHEMA, _numbered(target, _OWN))
 
 
@@ -53,24 +53,24 @@ def _numbered(target: LoadTarget, name: str) -> str:
 
 
 def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
-    """Make the session's empty temporary tables for rows of `target`."""
+    """Creates the session's empty temporary tables for rows of `target`."""
     settings = mysql_target(target)
     with _outside_transactions(cursor):
         _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", settings.columns)
-        if target.own:
+        if target.extra_columns:
             _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", settings.own)
 
 
 def begin_unlocked(cursor: pymysql.cursors.Cursor, server: Server) -> None:
-    """End the transaction at hand. The next one locks no rows that it only looks at, and no gap where it looks for a
-    row: sessions would wait for one another. A binary log of statements needs these locks."""
+    """Ends the current transaction. The next one does not lock rows that it only reads, nor gaps where it looks for a
+    row: otherwise sessions would wait for one another. A binary log of statements needs these locks."""
     cursor.connection.commit()
     if server.flavor != "tidb" and not server.logs_statements:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 def make_key_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
-    """As `make_stage`, for the key's columns alone."""
+    """As `make_stage`, for the key columns only."""
     columns = [mysql_target(target).columns[position] for position in target.key]
     with _outside_transactions(cursor):
         _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", columns)
@@ -81,15 +81,17 @@ def key_stage_of(target: LoadTarget) -> str:
 
 
 def staged_keys(target: LoadTarget) -> LoadTarget:
-    """That stage, as a target of rows that have the columns of the key alone."""
+    """Returns the stage of keys as a target of rows that have only the key columns."""
     settings = mysql_target(target)
     stage = settings.staged(TableName(SCHEMA, _numbered(target, _KEYS)), [settings.columns[n] for n in target.key])
     columns, names = tuple(target.columns[n] for n in target.key), tuple(target.names[n] for n in target.key)
-    return replace(target, columns=columns, names=names, key=tuple(range(len(target.key))), settings=stage, own=())
+    return replace(
+        target, columns=columns, names=names, key=tuple(range(len(target.key))), settings=stage, extra_columns=()
+    )
 
 
 def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
-    """Behind the transaction."""
+    """Removes the stages after the transaction."""
     every = (stage_of(target), _own_of(target), key_stage_of(target))
     with _outside_transactions(cursor):
         cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {', '.join(every)}")
@@ -97,7 +99,7 @@ def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
 
 @contextmanager
 def _outside_transactions(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
-    """The one at hand ends. Servers with GTIDs make and drop temporary tables only in sessions that commit by
+    """Ends the current transaction. Servers with GTIDs create and drop temporary tables only in sessions that commit by
     themselves."""
     connection = cursor.connection
     try:
@@ -106,12 +108,12 @@ def _outside_transactions(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
         connection.autocommit(False)
     except BaseException:
         if connection.open:
-            connection.close()  # no rows are to be written in such a session
+            connection.close()  # no rows may be written in such a session
         raise
 
 
 def _make(
-    cursor: pymysql.cursors.Cursor, target: LoadTarget, stage: str, own: str, columns: Sequence[TargetColumn]
+    cursor: pymysql.cursors.Cursor, target: LoadTarget, stage: str, row_column: str, columns: Sequence[TargetColumn]
 ) -> None:
     cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
     if mysql_target(target).server.flavor == "tidb":  # it has no CREATE TABLE .. SELECT
@@ -119,29 +121,29 @@ def _make(
             f"{quote(column.name)} {column.type}{f' COLLATE {column.collation}' if column.collation else ''} NULL"
             for column in columns
         )
-        cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}, {', '.join(typed)})")
+        cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({row_column}, {', '.join(typed)})")
         return
     names, table = _listed([column.name for column in columns]), table_of(target)
-    cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}) AS SELECT {names} FROM {table} LIMIT 0")
+    cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({row_column}) AS SELECT {names} FROM {table} LIMIT 0")
 
 
-def staged(target: LoadTarget) -> LoadTarget:
-    """The stage, as a target of the same rows."""
+def stage_as_target(target: LoadTarget) -> LoadTarget:
+    """Returns the stage as a target of the same rows."""
     settings = mysql_target(target)
     stage = settings.staged(TableName(SCHEMA, _numbered(target, _STAGE)), settings.columns)
-    return replace(target, settings=stage, own=())
+    return replace(target, settings=stage, extra_columns=())
 
 
 def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
-    """Write the staged rows, in the transaction at hand. Returns how many of them are new in the target.
+    """Writes the staged rows in the current transaction. Returns how many of them are new in the target.
 
-    Raises SchemaDrift where a new row would have no value for a column, RowsCollide where a row is equal, in a unique
-    key, to another one of the load or of the target, CannotBeExact where the target computes other keys than upstream
-    did; pymysql's errors pass through.
+    Raises SchemaDrift if a new row would have no value for a column, RowsCollide if a row is equal, in a unique key, to
+    another row of the load or of the target, CannotBeExact if the target computes other keys than upstream did.
+    pymysql's errors pass through.
     """
-    new = _complete(cursor, target) if target.own else 0
+    new = _complete(cursor, target) if target.extra_columns else 0
     table, stage = table_of(target), stage_of(target)
-    # With an alias for the table servers ask for a database to be chosen.
+    # With an alias for the table, servers require a current database.
     cursor.execute(f"DELETE {table} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}")
     try:
         for statement in _inserts(target, new):
@@ -158,28 +160,28 @@ def _inserts(target: LoadTarget, new: int) -> list[str]:
     computed, table, stage = mysql_target(target).computed, table_of(target), stage_of(target)
     written = [name for name in target.names if name not in computed]
     columns, values = _listed(written), _listed(written, f"{STAGED}.")
-    if not target.own:
+    if not target.extra_columns:
         return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} {STAGED} ORDER BY {STAGED}.{_ROW}"]
-    own, old, joined = (
-        _listed(target.own),
-        _listed(target.own, f"{_COMPLETING}."),
+    lacking, old, joined = (
+        _listed(target.extra_columns),
+        _listed(target.extra_columns, f"{_COMPLETING}."),
         f"JOIN {_own_of(target)} {_COMPLETING} ON {_COMPLETING}.{_ROW} = {STAGED}.{_ROW}",
     )
-    completed = f"INSERT INTO {table} ({columns}, {own}) SELECT {values}, {old} FROM {stage} {STAGED} {joined}"
+    completed = f"INSERT INTO {table} ({columns}, {lacking}) SELECT {values}, {old} FROM {stage} {STAGED} {joined}"
     alone = f"WHERE {_COMPLETING}.{_ROW} IS NULL"
     fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} {STAGED} LEFT {joined} {alone}"
     return [completed, fresh] if new else [completed]
 
 
 def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
-    """Fill the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
+    """Fills the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
     table, stage = table_of(target), stage_of(target)
-    old = _listed(target.own, f"{table}.")
-    there = f"SELECT {STAGED}.{_ROW}, {old} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}"
-    cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.own)}) {there}")
-    found = int(cursor.rowcount)
+    old = _listed(target.extra_columns, f"{table}.")
+    completing = f"SELECT {STAGED}.{_ROW}, {old} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}"
+    cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.extra_columns)}) {completing}")
+    existing = int(cursor.rowcount)
     cursor.execute(f"SELECT COUNT(*) FROM {stage}")
-    new = int(cursor.fetchone()[0]) - found
+    new = int(cursor.fetchone()[0]) - existing
     required = [column.name for column in mysql_target(target).own if column.required]
     if new and required:
         names = _listed(required)
@@ -210,8 +212,8 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
 
 
 def _collision(target: LoadTarget, reason: str) -> RowsCollide:
-    found = _KEY_NAME.search(reason)
-    key = f"unique key {quote(found[1])}" if found else "unique keys"
+    match = _KEY_NAME.search(reason)
+    key = f"unique key {quote(match[1])}" if match else "unique keys"
     older = "let the target take the rows that are quarantined, as an older one of those can have the value; or "
     return RowsCollide(
         f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
@@ -227,20 +229,20 @@ def _collision(target: LoadTarget, reason: str) -> RowsCollide:
 
 
 def _same_handle(target: LoadTarget) -> str:
-    """The condition that staged rows and rows of the table have exactly the same key."""
+    """Returns the condition that a staged row and a row of the table have exactly the same key."""
     return " AND ".join(same_values(target, position) for position in target.key)
 
 
 def same_values(target: LoadTarget, position: int) -> str:
-    """The same for one column of the key."""
+    """Returns the same condition for one column of the key."""
     name = quote(target.names[position])
-    there = f"{table_of(target)}.{name}"
-    equal = f"{there} = {STAGED}.{name}"
+    column = f"{table_of(target)}.{name}"
+    equal = f"{column} = {STAGED}.{name}"
     if target.columns[position].family is not Family.TEXT:
         return equal
-    # As deletes do: 'a' and 'a ' are two keys, though most collations take them for equal.
-    one, other = (bytes_of(side) for side in (there, f"{STAGED}.{name}"))
-    return f"{equal} AND {one} = {other}"
+    # Like deletes: 'a' and 'a ' are two keys, though most collations treat them as equal.
+    column_bytes, staged_bytes = (bytes_of(side) for side in (column, f"{STAGED}.{name}"))
+    return f"{equal} AND {column_bytes} = {staged_bytes}"
 
 
 def _listed(names: Sequence[str], before: str = "") -> str:
@@ -248,21 +250,21 @@ def _listed(names: Sequence[str], before: str = "") -> str:
 
 
 def keys_of(target: LoadTarget, deletes: pa.Table) -> pa.Table:
-    """Rows of the stage: `deletes` have the columns of the key under their positions in `target`."""
+    """Returns rows of the stage of keys. `deletes` have the key columns by their positions in `target`."""
     named = deletes.select([f"c{position}" for position in target.key])
     return named.rename_columns([f"c{position}" for position in range(len(target.key))])
 
 
 def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
-    """End the versions whose keys are staged, those that are current, in the transaction at hand. It can run again: a
-    version that has ended stays as it is."""
+    """Ends the current versions whose keys are staged, in the current transaction. It can be repeated: a version that
+    has ended stays as it is."""
     ending = target.ending
     assert ending is not None
     table, stage = table_of(target), key_stage_of(target)
     began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
     same = " AND ".join(same_values(target, position) for position in target.key if position != ending.began)
     stays = "".join(f", {table}.{name} = {table}.{name}" for name in _stamped(target))
-    # To TiDB INTERVAL and a bracket are the function of this name.
+    # TiDB reads INTERVAL followed by a bracket as the function of this name.
     time = f"'1970-01-01' + INTERVAL 1000 * ({STAGED}.{began} >> {LOGICAL_BITS}) MICROSECOND"
     cursor.execute(
         f"UPDATE {stage} {STAGED} STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < {STAGED}.{began}"
@@ -272,7 +274,8 @@ def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
 
 
 def _stamped(target: LoadTarget) -> list[str]:
-    """The columns that can be ON UPDATE CURRENT_TIMESTAMP, where somebody made the table: all keep their values."""
+    """Returns the columns that may be ON UPDATE CURRENT_TIMESTAMP, if somebody else created the table. All keep their
+    values."""
     ending, settings = target.ending, mysql_target(target)
     assert ending is not None
     written = [column for n, column in enumerate(settings.columns) if n not in (ending.ended, ending.current)]

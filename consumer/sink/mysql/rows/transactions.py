@@ -12,15 +12,15 @@ from consumer.model import patience
 from consumer.model.times import now
 from consumer.sink.mysql.progress.epochs import check_epoch, leave_proof, new_proof
 from consumer.sink.mysql.server import connection as server
-from consumer.sink.mysql.server.connection import connect, greeted, wait_for_locks
-from consumer.sink.mysql.server.errors import LOCK_WAIT_TIMEOUT, errno_behind, translate
+from consumer.sink.mysql.server.connection import connect_to_server, flavor_from_greeting, wait_for_locks
+from consumer.sink.mysql.server.errors import LOCK_WAIT_TIMEOUT, server_errno, server_error
 from consumer.sink.mysql.settings import MySqlSettings
 
 T = TypeVar("T")
 
 
 class Transactions:
-    """Opens its connection with the first transaction, and again after it was lost. Not for several threads."""
+    """Opens its connection with the first transaction, and again after a loss. One thread uses it."""
 
     def __init__(self, settings: MySqlSettings, epoch: int, lane: int, driver: int, patience: float = 0.0) -> None:
         self._settings, self._epochs = settings, (epoch, lane, driver)
@@ -37,40 +37,40 @@ class Transactions:
         before: Callable[[pymysql.cursors.Cursor], None] = lambda _: None,
         patient: bool = True,
     ) -> T:
-        """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
-        transaction begins. Both must bear being repeated from their start.
+        """Does `work` in one transaction and commits it. `before` prepares the session each time right before the
+        transaction begins. Both must be repeatable from their start.
 
-        What others hold is waited for shortly, and then, where the session has patience, for so long; all transactions
-        behind one that waited in vain wait shortly. Who is not `patient` does not try again.
+        A lock of others is first waited for shortly. Then it is waited for as long as the session's patience allows.
+        After a wait in vain, all later transactions wait only shortly. Without `patient` nothing is retried.
 
-        Raises LeaseHeld at once when the epoch is over, ProgressMoved where the target went back behind it, TargetBusy
-        and TargetUnavailable after some seconds, and what `work` raises; then nothing of it has taken effect, but for a
-        commit whose answer was lost.
+        Raises LeaseHeld at once when the epoch is over, ProgressMoved if the target moved backwards, TargetBusy and
+        TargetUnavailable after some seconds, and the errors of `work`. Then nothing of it has taken effect, except
+        after a commit whose answer was lost.
         """
         proof, since, wait = new_proof(), now(), server.SHORT_LOCK_WAIT_SECONDS
 
-        def met(error: Retryable, _: float) -> None:
+        def before_retry(error: Retryable, _: float) -> None:
             nonlocal wait
-            left = self._patience - (now() - since)
-            if errno_behind(error) != LOCK_WAIT_TIMEOUT:
+            remaining_seconds = self._patience - (now() - since)
+            if server_errno(error) != LOCK_WAIT_TIMEOUT:
                 return
-            if left <= 0:
+            if remaining_seconds <= 0:
                 self._patience = 0.0
                 raise error
-            wait = max(wait, min(server.LOCK_WAIT_SECONDS, int(left)))
+            wait = max(wait, min(server.LOCK_WAIT_SECONDS, int(remaining_seconds)))
 
         seconds = min(patience.WRITE_SECONDS, self._settings.max_wait) if patient else 0
-        result = patience.patiently(lambda: self._once(table, work, before, proof, wait), seconds, met)
+        result = patience.with_retries(lambda: self._once(table, work, before, proof, wait), seconds, before_retry)
         self._proofs.append(proof)
         return result
 
     def proofs(self) -> tuple[int, ...]:
-        """What the transactions since the last call have left in the target."""
+        """Returns the proofs that the transactions since the last call have left in the target."""
         proofs, self._proofs = self._proofs, []
         return tuple(proofs)
 
     def close(self) -> None:
-        """Close the connection; what was not committed is rolled back. It may be called twice."""
+        """Closes the connection. Uncommitted changes are rolled back. It may be called twice."""
         if self._connection is not None and self._connection.open:
             self._connection.close()
         self._connection = None
@@ -96,7 +96,7 @@ class Transactions:
             connection.commit()
         except pymysql.MySQLError as error:
             self._roll_back()
-            raise translate(error, "rows", table=table) from error
+            raise server_error(error, "rows", table=table) from error
         except BaseException:
             self._roll_back()
             raise
@@ -104,7 +104,7 @@ class Transactions:
 
     def _open(self) -> pymysql.Connection:
         if self._connection is None:
-            connection = connect(self._settings, "dml", loads=True)
+            connection = connect_to_server(self._settings, "dml", loads=True)
             self._connection, self._lock_wait = connection, server.longest_try(self._settings)  # a session's own
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@max_allowed_packet")
@@ -112,7 +112,8 @@ class Transactions:
         return self._connection
 
     def _roll_back(self) -> None:
-        """Leave the transaction. A connection to TiDB is out of step after a failed LOAD DATA: it is not used again."""
+        """Ends the transaction. A connection to TiDB is out of step after a failed LOAD DATA, so it is not used
+        again."""
         connection = self._connection
         if connection is None:
             return
@@ -126,4 +127,4 @@ class Transactions:
 
 
 def _is_tidb(connection: pymysql.Connection) -> bool:
-    return greeted(connection).name == "tidb"
+    return flavor_from_greeting(connection).name == "tidb"

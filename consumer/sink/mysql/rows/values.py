@@ -1,9 +1,9 @@
-"""The one place that says how values of each type are written so that the target stores exactly what the upstream
-holds.
+"""How values of each type are written so that the target stores exactly the upstream's values. No other module knows
+this.
 
-Rows arrive as canal-JSON carries them: text, and bytes for the binary types. Three things come of them: texts (for
-LOAD DATA), literals (for statements that write) and key literals (for statements that look rows up: a literal must have
-the column's own type, as MySQL compares a number with a string as doubles).
+Rows have the values of canal-JSON: text, and bytes for the binary types. This module makes three things of them: texts
+(for LOAD DATA), literals (for statements that write) and key literals (for statements that look up rows: a literal must
+have the column's own type, because MySQL compares a number with a string as doubles).
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ _NUMBERS = (Family.BIT, Family.ENUM, Family.SET)
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _WHOLE = r"^[0-9]+$"
 _CONTROLS = ((b"\0", b"0"), (b"\n", b"n"), (b"\r", b"r"), (b"\x1a", b"Z"))
-"""What a client that reads statements from a file does not send as it is."""
+"""Characters that a client which reads statements from a file does not send unchanged."""
 _DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 class ValueForm(enum.Enum):
-    """How a value must reach its column."""
+    """The form in which a value must reach its column."""
 
     TEXT = enum.auto()
     NUMBER = enum.auto()
-    """Never as a string: '1' selects the label '1' of an ENUM or SET, and is the byte 0x31 in a BIT."""
+    """Never a string: '1' selects the label '1' of an ENUM or SET, and is the byte 0x31 in a BIT."""
     HEX = enum.auto()
     VECTOR = enum.auto()
 
 
 def bytes_of(name: str) -> str:
-    """The bytes, as UTF-8, of a text column: what tells texts apart that its collation takes for equal."""
+    """Returns the bytes, as UTF-8, of a text column. They distinguish texts that its collation treats as equal."""
     return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
 
 
 def value_form(target: LoadTarget, position: int) -> ValueForm:
-    """Raises SchemaDrift where a number's meaning would get lost: an ENUM's in a VARCHAR, an INT in an ENUM."""
+    """Returns the form. Raises SchemaDrift if a number's meaning would get lost: an ENUM's in a VARCHAR, an INT in an
+    ENUM."""
     column, data_type = target.columns[position], mysql_target(target).columns[position].data_type
     if (column.family in _NUMBERS or data_type in _NUMBERS) and column.family != data_type:
         raise SchemaDrift(
@@ -67,29 +68,30 @@ def value_form(target: LoadTarget, position: int) -> ValueForm:
     return ValueForm.VECTOR if data_type == "vector" else ValueForm.TEXT
 
 
-def texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
-    """Columns ``c0 .. cN`` as UTF-8 text that the column of the target takes for the same value; bytes as hex. Raises
+def column_texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
+    """Returns columns ``c0 .. cN`` as UTF-8 text that the target's column reads as the same value; bytes as hex. Raises
     CorruptFile."""
     return [_text(column, _written(target, rows, position)) for position, column in enumerate(target.columns)]
 
 
-def literals(target: LoadTarget, rows: pa.Table, plain: bool = False) -> list[pa.Array]:
-    """Columns ``c0 .. cN`` as SQL literals for writing, in bytes; null is the word NULL. `plain`: all is text in one
-    line, for a file. Raises CorruptFile."""
+def column_literals(target: LoadTarget, rows: pa.Table, plain: bool = False) -> list[pa.Array]:
+    """Returns columns ``c0 .. cN`` as SQL literals for writing, in bytes. null is the word NULL. `plain` says that all
+    is text in one line, for a file. Raises CorruptFile."""
     return [_literal(target, n, _written(target, rows, n), plain) for n in range(len(target.columns))]
 
 
 def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...], plain: bool = False) -> list[pa.Array]:
-    """The columns at `positions` as SQL literals, in bytes, to compare their columns with: exact, and by an index.
+    """Returns the columns at `positions` as SQL literals, in bytes, for comparisons with these columns: exact, and by
+    an index.
 
-    Raises CorruptFile for what is not a value of its type.
+    Raises CorruptFile for a value that is not of its type.
     """
     return [_key_literal(target, position, _array(rows, position), plain) for position in positions]
 
 
 def as_signed(column: Column, numbers: pa.Array) -> pa.Array:
-    """Whole-number literals below 2**64 as servers know them that take 64 bits for a signed number. Raises CorruptFile
-    for a greater one."""
+    """Returns whole-number literals below 2**64 as seen by servers that read 64 bits as a signed number. Raises
+    CorruptFile for a greater one."""
     try:
         return pc.cast(pc.cast(pc.cast(numbers, pa.string()), pa.uint64()).view(pa.int64()), pa.string())
     except pa.ArrowInvalid as error:
@@ -97,13 +99,14 @@ def as_signed(column: Column, numbers: pa.Array) -> pa.Array:
 
 
 def sql(*parts: str | pa.Array, between: str = "") -> pa.Array:
-    """Parts of statements joined row by row, in bytes."""
+    """Joins parts of statements row by row, in bytes."""
     as_bytes = (part.encode() if isinstance(part, str) else pc.cast(part, pa.binary()) for part in parts)
     return pc.binary_join_element_wise(*as_bytes, between.encode())
 
 
-def from_text(target: LoadTarget, position: int, text: str) -> str:
-    """The SQL expression that turns `text`, an expression with a value of `texts`, into the column's value."""
+def value_expression(target: LoadTarget, position: int, text: str) -> str:
+    """Returns the SQL expression that turns `text`, an expression with a value of `column_texts`, into the column's
+    value."""
     match value_form(target, position):
         case ValueForm.NUMBER:
             return f"CAST({text} AS UNSIGNED)"
@@ -116,7 +119,7 @@ def from_text(target: LoadTarget, position: int, text: str) -> str:
 
 
 def error_values(target: LoadTarget, rows: pa.Table) -> pa.Array:
-    """int64 a row: how many ENUM columns hold 0, the '' error value, which strict mode refuses to store."""
+    """Returns int64 per row: how many ENUM columns hold 0, the '' error value, which strict mode refuses."""
     counts: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
     for position, column in enumerate(target.columns):
         if column.family is Family.ENUM:
@@ -126,7 +129,8 @@ def error_values(target: LoadTarget, rows: pa.Table) -> pa.Array:
 
 
 def odd_rows(target: LoadTarget, rows: pa.Table) -> pa.BooleanArray | None:
-    """Which rows hold an error value, and are to be written by a session that is not strict; None where none does."""
+    """Returns which rows hold an error value, and must be written by a session that is not strict. None if no row
+    does."""
     if not any(column.family is Family.ENUM for column in target.columns):
         return None
     odd = pc.greater(error_values(target, rows), 0)
@@ -134,7 +138,7 @@ def odd_rows(target: LoadTarget, rows: pa.Table) -> pa.BooleanArray | None:
 
 
 def by_key(target: LoadTarget, rows: pa.Table) -> pa.Table:
-    """`rows` in the order of their handle key, as far as that is cheap to know: sessions then lock in one order, and a
+    """Returns `rows` in the order of their handle key, as far as that is cheap: sessions then lock in one order, and a
     clustered index fills page by page. Raises CorruptFile."""
     if not rows.num_rows:
         return rows
@@ -154,13 +158,13 @@ def _sortable(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _array(rows: pa.Table, position: int) -> pa.Array:
-    """A column of rows that go out together, so of far less than 2 GiB."""
+    """Returns a column of rows that are sent together, so of far less than 2 GiB."""
     values = rows.column(f"c{position}").combine_chunks()
     return pc.cast(values, _SMALL.get(values.type, values.type))
 
 
 def _written(target: LoadTarget, rows: pa.Table, position: int) -> pa.Array:
-    """As `_array`, of values that are to be stored."""
+    """As `_array`, for values that are to be stored."""
     values, name = _array(rows, position), target.names[position]
     column = mysql_target(target).columns[position]
     if values.null_count and column.filled:
@@ -191,7 +195,7 @@ def _literal(target: LoadTarget, position: int, values: pa.Array, plain: bool) -
         case ValueForm.HEX if plain:
             return _quoted(binary_to_hex(values), "X'")
         case ValueForm.HEX:
-            return _quoted(values, "_binary'")  # digits would double it, and a statement has a greatest size
+            return _quoted(values, "_binary'")  # hex digits would double the size, which a statement limits
         case ValueForm.VECTOR:
             return _quoted(values, f"{_VECTOR_FROM_TEXT[mysql_target(target).server.flavor]}('", "')")
         case ValueForm.TEXT:
@@ -214,7 +218,8 @@ def _key_literal(target: LoadTarget, position: int, values: pa.Array, plain: boo
 
 
 def _double(column: Column, values: pa.Array) -> pa.Array:
-    """Literals with an exponent, which makes them doubles and not decimals; a FLOAT's is the double that equals it."""
+    """Returns literals with an exponent, which makes them doubles and not decimals. A FLOAT's literal is the double
+    that equals it."""
     try:
         numbers = pc.cast(values, pa.float32() if column.family is Family.FLOAT else pa.float64())
     except pa.ArrowInvalid as error:
@@ -224,7 +229,7 @@ def _double(column: Column, values: pa.Array) -> pa.Array:
 
 
 def _checked(column: Column, values: pa.Array, pattern: str) -> pa.Array:
-    """`values` as they are, as they go into a statement without quotes."""
+    """Returns `values` unchanged once they match `pattern`: they go into a statement without quotes."""
     matches = pc.match_substring_regex(values, pattern)
     if pc.all(matches).as_py() is False:
         wrong = values.filter(pc.invert(matches))[0].as_py()
@@ -240,7 +245,7 @@ def _not_a_value(column: Column, what: str) -> CorruptFile:
 
 
 def _quoted(values: pa.Array, opening: str, closing: str = "'", plain: bool = False) -> pa.Array:
-    """Texts or bytes between quotes. The connection speaks UTF-8, where neither a quote nor a backslash is a part of
+    """Returns texts or bytes in quotes. The connection uses UTF-8, where neither a quote nor a backslash is part of
     another character."""
     escaped = pc.cast(values, pa.binary())
     for byte in (b"\\", b"'"):
@@ -267,7 +272,7 @@ def refused_row_named(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
 
 
 def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
-    """The error of the first of `changes` with an invalid value, None if all are valid."""
+    """Returns the error of the first of `changes` with an invalid value, None if all are valid."""
     try:
         check_values(target, changes)
     except CorruptFile:
@@ -280,4 +285,4 @@ def check_values(target: LoadTarget, changes: pa.Table) -> None:
     if target.key:
         by_key(target, changes)
     key_literals(target, changes, target.key or tuple(range(len(target.columns))))
-    literals(target, changes.filter(are_puts(changes)))
+    column_literals(target, changes.filter(are_puts(changes)))

@@ -1,7 +1,7 @@
-"""Puts and deletes of one table by key, in the transaction at hand: of a task's session, or of the one that publishes
+"""Writes puts and deletes of one table by key in the current transaction: of a task's session, or of the publication of
 a round.
 
-Puts go by LOAD DATA LOCAL INFILE where they can: CSV from Arrow, sent from memory. If a value does not fit, LOAD DATA
+Puts go by LOAD DATA LOCAL INFILE if possible: CSV from Arrow, sent from memory. If a value does not fit, LOAD DATA
 LOCAL stores another one and counts a warning. Then it is rolled back, and strict statements write the rows and find the
 one that does not fit.
 """
@@ -26,13 +26,13 @@ from consumer.sink.mysql.rows.staged import (
     keys_of,
     make_key_stage,
     make_stage,
-    staged,
+    stage_as_target,
     staged_keys,
     write_staged,
 )
-from consumer.sink.mysql.rows.statements import by_statements, delete_statements, not_strict, pieces
-from consumer.sink.mysql.rows.values import ValueForm, from_text, odd_rows, texts, value_form
-from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, TOO_LARGE, errno, translate
+from consumer.sink.mysql.rows.statements import by_statements, delete_statements, not_strict, row_slices
+from consumer.sink.mysql.rows.values import ValueForm, column_texts, odd_rows, value_expression, value_form
+from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, TOO_LARGE, errno, server_error
 from consumer.sink.mysql.server.wire import load_local
 from consumer.sink.mysql.tables.blanks import end_in_blanks, record_blanks
 from consumer.sink.mysql.target import mysql_target, table_of
@@ -41,11 +41,11 @@ PUT_ROWS = 100_000
 PUT_BYTES = 32 << 20
 DELETE_ROWS = 20_000
 NEIGHBOURS_ROWS = 10_000
-"""Of a transaction on a table with another unique key. A put locks the rows that are its neighbours in that key, too,
-and another task, which may have to write these, waits for its end."""
+"""The rows of a transaction on a table with another unique key. A put also locks the neighbouring rows in that key.
+Another task, which may have to write these, waits for its end."""
 
 Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
-"""Writes rows into a target: by LOAD DATA, or by statements."""
+"""Writes rows into a target, by LOAD DATA or by statements."""
 _FORMAT = pyarrow.csv.WriteOptions(include_header=False, quoting_style="all_valid", null_string="NULL")
 _CLAUSES = (
     "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'"
@@ -53,19 +53,20 @@ _CLAUSES = (
 
 
 def can_load(target: LoadTarget, shared: bool = False) -> bool:
-    """Whether LOAD DATA may write its puts. It is quicker for any number of rows. TiDB's is optimistic: it fails where
-    two meet at a key. `shared`: in the transaction of several loads, which is not known to be one on each TiDB then."""
+    """Returns whether LOAD DATA may write the puts. It is quicker for any number of rows. TiDB's LOAD DATA is
+    optimistic: it fails if two loads write one key. `shared` says that several loads share the transaction; not every
+    TiDB then keeps it one."""
     settings = mysql_target(target)
     safe = settings.server.flavor != "tidb" or not (shared or settings.secondary_unique or settings.is_staged)
     return safe and settings.server.local_infile
 
 
 def by_load_data(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
-    """`Put` by LOAD DATA. Raises NotLoaded."""
+    """The `Put` by LOAD DATA. Raises NotLoaded."""
     if (odd := odd_rows(target, puts)) is not None:
         by_statements(cursor, target, puts.filter(odd), packet)
         puts = puts.filter(pc.invert(odd))
-    load(cursor.connection, target, puts)
+    load_rows(cursor.connection, target, puts)
 
 
 def write_rows(
@@ -76,19 +77,20 @@ def write_rows(
     packet: int,
     put: Put,
 ) -> int:
-    """All deletes (columns of the key), then all puts (``c0 .. cN``). `packet` is the server's max_allowed_packet.
-    Returns how many puts took the target's defaults. The stages of `make_stages` are there, and empty."""
+    """Writes all deletes (columns of the key), then all puts (``c0 .. cN``). `packet` is the server's
+    max_allowed_packet. The stages of `make_stages` exist and are empty. Returns how many puts got the target's
+    defaults."""
     if target.ending is not None:
         _end_versions(cursor, target, deletes, packet, put)
         deletes = ()
     for part in deletes:
-        for piece in pieces(part, DELETE_ROWS, PUT_BYTES):
+        for piece in row_slices(part, DELETE_ROWS, PUT_BYTES):
             for statement in delete_statements(target, piece):
                 cursor.execute(statement)
-    there = staged(target) if mysql_target(target).is_staged else target
+    destination = stage_as_target(target) if mysql_target(target).is_staged else target
     for part in puts:
-        for piece in pieces(part, PUT_ROWS, PUT_BYTES):
-            put(cursor, there, piece, packet)
+        for piece in row_slices(part, PUT_ROWS, PUT_BYTES):
+            put(cursor, destination, piece, packet)
     if not puts or not mysql_target(target).is_staged:
         return 0
     if any(end_in_blanks(target, part) for part in puts):
@@ -104,14 +106,14 @@ def _end_versions(
     stage = staged_keys(target)
     write = by_statements if mysql_target(target).server.flavor == "tidb" else put
     for part in deletes:
-        for piece in pieces(keys_of(target, part), PUT_ROWS, PUT_BYTES):
+        for piece in row_slices(keys_of(target, part), PUT_ROWS, PUT_BYTES):
             write(cursor, stage, piece, packet)
     if deletes:
         end_versions(cursor, target)
 
 
 def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) -> None:
-    """Before a transaction: make the stages that it needs, with puts or without, and begin it unlocked."""
+    """Prepares a transaction: creates the stages that it needs, with puts or without, and begins it unlocked."""
     if target.ending is not None:
         make_key_stage(cursor, target)
     if puts and mysql_target(target).is_staged:
@@ -120,22 +122,23 @@ def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) 
 
 
 class NotLoaded(Exception):
-    """LOAD DATA did not store the rows as they are; the transaction must be rolled back. `switched_off`: never will."""
+    """LOAD DATA did not store the rows unchanged, and the transaction must be rolled back. `switched_off` says that it
+    never will."""
 
     def __init__(self, reason: str, switched_off: bool = False) -> None:
         super().__init__(reason)
         self.switched_off = switched_off
 
 
-def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> None:
-    """REPLACE `rows` (columns ``c0 .. cN``) in the transaction at hand. Raises NotLoaded; pymysql's errors of the
+def load_rows(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> None:
+    """Replaces `rows` (columns ``c0 .. cN``) in the current transaction. Raises NotLoaded. pymysql's errors of the
     connection and of locks pass through."""
     try:
-        warnings = load_local(connection, load_statement(target), memoryview(csv_of(target, rows)))
+        warnings = load_local(connection, load_statement(target), memoryview(csv_for_load(target, rows)))
     except pymysql.MySQLError as error:
         if errno(error) in LOCAL_INFILE_OFF:
             raise NotLoaded("local_infile is off", switched_off=True) from error
-        if errno(error) not in TOO_LARGE and isinstance(translate(error), RowRefused):
+        if errno(error) not in TOO_LARGE and isinstance(server_error(error), RowRefused):
             raise NotLoaded(str(error)) from error
         raise
     if warnings:
@@ -143,10 +146,10 @@ def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> 
 
 
 def load_statement(target: LoadTarget) -> str:
-    """The statement for CSV of `csv_of`. Values that need an expression pass through a user variable.
+    """Returns the statement for CSV of `csv_for_load`. Values that need an expression pass through a user variable.
 
     With any SET, servers forget that the AUTO_INCREMENT column was read from the file, and give a 0 a new number
-    whatever sql_mode says. So that column is SET too.
+    whatever sql_mode says. So that column is SET, too.
     """
     counts = [column.counts for column in mysql_target(target).columns]
     expressed = [value_form(target, position) is not ValueForm.TEXT for position in range(len(target.names))]
@@ -154,7 +157,7 @@ def load_statement(target: LoadTarget) -> str:
     for position, name in enumerate(target.names):
         if expressed[position] or (counts[position] and any(expressed)):
             places.append(f"@v{position}")
-            assignments.append(f"{quote(name)} = {from_text(target, position, f'@v{position}')}")
+            assignments.append(f"{quote(name)} = {value_expression(target, position, f'@v{position}')}")
         else:
             places.append(quote(name))
     setting = f" SET {', '.join(assignments)}" if assignments else ""
@@ -163,9 +166,9 @@ def load_statement(target: LoadTarget) -> str:
     )
 
 
-def csv_of(target: LoadTarget, rows: pa.Table) -> pa.Buffer:
-    """The rows as CSV: every value quoted, null the bare word NULL."""
+def csv_for_load(target: LoadTarget, rows: pa.Table) -> pa.Buffer:
+    """Returns the rows as CSV: every value quoted, null as the bare word NULL."""
     sink = pa.BufferOutputStream()
-    table = pa.table(texts(target, rows), names=[f"c{position}" for position in range(len(target.columns))])
+    table = pa.table(column_texts(target, rows), names=[f"c{position}" for position in range(len(target.columns))])
     pyarrow.csv.write_csv(table, sink, _FORMAT)
     return sink.getvalue()

@@ -1,6 +1,5 @@
-"""The executors' side of the sink: a session writes folded changes through one connection; or it stages them in files,
-each an Arrow file of the very rows that the session was given, until the driver writes all of a round in one
-transaction."""
+"""The executors' side of the sink. A session writes folded changes through one connection. Or it stages them in files,
+each an Arrow file of the session's own rows, until the driver writes all rows of a round in one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from consumer.model.steps import Window
 from consumer.sink.mysql.progress.epochs import LOADS
 from consumer.sink.mysql.rows import multiset
 from consumer.sink.mysql.rows.staged import begin_unlocked
-from consumer.sink.mysql.rows.statements import by_statements, pieces
+from consumer.sink.mysql.rows.statements import by_statements, row_slices
 from consumer.sink.mysql.rows.transactions import Transactions
 from consumer.sink.mysql.rows.values import by_key, check_values, refused_row_named
 from consumer.sink.mysql.rows.write import (
@@ -50,8 +49,8 @@ _KIND = b"kind"
 
 @dataclass(frozen=True, slots=True)
 class MySqlWriter:
-    """Opens sessions that write while `epoch` is in force in `lane`, where the driver's lane is not below `driver`.
-    `folder`: they stage what is to be written there, "" for none: then they write it."""
+    """Opens sessions that write while `epoch` is in force in `lane`, and the driver's lane is not below `driver`.
+    `folder` is where they stage rows. "" says that they write them directly."""
 
     settings: MySqlSettings
     epoch: int
@@ -65,14 +64,14 @@ class MySqlWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The content of one transaction: `deletes` come first."""
+    """The content of one transaction. `deletes` come first."""
 
     puts: pa.Table | None
     deletes: pa.Table | None
 
     @property
     def rows(self) -> tuple[int, int]:
-        """How many puts, and how many deletes."""
+        """Returns the numbers of puts and of deletes."""
         puts, deletes = (0 if rows is None else rows.num_rows for rows in (self.puts, self.deletes))
         return puts, deletes
 
@@ -80,8 +79,8 @@ class _Batch:
 class MySqlSession:
     """A target.WriteSession. It connects when there is something to write.
 
-    Raises, beside what the port names: LeaseHeld, ProgressMoved, TargetBusy, TargetUnavailable, BadConfig, RowRefused,
-    SchemaDrift, TableMissing, CorruptFile, CannotBeExact.
+    In addition to the port's errors it raises LeaseHeld, ProgressMoved, TargetBusy, TargetUnavailable, BadConfig,
+    RowRefused, SchemaDrift, TableMissing, CorruptFile, CannotBeExact.
     """
 
     def __init__(self, writer: MySqlWriter, patience: float = 0.0) -> None:
@@ -94,8 +93,8 @@ class MySqlSession:
         self._transactions.close()
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
-        """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first; in one
-        transaction where all rows must be there before one is written."""
+        """Replaces the puts and deletes the deleted keys, in transactions of bounded size, all deletes first. It uses
+        one transaction if all rows must be there before one is written."""
         with refused_row_named(target, changes):
             return self._write_all(target, changes)
 
@@ -105,23 +104,26 @@ class MySqlSession:
         puts, deletes = puts_and_deletes(target, changes)
         self._beware_of_blanks(target, puts)
         if self._folder:
-            return self._staged(target, Kind.CHANGES, changes, puts.num_rows, deletes.num_rows)
+            return self._staged(target, StagedKind.CHANGES, changes, puts.num_rows, deletes.num_rows)
         batches = (
-            [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(target, puts, deletes)
+            [_Batch(puts if puts.num_rows else None, deletes)]
+            if target.in_one_call
+            else _batches(target, puts, deletes)
         )
         defaulted = sum(self._write(target, batch) for batch in batches)
         proofs = self._transactions.proofs()
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted, proofs=proofs)
 
     def write_packed(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
-        """In one transaction what is one, and needs no stage: of small tables most of the time goes into the rest."""
+        """Writes in one transaction the parts that take one and need no stage: for small tables most of the time is
+        overhead."""
         batches: dict[int, tuple[LoadTarget, _Batch]] = {}
         for number, (target, changes) in enumerate(() if self._folder else parts):
             puts, deletes = puts_and_deletes(target, changes)
             self._beware_of_blanks(target, puts)
-            found = list(_batches(target, puts, deletes))
-            if len(found) == 1 and _is_plain(target):
-                batches[number] = target, found[0]
+            table_batches = list(_batches(target, puts, deletes))
+            if len(table_batches) == 1 and _is_plain(target):
+                batches[number] = target, table_batches[0]
         receipts: dict[int, Receipt] = {}
         if len(batches) > 1 and self._written(list(batches.values())):
             proofs = self._transactions.proofs()
@@ -129,8 +131,8 @@ class MySqlSession:
         return [receipts.get(number) for number in range(len(parts))]
 
     def _written(self, batches: Sequence[tuple[LoadTarget, _Batch]]) -> bool:
-        """Write them in one transaction, tried once. Who waits in it for a lock keeps the locks of the others' rows,
-        so it does not wait for long."""
+        """Writes the batches in one transaction, tried once. While it waits for a lock, it holds the locks of the other
+        tables' rows, so it does not wait long."""
 
         def work(cursor: pymysql.cursors.Cursor) -> None:
             for target, batch in batches:
@@ -150,13 +152,16 @@ class MySqlSession:
             raise
         return True
 
-    def _staged(self, target: LoadTarget, kind: Kind, rows: pa.Table, puts: int, deletes: int) -> Receipt:
-        """Have `rows` wait in a file, once it is known that their values can be written."""
+    def _staged(self, target: LoadTarget, kind: StagedKind, rows: pa.Table, puts: int, deletes: int) -> Receipt:
+        """Stages `rows` in a file, after a check that their values can be written."""
         check_values(target, rows)
-        return Receipt(puts, deletes, wait(self._folder, target.table, kind, rows), proofs=self._transactions.proofs())
+        return Receipt(
+            puts, deletes, stage_rows(self._folder, target.table, kind, rows), proofs=self._transactions.proofs()
+        )
 
     def _beware_of_blanks(self, target: LoadTarget, puts: pa.Table) -> None:
-        """REPLACE loses no row as long as no text of its keys ends in a blank, there or here."""
+        """Raises RowsCollide if a text of the unique keys ends in a blank, in the table or in `puts`: REPLACE could
+        lose a row then."""
         if not puts.num_rows:
             return
         here = end_in_blanks(target, puts)
@@ -167,29 +172,29 @@ class MySqlSession:
             raise may_lose(target)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
-        """Count copies up and down, and record the progress, in one transaction."""
+        """Changes the counts of copies and records the progress, in one transaction."""
         if not changes.num_rows:
             return Receipt(puts=0, deletes=0)
         self._beware_of_blanks(target, changes)
         if self._folder:
             with refused_row_named(target, changes):
-                return self._staged(target, Kind.NET, changes, *added_and_removed(changes))
+                return self._staged(target, StagedKind.NET, changes, *added_and_removed(changes))
 
         def work(cursor: pymysql.cursors.Cursor) -> Receipt:
             packet = self._transactions.max_allowed_packet
-            return multiset.apply(cursor, self._settings, self._epoch, target, changes, window, packet)
+            return multiset.apply_counts(cursor, self._settings, self._epoch, target, changes, window, packet)
 
         with refused_row_named(target, changes):
             receipt = self._transactions.run(str(target.table), work)
         return dataclasses.replace(receipt, proofs=self._transactions.proofs())
 
     def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
-        """In transactions of bounded size."""
+        """Writes in transactions of bounded size."""
         added = removed = 0
         with refused_row_named(target, rows):
             if self._folder:
-                return self._staged(target, Kind.COPIES, rows, 0, 0)
-            for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):
+                return self._staged(target, StagedKind.COPIES, rows, 0, 0)
+            for piece in row_slices(rows, DELETE_ROWS, PUT_BYTES):
                 more, less = self._transactions.run(str(target.table), partial(self._make_copies, target, piece))
                 added, removed = added + more, removed + less
         return Receipt(added, removed, proofs=self._transactions.proofs())
@@ -198,7 +203,7 @@ class MySqlSession:
         return multiset.make_copies(cursor, target, rows, self._transactions.max_allowed_packet)
 
     def _write(self, target: LoadTarget, batch: _Batch) -> int:
-        """Returns how many of the rows took the target's defaults."""
+        """Returns how many of the rows got the target's defaults."""
         if batch.puts is not None and self._put(target) is by_load_data:
             try:
                 return self._in_transaction(target, batch, by_load_data)
@@ -222,12 +227,12 @@ class MySqlSession:
 
 
 def _is_plain(target: LoadTarget) -> bool:
-    """Whether its rows are written with nothing around them."""
+    """Returns whether the rows are written without a stage or an end of versions."""
     return not mysql_target(target).is_staged and target.ending is None
 
 
 def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows to write, and the keys of those to remove. Raises CorruptFile."""
+    """Returns the rows to write, and the keys of the rows to remove. Raises CorruptFile."""
     is_put = changes.column("put")
     rows = changes.select([f"c{position}" for position in range(len(target.columns))])
     keys = rows.select([f"c{position}" for position in target.key])
@@ -237,36 +242,36 @@ def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, p
 
 
 def _batches(target: LoadTarget, puts: pa.Table, deletes: pa.Table) -> Iterator[_Batch]:
-    """Every delete comes before the first put, or with it."""
+    """Yields batches. Every delete comes before the first put, or with it."""
     most = NEIGHBOURS_ROWS if mysql_target(target).secondary_unique else PUT_ROWS
-    *early, last = chain([None], pieces(deletes, min(most, DELETE_ROWS), PUT_BYTES))
-    first, *later = chain(pieces(puts, most, PUT_BYTES) if puts.num_rows else [None])
+    *early, last = chain([None], row_slices(deletes, min(most, DELETE_ROWS), PUT_BYTES))
+    first, *later = chain(row_slices(puts, most, PUT_BYTES) if puts.num_rows else [None])
     yield from (_Batch(None, piece) for piece in early if piece is not None)
     if first is not None or last is not None:
         yield _Batch(first, last)
     yield from (_Batch(piece, None) for piece in later)
 
 
-class Kind(StrEnum):
-    """What the rows of a file ask for, as the calls of a WriteSession do: puts and deletes by key, net changes of a
-    table with no key, or how many copies of a row there must be."""
+class StagedKind(StrEnum):
+    """What the rows of a file require, as the calls of a WriteSession do: puts and deletes by key, net changes of a
+    table with no key, or how many copies of a row must exist."""
 
     CHANGES = "changes"
     NET = "net"
     COPIES = "copies"
 
 
-def wait(folder: str, table: TableName, kind: Kind, rows: pa.Table) -> str:
-    """Stage `rows` of `table` in the folder of a load; the path of their file. Raises as `staging.save`."""
+def stage_rows(folder: str, table: TableName, kind: StagedKind, rows: pa.Table) -> str:
+    """Stages `rows` of `table` in the folder of a load, and returns the path of their file. Raises as
+    `staging.save`."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema.with_metadata({_KIND: kind.encode()})) as file:
         file.write_table(rows)
     return save(folder, table, sink.getvalue(), ".arrow", _SHARED_FOLDER)
 
 
-def waiting(path: str) -> tuple[Kind, pa.Table]:
-    """The rows of a file. They are read where they lie: their pages are the system's to drop. Raises
-    StagedRowsGone."""
+def read_staged_rows(path: str) -> tuple[StagedKind, pa.Table]:
+    """Returns the rows of a file. They are memory-mapped, so the system can drop their pages. Raises StagedRowsGone."""
     try:
         with pa.memory_map(path) as file:
             rows = pa.ipc.open_file(file).read_all()
@@ -275,4 +280,4 @@ def waiting(path: str) -> tuple[Kind, pa.Table]:
             f"staged rows are gone or damaged: {error}",
             hint="run again: nothing was published, and the rows are staged again",
         ) from error
-    return Kind(rows.schema.metadata[_KIND].decode()), rows.replace_schema_metadata(None)
+    return StagedKind(rows.schema.metadata[_KIND].decode()), rows.replace_schema_metadata(None)

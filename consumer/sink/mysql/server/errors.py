@@ -1,4 +1,4 @@
-"""Server and client error numbers -> the consumer's errors. The one place that knows them."""
+"""Translates error numbers of servers and the client to the consumer's errors. No other module knows these numbers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from consumer.model.hints import GRANT
 from consumer.sink.progress_layout import SCHEMA, damaged
 
 Doing = Literal["start", "rows", "ddl"]
-"""What was done when the error came: connecting and preparing, writing rows or progress, or executing an upstream
-statement."""
+"""What caused the error: connecting and preparing, writing rows or progress, or executing an upstream statement."""
 
 _READ_ONLY = (1290, 1792, 1836)
 _FULL = (1021, 1037, 1038, 1041, 1114, 3675)
-"""No disk, no memory."""
+"""The server has no disk space or memory."""
 _OF_FILES = (*range(1, 100), 1004, 1005, 1006, 1010, 1016, 1017, 1023, 1024, 1025, 1026, 1030, 1878)
-"""The server's trouble with a file, or an engine's. The text has the system's number for it."""
+"""The server, or an engine, has trouble with a file. The text has the system's error number."""
 _SAYS_FULL = re.compile(r"No space left on device|Disk quota exceeded|\b(?:errno|Errcode|error):? (?:28|122)\b")
 _LOST = (
     *(0, 2000, 2002, 2003, 2005, 2006, 2012, 2013, 2014, 2027, 2055),  # the client's own
-    *(*_FULL, 1026, 1030, 1878),  # the last three: a file cannot be written, an engine's error, a temporary file
+    *(*_FULL, 1026, 1030, 1878),  # the last three: a file cannot be written, an engine error, a temporary file
     *(1040, 1203, 1226, 1129, 1135),  # too many connections
     *(1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1189, 1190, 1927, 3169, 4031),  # connection ended
     *(*_READ_ONLY, 1047, 3032, 3168),  # not serving; 1047 is a node of a Galera cluster that has lost the others
@@ -41,7 +40,7 @@ _LOST = (
 )
 _BUSY = (
     *(1205, 1213, 1020, 1180, 1206, 1222, 1412, 1613, 1614, 1615, 1637, 3058, 3101, 3572),  # locks and conflicts
-    1684,  # a question about a table that another statement is just changing
+    1684,  # a query about a table that another statement is changing
     *(1317, 1969, 3024),  # interrupted, statement time
     *(8002, 8005, 8018, 8020, 8022, 8024, 8027, 8028, 8141, 8175, 9003, 9004, 9006, 9007, 9008),  # TiDB
 )
@@ -64,41 +63,41 @@ ERRORS: dict[int, type[ConsumerError]] = {
     **dict.fromkeys((1054, 1136, 1906, 3105), SchemaDrift),
     **dict.fromkeys((1046, 1049, 1146), TableMissing),
 }
-"""Error number -> what it means while rows are written. `translate` bends it for a start and for DDL."""
+"""Maps an error number to its meaning while rows are written. `server_error` adapts it for a start and for DDL."""
 
 TOO_LARGE = frozenset({1197, 3100, 8004})
-"""The transaction has more rows or bytes than the binary log's cache, the group or TiDB takes."""
+"""The transaction has more rows or bytes than the binary log's cache, the group or TiDB accepts."""
 
 LOCAL_INFILE_OFF = frozenset({1148, 3948, 4166})
 """LOAD DATA LOCAL is switched off on the server."""
 
 MISSING = frozenset({1008, 1049, 1051, 1146, 4092})
-"""There is no such database, table or view."""
+"""The database, table or view does not exist."""
 
 NO_RIGHT = frozenset({1044, 1142})
-"""The user has no right to a database or table, whether it is there or not."""
+"""The user has no right to a database or table, whether it exists or not."""
 
-ALREADY_SO = MISSING | {
+ALREADY_DONE = MISSING | {
     *(1007, 1050, 1060, 1061, 1068, 1826),  # database, table, column, index, primary key, constraint exists
     *(1091, 1054, 1176, 1507, 1508, 1517),  # column, index, partition does not, or does
 }
 """Errors of a statement that was executed before."""
 
 NOT_COMPUTED = frozenset({1064, 1235, 1305, 1370, 1901, 3102, 3763, 3764, 3770, 3772, 4161})
-"""The server has no such function or expression, or takes it in no default or generated column. To who has no right to
-call any routine it does not say which there are."""
+"""The server has no such function or expression, or does not accept it in a default or generated column. If the user
+has no right to call any routine, the server does not say which ones exist."""
 
 TOO_LONG = frozenset({1071, 1118})
-"""A key or a row would be longer than the server takes."""
+"""A key or a row would be longer than the server accepts."""
 
 DUPLICATE = frozenset({1022, 1062, 1586})
-"""A row has a value of a unique key that another row has."""
+"""A row has the same value of a unique key as another row."""
 
-NOT_TOLD = frozenset({1064, 1193, 1227})
-"""The server does not know the question, or the user has no right to ask it."""
+NO_ANSWER = frozenset({1064, 1193, 1227})
+"""The server does not know the query, or the user has no right to it."""
 
 NOT_A_NAME = frozenset({1267, 1270, 1271, 1300, 3854, 3988})
-"""The server's own names are in a character set that cannot spell this one."""
+"""The server's own names are in a character set that cannot spell this name."""
 
 NO_TABLE, BROKEN_VIEW, NO_COLUMN, LOCK_WAIT_TIMEOUT = 1146, 1356, 1054, 1205
 _HINTS: dict[type[ConsumerError], str] = {
@@ -107,22 +106,22 @@ _HINTS: dict[type[ConsumerError], str] = {
 }
 
 
-def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = "") -> ConsumerError:
-    """The consumer's error for one of pymysql's. The caller raises it from `error`."""
+def server_error(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = "") -> ConsumerError:
+    """Returns the consumer's error for one of pymysql's. The caller raises it from `error`."""
     number = errno(error)
     if number == NO_TABLE and f"{SCHEMA}." in str(error.args[-1]):
         return damaged(_message(error))
     full = _is_full(error)
     kind = TargetUnavailable if full else _kind(number, doing)
     if full:
-        fore: str | None = "the target has no room"
+        prefix: str | None = "the target has no room"
     elif number in _READ_ONLY:
-        fore = "the target takes no writes"
+        prefix = "the target takes no writes"
     elif number in _OF_FILES and kind is TargetUnavailable:
-        fore = "the target cannot use its files"
+        prefix = "the target cannot use its files"
     else:
-        fore = _FORE.get(kind)
-    text = f"{fore}: {_message(error)}" if fore else _message(error)
+        prefix = _FORE.get(kind)
+    text = f"{prefix}: {_message(error)}" if prefix else _message(error)
     hint: str = _HINTS.get(kind, "")
     if number in _GRANT:
         hint = GRANT + ", then run again"
@@ -134,19 +133,19 @@ def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = 
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
     elif full:
         hint = "make room on its disk or in its memory, then run again; nothing is lost"
-    found = kind(text, hint=hint, table=table)
-    if isinstance(found, RowRefused):
-        found.of_data = number in _VALUE
-    return found
+    translated = kind(text, hint=hint, table=table)
+    if isinstance(translated, RowRefused):
+        translated.of_data = number in _VALUE
+    return translated
 
 
 def errno(error: pymysql.MySQLError) -> int:
-    """The error number; 0 (pymysql's own for "not connected") where there is none."""
+    """Returns the error number; 0 (pymysql's own for "not connected") if there is none."""
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
 
 
-def errno_behind(error: ConsumerError) -> int:
-    """The number of the server's error that `error` was raised from."""
+def server_errno(error: ConsumerError) -> int:
+    """Returns the number of the server error from which `error` was raised."""
     cause = error.__cause__
     return errno(cause) if isinstance(cause, pymysql.MySQLError) else 0
 
@@ -170,7 +169,7 @@ _REMARKS = {
     4025: "; if it is the check of a JSON: MariaDB reads JSON of at most 31 levels, a LONGTEXT column takes more",
     8025: "; a greater tidb_txn_entry_size_limit (or txn-entry-size-limit of its configuration) has it take such rows",
 }
-"""What a server does not say of its reason."""
+"""Explanations that a server's message lacks."""
 
 _FORE: dict[type[ConsumerError], str] = {
     TargetUnavailable: "the target does not answer",

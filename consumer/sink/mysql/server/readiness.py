@@ -1,4 +1,4 @@
-"""What a server and its user lack for a replica: version, variables, rights by name. Changes nothing."""
+"""Reports what a server and its user lack for a replica: version, variables, rights by name. Changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pymysql
 from consumer.model.names import quote
 from consumer.model.readiness import Readiness
 from consumer.model.texts import count_text, size_text
-from consumer.sink.mysql.server.connection import Flavor, FlavorName, greeted
+from consumer.sink.mysql.server.connection import Flavor, FlavorName, flavor_from_greeting
 from consumer.sink.progress_layout import SCHEMA
 
 TESTED: Mapping[FlavorName, tuple[int, ...]] = {"mariadb": (10, 11), "mysql": (8, 0), "tidb": (7, 5)}
@@ -18,15 +18,15 @@ TESTED: Mapping[FlavorName, tuple[int, ...]] = {"mariadb": (10, 11), "mysql": (8
 _ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _OF_TABLES = (*_ROWS, "CREATE", "DROP", "ALTER", "INDEX", "LOCK TABLES", "REFERENCES", "CREATE VIEW")
 _OF_PROGRESS = (*_OF_TABLES, "CREATE TEMPORARY TABLES")
-"""Those that docs/servers.md grants. test_grants.py shows that they are enough."""
+"""The rights that docs/servers.md grants. test_grants.py shows that they are enough."""
 _SMALL_PACKET = 16 << 20
 _GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?:TABLE )?(?P<where>\*\.\*|(?:`(?:[^`]|``)*`|\w+)\.\*) TO ")
 _ROLE = re.compile(r"GRANT (?!.* ON ).* TO ")
 
 
 def readiness(cursor: pymysql.cursors.Cursor, databases: Collection[str]) -> Iterator[Readiness]:
-    """`databases` are those of the target that the replica fills."""
-    flavor = greeted(cursor.connection)
+    """Yields the results for `databases`, the target's databases that the replica fills."""
+    flavor = flavor_from_greeting(cursor.connection)
     yield _version(flavor)
     yield from _variables(cursor, flavor)
     cursor.execute("SELECT CURRENT_USER()")
@@ -40,51 +40,53 @@ def _version(flavor: Flavor) -> Readiness:
     oldest = TESTED[flavor.name]
     if flavor.version >= oldest:
         return Readiness("server", "ok", text)
-    known = ".".join(map(str, oldest))
+    oldest_text = ".".join(map(str, oldest))
     return Readiness(
-        "server", "warn", f"{text} is older than {known}, the oldest that was tried", "see docs/servers.md"
+        "server", "warn", f"{text} is older than {oldest_text}, the oldest that was tried", "see docs/servers.md"
     )
 
 
 def _variables(cursor: pymysql.cursors.Cursor, flavor: Flavor) -> Iterator[Readiness]:
     cursor.execute("SHOW VARIABLES")
-    found = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
-    read_only = [name for name in ("read_only", "super_read_only") if found.get(name, "OFF") not in ("OFF", "0", "")]
+    variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+    read_only = [
+        name for name in ("read_only", "super_read_only") if variables.get(name, "OFF") not in ("OFF", "0", "")
+    ]
     if read_only:
         yield Readiness("variables", "fail", f"{read_only[-1]} is on: the server takes no writes", "name the primary")
-    if found.get("sql_generate_invisible_primary_key") == "ON":
+    if variables.get("sql_generate_invisible_primary_key") == "ON":
         yield Readiness(
             "variables",
             "warn",
             "sql_generate_invisible_primary_key is on: a table without a key would get one, and stops",
             "SET GLOBAL sql_generate_invisible_primary_key = OFF",
         )
-    if found.get("sql_require_primary_key") == "ON":
+    if variables.get("sql_require_primary_key") == "ON":
         yield Readiness(
             "variables",
             "warn",
             "sql_require_primary_key is on: the CREATE of a table without a key is refused",
             "SET GLOBAL sql_require_primary_key = OFF",
         )
-    packet = int(found.get("max_allowed_packet", _SMALL_PACKET))
+    packet = int(variables.get("max_allowed_packet", _SMALL_PACKET))
     if packet < _SMALL_PACKET:
         text = f"max_allowed_packet is {size_text(packet)}: a row with more is refused"
         yield Readiness("variables", "warn", text, f"SET GLOBAL max_allowed_packet = {4 * _SMALL_PACKET}")
-    if flavor.name != "tidb" and found.get("local_infile", "ON") == "OFF":
+    if flavor.name != "tidb" and variables.get("local_infile", "ON") == "OFF":
         text = "local_infile is off: many rows at a time are written more slowly"
         yield Readiness("variables", "warn", text, "SET GLOBAL local_infile = ON")
 
 
 def rights(grants: Iterable[str], user: str, databases: Collection[str]) -> Iterator[Readiness]:
-    """What `user` lacks, as SHOW GRANTS tells, with the GRANT that gives it."""
+    """Yields what `user` lacks according to SHOW GRANTS, with the GRANT that gives it."""
     lines = list(grants)
-    held = [(_pattern(found["where"]), _named(found["rights"])) for found in map(_GRANT.match, lines) if found]
+    held = [(_pattern(match["where"]), _named(match["rights"])) for match in map(_GRANT.match, lines) if match]
     roles = any(map(_ROLE.match, lines))
     account = "@".join(f"'{part}'" for part in user.rpartition("@")[::2])
     complete = True
     for database, needed in {**dict.fromkeys(sorted(databases), _OF_TABLES), SCHEMA: _OF_PROGRESS}.items():
-        given = {right for pattern, named in held if pattern.fullmatch(database) for right in named}
-        missing = [] if "ALL PRIVILEGES" in given else [right for right in needed if right not in given]
+        granted = {right for pattern, named in held if pattern.fullmatch(database) for right in named}
+        missing = [] if "ALL PRIVILEGES" in granted else [right for right in needed if right not in granted]
         if missing:
             complete = False
             text = f"{user} lacks {', '.join(missing)} on {database}"
@@ -98,12 +100,12 @@ def rights(grants: Iterable[str], user: str, databases: Collection[str]) -> Iter
 
 
 def _named(text: str) -> set[str]:
-    """Rights by name, without those for some columns only."""
+    """Returns rights by name, without rights for some columns only."""
     return {right.strip().upper() for right in re.sub(r" \([^)]*\)", "!", text).split(",") if not right.endswith("!")}
 
 
 def _pattern(where: str) -> re.Pattern[str]:
-    """The databases that a grant is for: `%` and `_` stand for others, unless they are escaped."""
+    """Returns the pattern of databases for which a grant is: `%` and `_` are wildcards unless they are escaped."""
     name = where[:-2]
     if name == "*":
         return re.compile(".*", re.DOTALL)

@@ -1,9 +1,10 @@
-"""Connections for upstream's statements, which may have to wait for locks: any number of threads shares a few.
+"""Connections for upstream's statements, which may have to wait for locks. Any number of threads shares a few
+connections.
 
-Their sessions have a mark, by which others find those that are left. What such a session was sent can come late: a
-proxy, or a network that stood still, delivers it after the client has given the connection up. No epoch locks out a
-statement. So who tries one again first waits until no session is left that listens: the server ends it when its
-connection breaks, or when nothing comes.
+Their sessions have a mark, by which others find sessions that were abandoned. A statement that was sent to such a
+session can arrive late: a proxy, or a stalled network, delivers it after the client has given up the connection. No
+epoch locks out a statement. So before a statement is retried, the consumer waits until no marked session can still
+receive one: the server ends a session when its connection breaks, or when nothing arrives.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ import pymysql
 from consumer.errors import TargetBusy
 from consumer.sink.mysql.progress.lease import get_lock, lock_name
 from consumer.sink.mysql.server import connection as server
-from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect, greeted
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect_to_server, flavor_from_greeting
+from consumer.sink.mysql.server.errors import server_error
 from consumer.sink.mysql.settings import MySqlSettings
 
 _IDLES = SILENCE_SECONDS / 4
-"""Seconds after which one is not used again: the server ends it before long."""
+"""Seconds after which an idle connection is not used again: the server ends it soon."""
 AT_A_TIME = 32
-"""Sessions of a consumer name that send statements at a time: more of them would only wait for one another."""
+"""The number of sessions of a consumer name that send statements at a time. More would only wait for one another."""
 _MOST = 2 * AT_A_TIME
-"""Those that can be marked: a killed client can have left some that still run a statement."""
+"""The number of sessions that can be marked: a killed client can have left some that still run a statement."""
 _WAIT_SECONDS, _LOOKS_EVERY = 5.0, 0.02
 
 
 class StatementConnections:
-    """At most `most` at a time. If none is free, the caller waits. A connection with an error is not used again."""
+    """At most `most` connections at a time. If none is free, the caller waits. A connection with an error is not used
+    again."""
 
     def __init__(self, settings: MySqlSettings) -> None:
         self.most = min(settings.worker_count, AT_A_TIME)
@@ -41,11 +43,11 @@ class StatementConnections:
         self._idle: list[tuple[float, pymysql.Connection]] = []
         self._lock = threading.Lock()
         self.sessions: dict[pymysql.Connection, int] = {}
-        """The server's numbers of those that are open and have a mark."""
+        """The server's session numbers of open connections with a mark."""
 
     @contextmanager
     def cursor(self) -> Iterator[pymysql.cursors.Cursor]:
-        """A cursor of one of them. Every pymysql error leaves here as a ConsumerError."""
+        """Yields a cursor of one of the connections. Every pymysql error is raised as a ConsumerError."""
         with self._free:
             connection = self._idling() or self._new()
             try:
@@ -53,7 +55,7 @@ class StatementConnections:
                     yield cursor
             except pymysql.MySQLError as error:
                 self._close(connection)
-                raise translate(error, "ddl") from error
+                raise server_error(error, "ddl") from error
             except BaseException:
                 self._close(connection)
                 raise
@@ -61,7 +63,7 @@ class StatementConnections:
                 self._idle.append((time.monotonic(), connection))
 
     def close(self) -> None:
-        """Close idle connections. A later use opens new ones."""
+        """Closes idle connections. A later use opens new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:
@@ -69,9 +71,10 @@ class StatementConnections:
 
     @contextmanager
     def waiting_longer(self, cursor: pymysql.cursors.Cursor) -> Iterator[None]:
-        """For locks that others hold: what has failed for one would go on failing where it is often taken."""
+        """Waits longer for locks that others hold while the context lasts. A statement that has failed for a lock would
+        fail again if the lock is often taken."""
         longer = server.longest_try(self._settings)
-        if longer <= server.SHORT_LOCK_WAIT_SECONDS or greeted(cursor.connection).name == "tidb":
+        if longer <= server.SHORT_LOCK_WAIT_SECONDS or flavor_from_greeting(cursor.connection).name == "tidb":
             yield
             return
         server.wait_for_locks(cursor, longer, longer)
@@ -79,17 +82,18 @@ class StatementConnections:
         server.wait_for_locks(cursor, server.SHORT_LOCK_WAIT_SECONDS, server.SHORT_LOCK_WAIT_SECONDS)
 
     def wait_for_lost(self, cursor: pymysql.cursors.Cursor) -> None:
-        """What was sent on connections that are lost, also by another process, comes no more. Raises TargetBusy."""
+        """Waits until statements that were sent on lost connections, also by another process, can no longer arrive.
+        Raises TargetBusy."""
         wait_for_listening(cursor, self._settings.name, self.sessions.values())
 
     def _new(self) -> pymysql.Connection:
-        connection = connect(self._settings, "ddl", autocommit=True)
+        connection = connect_to_server(self._settings, "ddl", autocommit=True)
         try:
             with connection.cursor() as cursor:
-                mark(cursor, self._settings.name, beside=len(self.sessions))
+                mark(cursor, self._settings.name, marked=len(self.sessions))
         except pymysql.MySQLError as error:
             self._close(connection)
-            raise translate(error, "start") from error
+            raise server_error(error, "start") from error
         self.sessions[connection] = connection.thread_id()
         return connection
 
@@ -107,24 +111,24 @@ class StatementConnections:
         connection.close()
 
 
-def mark(cursor: pymysql.cursors.Cursor, name: str, beside: int = 0) -> None:
-    """The session of `cursor` is sent statements of the consumer `name`, from now on until it ends. `beside` is how
-    many others surely have a mark."""
+def mark(cursor: pymysql.cursors.Cursor, name: str, marked: int = 0) -> None:
+    """Marks the session of `cursor` as one that is sent statements of the consumer `name`, until it ends. `marked` is
+    the number of other sessions that certainly have a mark."""
     locks = _locks(name)
-    for lock in locks[beside:] + locks[:beside]:
+    for lock in locks[marked:] + locks[:marked]:
         if get_lock(cursor, lock, 0):
             return
 
 
 def unmark(cursor: pymysql.cursors.Cursor, name: str) -> None:
-    """It sends no more of them."""
+    """Removes the session's mark: it sends no more statements."""
     cursor.execute("DO " + ", ".join(["RELEASE_LOCK(%s)"] * _MOST), _locks(name))
 
 
 def wait_for_listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int] = ()) -> None:
-    """Wait until there is no marked session of `name` that a statement could still come to, but this one and `but`:
-    those in use, read at each look, as others open some meanwhile. One that runs a statement listens to nothing, but
-    a TiDB does not tell it from others. Raises TargetBusy where it takes long."""
+    """Waits until no marked session of `name` can still receive a statement, except this session and `but`. `but` are
+    the sessions in use; they are read again at each look, because others are opened meanwhile. A session that runs a
+    statement does not receive another, but TiDB does not show which ones do. Raises TargetBusy if it takes long."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while listening := _listening(cursor, name, but):
         if time.monotonic() > deadline:
@@ -137,13 +141,13 @@ def wait_for_listening(cursor: pymysql.cursors.Cursor, name: str, but: Collectio
 
 
 def _listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int]) -> str:
-    """What it is called; "" where there is none."""
+    """Returns how to call such a session in a message; "" if there is none."""
     cursor.execute("SELECT CONNECTION_ID(), " + ", ".join(["IS_USED_LOCK(%s)"] * _MOST), _locks(name))
-    own, *holders = cursor.fetchone()
-    if greeted(cursor.connection).name == "tidb":  # it says only how many other sessions have a lock
-        others_in_use = len({*but} - {own})
-        return "a session" if sum(holder not in (own, None) for holder in holders) > others_in_use else ""
-    others = set(holders) - {own, None, *but}
+    own_number, *holders = cursor.fetchone()
+    if flavor_from_greeting(cursor.connection).name == "tidb":  # TiDB only shows how many other sessions have a lock
+        others_in_use = len({*but} - {own_number})
+        return "a session" if sum(holder not in (own_number, None) for holder in holders) > others_in_use else ""
+    others = set(holders) - {own_number, None, *but}
     if not others:
         return ""
     cursor.execute(

@@ -1,5 +1,5 @@
-"""Everything that we use of pymysql's private part. If a new version moves a name, `tests/test_private_names.py` says
-which."""
+"""All that this program uses of pymysql's private parts. If a new version renames one, `tests/test_private_names.py`
+shows which."""
 
 from __future__ import annotations
 
@@ -18,39 +18,44 @@ from pymysql.cursors import SSCursor
 from consumer.errors import BadConfig
 
 _PACKET_BYTES = 256 * 1024
-"""A quarter of the smallest max_allowed_packet that servers come with."""
+"""A quarter of the smallest default max_allowed_packet of the servers."""
 _IN_PLAIN = (b"mysql_clear_password", b"dialog")
-"""Ways to log in that send the password as it is."""
+"""Login methods that send the password unencrypted."""
 
 
 _DENIED_A_DATABASE = 1044
-"""The one refusal in which a server does not say which right the user lacks."""
+"""The only refusal in which a server does not name the right that the user lacks."""
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's connection, with five differences. A login is waited for as long as a connection, in all its steps: the
-    system goes on to take connections for a server that stands still. One TLS context serves all that do not check the
-    server. No server can make it send a file: `load_local` answers that request itself, from memory. And no server
-    gets the password in plain text unless the connection is encrypted (or does not leave this machine). It is closed at
-    once, also while another thread waits for an answer: closing would wait for that, and no signal ends such a wait."""
+    """pymysql's connection, with five differences:
+
+    1. A login is waited for as long as a connection, in all its steps: the system continues to accept connections for a
+       server that is stopped.
+    2. One TLS context serves all connections that do not check the server.
+    3. No server can make it send a file: `load_local` answers that request itself, from memory.
+    4. No server gets the password in plain text unless the connection is encrypted (or does not leave this machine).
+    5. It closes at once, even while another thread waits for an answer. pymysql would wait for that answer, and no
+       signal ends such a wait.
+    """
 
     _read_timeout: int | None
     _write_timeout: int | None
     _sock: socket.socket | None
 
     def connect(self, sock: Any = None) -> None:
-        known = self._read_timeout, self._write_timeout
-        # The handshake goes by the last one that was set, whichever it is.
+        timeouts = self._read_timeout, self._write_timeout
+        # The handshake uses the timeout that was set last, whichever it is.
         self._read_timeout = self._write_timeout = self.connect_timeout
         try:
             super().connect(sock)
         finally:
-            self._read_timeout, self._write_timeout = known
+            self._read_timeout, self._write_timeout = timeouts
 
     def _force_close(self) -> None:
         sock = self._sock
         if sock is not None:
-            with suppress(OSError):  # it may be gone already
+            with suppress(OSError):  # it may be closed already
                 sock.shutdown(socket.SHUT_RDWR)
         super()._force_close()
 
@@ -84,7 +89,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no ty
 
 
 def load_local(connection: pymysql.Connection, statement: str, data: memoryview) -> int:
-    """Execute a LOAD DATA LOCAL with `data` for its file; returns the number of warnings."""
+    """Executes a LOAD DATA LOCAL with `data` as the file's content. Returns the number of warnings."""
     connection._execute_command(COMMAND.COM_QUERY, statement)
     result = _FromMemory(connection, data)
     result.read()
@@ -92,8 +97,8 @@ def load_local(connection: pymysql.Connection, statement: str, data: memoryview)
 
 
 def fetch_packets(cursor: SSCursor, most: int) -> list[bytes]:
-    """The next rows of an answer as the server sent them; none behind the last. `columns_of` takes them apart. Raises
-    pymysql's errors, as fetching does."""
+    """Returns the next rows of an answer as the server sent them, none after the last. `decode_columns` decodes them.
+    Raises pymysql's errors, as fetching does."""
     result = cursor._result
     rows: list[bytes] = []
     while len(rows) < most and result.unbuffered_active:
@@ -106,7 +111,7 @@ def fetch_packets(cursor: SSCursor, most: int) -> list[bytes]:
 
 
 def has_texts(cursor: SSCursor) -> list[bool]:
-    """Of each column of the answer whether its values are texts, not bytes."""
+    """Returns for each column of the answer whether its values are text, not bytes."""
     return [encoding is not None for encoding, _ in cursor._result.converters]
 
 
@@ -116,7 +121,7 @@ class _NoFiles(MySQLResult):  # type: ignore[misc]
     connection: Any
 
     def _finish_unbuffered_query(self) -> None:
-        # It reads what is left of a query. Of a broken connection nothing is, and nobody could catch an error of `del`.
+        # It reads the rest of a result. A broken connection has none, and an error here could not be caught in `del`.
         if self.connection is not None and not self.connection.open:
             self.unbuffered_active = False
             self.connection = None
@@ -131,8 +136,8 @@ class _NoFiles(MySQLResult):  # type: ignore[misc]
 
 
 class _FromMemory(MySQLResult):  # type: ignore[misc]
-    """The answer to a LOAD DATA LOCAL that sends a buffer whenever the server asks for a file: a TiDB that waited for a
-    lock executes the statement again, and asks once more."""
+    """The answer to a LOAD DATA LOCAL. It sends a buffer whenever the server asks for a file: TiDB executes a statement
+    that waited for a lock again, and asks once more."""
 
     def __init__(self, connection: pymysql.Connection, data: memoryview) -> None:
         super().__init__(connection)
@@ -149,7 +154,7 @@ class _FromMemory(MySQLResult):  # type: ignore[misc]
 
 
 def _right_for(sql: str | bytes) -> str:
-    """The right to a database that a statement takes, "" where its error names it."""
+    """Returns the database right that a statement needs, "" if its error message names it."""
     text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
     words = re.findall(r"\w+", text[:200])[:3]
     match [word.upper() for word in words]:

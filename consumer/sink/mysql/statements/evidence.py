@@ -1,7 +1,7 @@
-"""What tells an executed statement from one that never ran: the definitions of what it touches, before and now.
+"""Decides whether a statement was executed, by the definitions of what it touches, before it and now.
 
-No rows above a statement's version are written before it is recorded, so what changes here was changed by it; or by
-somebody else, between the intent of a statement and the next run. Then names tell (`may_run`).
+No rows above a statement's version are written before it is recorded. So a change here was made by the statement, or by
+somebody else between the intent of the statement and the next run. In that case names decide (`may_run`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import Partition, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, MISSING, errno
-from consumer.sink.mysql.tables.describe import describe, has_row, table_indexes
+from consumer.sink.mysql.tables.describe import describe_tables, has_row, table_indexes
 from consumer.sink.progress_layout import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
@@ -35,11 +35,14 @@ _NOT_A_BASE_TABLE, _NO_PRIVILEGE = 1347, 1044
 
 @dataclass(frozen=True, slots=True)
 class BeforeState:
-    """`at`: the number of the statement that is about to run, where one query became several. `definitions` belong to
-    `database` ("" for none) and `tables`, `contents` to `exchanged`: the tables whose rows an EXCHANGE PARTITION moves,
-    as their definitions stay the same. None: there is no such thing."""
+    """The state before a statement.
 
-    at: int
+    `number` is that of the statement that is about to run, if one query became several. `definitions` belong to
+    `database` ("" for none) and `tables`. `contents` belong to `exchanged`, the tables whose rows an EXCHANGE PARTITION
+    moves: their definitions stay the same. None stands for what does not exist.
+    """
+
+    number: int
     database: str
     tables: tuple[TableName, ...]
     exchanged: tuple[TableName, ...]
@@ -49,17 +52,17 @@ class BeforeState:
     def dump(self) -> str:
         tables = [[name.database, name.table] for name in self.tables]
         exchanged = [[name.database, name.table] for name in self.exchanged]
-        return json.dumps([self.at, self.database, tables, exchanged, self.definitions, self.contents])
+        return json.dumps([self.number, self.database, tables, exchanged, self.definitions, self.contents])
 
     @classmethod
     def parse(cls, text: str) -> BeforeState:
-        """Raises BadConfig for what `dump` has not written."""
+        """Raises BadConfig for a text that `dump` has not written."""
         try:
-            at, database, tables, exchanged, definitions, contents = json.loads(text)
+            number, database, tables, exchanged, definitions, contents = json.loads(text)
         except ValueError as error:
             raise damaged(f"{text[:40]!r} is no state of a table") from error
         return cls(
-            at,
+            number,
             database,
             tuple(TableName(*name) for name in tables),
             tuple(TableName(*name) for name in exchanged),
@@ -68,65 +71,71 @@ class BeforeState:
         )
 
     def exists(self, name: TableName) -> bool:
-        """Whether the table, one of `tables`, was there."""
+        """Returns whether the table, one of `tables`, existed."""
         return self.definition(name) is not None
 
     def definition(self, name: TableName) -> str | None:
-        """What defines the table, one of `tables`; None: there was none."""
+        """Returns a hash of the definition of the table, one of `tables`. None if it did not exist."""
         return self.definitions[self.tables.index(name)]
 
 
 def before_state(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> BeforeState:
-    """Look at what `step` is about to change."""
+    """Returns the state of what `step` is about to change."""
     database = step.name.database if step.file.type in DATABASE_ACTIONS else ""
     names = {*step.touches, step.name, *((step.old_name,) if step.old_name else ())}
     tables = () if database else tuple(sorted(name for name in names if name.table))
     exchange = step.file.type == Action.EXCHANGE_PARTITION
     exchanged = tuple(name for name in tables if name != step.name) if exchange else ()
-    return look(cursor, 0, database, tables, exchanged, flavor)
+    return observe_state(cursor, 0, database, tables, exchanged, flavor)
 
 
-def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, flavor: FlavorName) -> BeforeState:
-    """The state now of what `before` saw, with statement `at` next."""
-    return look(cursor, at, before.database, before.tables, before.exchanged, flavor)
+def current_state(cursor: pymysql.cursors.Cursor, before: BeforeState, number: int, flavor: FlavorName) -> BeforeState:
+    """Returns the present state of what `before` describes, with statement `number` next."""
+    return observe_state(cursor, number, before.database, before.tables, before.exchanged, flavor)
 
 
-def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
-    """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
-    has come, the name that it takes has gone; rows are exchanged; any other changes its own table."""
-    own, action = step.name_before, step.file.type
+def has_taken_effect(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
+    """Returns whether statement ``before.number`` of `step`, and not somebody else, turned `before` into `now`.
+
+    1. A statement about a database has created or dropped it.
+    2. An EXCHANGE PARTITION has exchanged rows.
+    3. A rename, CREATE or DROP: the new name exists, or the old name no longer does.
+    4. Any other statement has changed the definition of its own table.
+    """
+    table, action = step.name_before, step.file.type
     if action in DATABASE_ACTIONS:
         return (now.definitions[0] is None) != (before.definitions[0] is None)
     if action == Action.EXCHANGE_PARTITION:
         return now.contents != before.contents
-    if before.at == 0 and action in RENAME_ACTIONS:
+    if before.number == 0 and action in RENAME_ACTIONS:
         old = step.old_name
         moved = old is None or (before.exists(old) and not now.exists(old))
-        return moved and not before.exists(own) and now.exists(own)
-    if before.at == 0 and action in DROP_ACTIONS:
-        return not now.exists(own)
-    if before.at == 0 and action in CREATE_ACTIONS and not before.exists(own):
-        return now.exists(own)
-    return now.definition(own) != before.definition(own)
+        return moved and not before.exists(table) and now.exists(table)
+    if before.number == 0 and action in DROP_ACTIONS:
+        return not now.exists(table)
+    if before.number == 0 and action in CREATE_ACTIONS and not before.exists(table):
+        return now.exists(table)
+    return now.definition(table) != before.definition(table)
 
 
-def look(
+def observe_state(
     cursor: pymysql.cursors.Cursor,
-    at: int,
+    number: int,
     database: str,
     tables: tuple[TableName, ...],
     exchanged: tuple[TableName, ...],
     flavor: FlavorName,
 ) -> BeforeState:
+    """Returns the present state, with statement `number` next."""
     definitions = [_definition(cursor, f"SHOW CREATE DATABASE {quote(database)}")] if database else []
     definitions += [_definition(cursor, f"SHOW CREATE TABLE {qualified(t.database, t.table)}") for t in tables]
     contents = [_content(cursor, name, flavor) for name in exchanged]
-    return BeforeState(at, database, tables, exchanged, tuple(definitions), tuple(contents))
+    return BeforeState(number, database, tables, exchanged, tuple(definitions), tuple(contents))
 
 
 def wait_for_running(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName], flavor: FlavorName) -> None:
-    """Wait for a statement on `tables` that an earlier run sent and the server still executes. TargetBusy when it takes
-    long."""
+    """Waits for a statement on `tables` that an earlier run sent and the server still executes. Raises TargetBusy if it
+    takes long."""
     for name in tables:
         if flavor == "tidb":
             _check_jobs(cursor, name)
@@ -140,7 +149,8 @@ def wait_for_running(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]
 
 
 def _check_jobs(cursor: pymysql.cursors.Cursor, name: TableName) -> None:
-    """A job has names in lower case, one of a whole database no table, and one that renames several a list of them."""
+    """Raises TargetBusy for a running job. A job has names in lower case. A job for a whole database has no table, and
+    one that renames several tables has a list."""
     cursor.execute(
         "SELECT job_id FROM information_schema.ddl_jobs"
         " WHERE state NOT IN ('synced', 'done', 'cancelled', 'rollback done') AND (job_type = 'rename tables'"
@@ -152,7 +162,7 @@ def _check_jobs(cursor: pymysql.cursors.Cursor, name: TableName) -> None:
 
 
 def _definition(cursor: pymysql.cursors.Cursor, statement: str) -> str | None:
-    """A hash of the definition, without the counters that rows move."""
+    """Returns a hash of the definition, without the counters that rows change."""
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
@@ -192,81 +202,89 @@ _REPEATED = frozenset(
         Action.ALTER_INDEX_VISIBILITY,
     }
 )
-"""These come to the same however often they run. Rows above their version are never there before they are recorded."""
+"""Statements with the same result however often they run. Rows above their version never exist before they are
+recorded."""
 _MODIFY = frozenset({Action.MODIFY_COLUMN, Action.MULTI_SCHEMA_CHANGE})
-"""So do these, where no name comes or goes, and none moves to another column."""
+"""The same holds for these if no name appears or disappears, and no name moves to another column."""
 _SHOWN_OTHERWISE = (
     CREATE_ACTIONS | DROP_ACTIONS | RENAME_ACTIONS | DATABASE_ACTIONS | frozenset({Action.EXCHANGE_PARTITION})
 )
 _Names = frozenset[tuple[str, str]]
-"""Names of columns, indexes, foreign keys and partitions, in lower case, each behind what it is a name of."""
+"""Names of columns, indexes, foreign keys and partitions in lower case, each after its kind."""
 
 
 def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> bool:
-    """Whether `step`, one statement about a table whose definition is another one than before it, is to be executed:
-    it comes to the same however often it runs, or surely has not run, as a name that it makes is not there, or one
-    that it takes is."""
+    """Returns whether `step` is to be executed although its table's definition has changed since the intent. It is one
+    statement about one table. Its execution is right in two cases:
+
+    1. It has the same result however often it runs.
+    2. It has certainly not run: a name that it creates does not exist, or a name that it removes does.
+    """
     if step.file.type in _REPEATED:
         return True
     if step.mode_ddl is not None or step.file.type in _SHOWN_OTHERWISE:
         return False
     indexes = table_indexes(cursor, step.name_before)
-    there = _names_there(cursor, step.name_before, indexes)
+    names = _names_there(cursor, step.name_before, indexes)
     parsed = changes_of(step.statement).indexes
-    unknown = not step.known.indexes.whole and _leaves_names_open(parsed)
-    comes, goes = _names_moved(step, indexes, there, unknown, flavor)
-    if comes or goes:
-        return not comes <= there or not goes.isdisjoint(there)
+    unknown = not step.table_before.indexes.complete and _leaves_names_open(parsed)
+    created, removed = _names_moved(step, indexes, names, unknown, flavor)
+    if created or removed:
+        return not created <= names or not removed.isdisjoint(names)
     moves = bool(parsed.renamed) or any(loss.renamed_to is not None for loss in parsed.losses)
     return step.file.type in _MODIFY and not moves and not unknown
 
 
-def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
-    """Whether the table that `step` creates is there, and surely was made by somebody else: it has rows."""
+def was_made_by_others(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+    """Returns whether the table that `step` creates exists and was certainly made by somebody else: it has rows."""
     if step.file.type not in (Action.CREATE_TABLE, Action.CREATE_TABLES):
         return False
     return has_row(cursor, step.name)
 
 
 def _leaves_names_open(parsed: IndexChanges) -> bool:
-    """Whether a statement makes an index or a foreign key without a name: it gets one that no other has. What it got is
-    not known where the others of that time are not."""
+    """Returns whether a statement creates an index or a foreign key without a name. It gets a name that no other has.
+    That name is not known if the other names of that time are not."""
     return any(index.name is None for index in parsed.defined) or any(name is None for name, _ in parsed.foreign_keys)
 
 
 def _names_moved(
-    step: ApplyDdl, indexes: TableIndexes, there: _Names, unknown: bool, flavor: FlavorName
+    step: ApplyDdl, indexes: TableIndexes, names: _Names, unknown: bool, flavor: FlavorName
 ) -> tuple[_Names, _Names]:
-    """Those that the statement makes, and those that it takes. The target has these `indexes` and names now. `unknown`:
-    nothing is known of the names of indexes."""
+    """Returns the names that the statement creates, and those that it removes. The target has these `indexes` and
+    `names` now. `unknown` says that nothing is known of the names of indexes."""
     changes = changes_of(step.statement)
-    before = {*_of_columns(step.known.columns or ())}
-    later = set() if step.known.columns is None else {*_of_columns(step.file.columns)}
+    before = {*_of_columns(step.table_before.columns or ())}
+    later = set() if step.table_before.columns is None else {*_of_columns(step.file.columns)}
     if not unknown:
-        known = step.known.indexes if step.known.indexes.whole else step.known.indexes.beside(indexes)
-        before |= {*_of_indexes(_made(known, flavor))}
-        later |= {*_of_indexes(_made(after(known, changes.indexes, step.file.version), flavor))}
+        declared = (
+            step.table_before.indexes
+            if step.table_before.indexes.complete
+            else step.table_before.indexes.completed_by(indexes)
+        )
+        before |= {*_of_indexes(_made(declared, flavor))}
+        later |= {*_of_indexes(_made(after(declared, changes.indexes, step.file.version), flavor))}
     for clause in changes.partitions.clauses:
         later |= {*_named("partition", (part.name for part in _defined(clause)))}
         before |= {*_named("partition", clause.names)}
         if clause.verb == "REMOVE PARTITIONING":
-            before |= {name for name in there if name[0] == "partition"}
+            before |= {name for name in names if name[0] == "partition"}
     if counts_partitions(step.statement):
-        known_parts = PartitionedTable(step.known.partitioning)
+        known_parts = PartitionedTable(step.table_before.partitioning)
         before |= {*_of_partitions(known_parts)}
         later |= {*_of_partitions(altered(known_parts, changes.partitions))}
     return frozenset(later - before), frozenset(before - later)
 
 
 def _names_there(cursor: pymysql.cursors.Cursor, table: TableName, indexes: TableIndexes) -> _Names:
-    found = describe(cursor, [table]).get(table)
+    shown = describe_tables(cursor, [table]).get(table)
     cursor.execute(
         "SELECT partition_name FROM information_schema.partitions"
         " WHERE table_schema = %s AND table_name = %s AND partition_name IS NOT NULL",
         (table.database, table.table),
     )
     parts = _named("partition", (name for (name,) in cursor.fetchall()))
-    columns = _named("column", (column.name for column in found.columns) if found else ())
+    columns = _named("column", (column.name for column in shown.columns) if shown else ())
     return frozenset([*columns, *_of_indexes(indexes), *parts])
 
 
@@ -288,7 +306,7 @@ def _made(indexes: TableIndexes, flavor: FlavorName) -> TableIndexes:
 
 def _of_indexes(indexes: TableIndexes) -> Iterator[tuple[str, str]]:
     yield from _named("index", (index.name for index in indexes.indexes))
-    yield from _named("foreign key", (key.there for key in indexes.foreign_keys))
+    yield from _named("foreign key", (key.name_in_target for key in indexes.foreign_keys))
 
 
 def _named(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:

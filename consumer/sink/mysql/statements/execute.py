@@ -1,7 +1,8 @@
-"""Upstream's statements on the target: intent, execution, fact.
+"""Executes upstream's statements on the target: intent, execution, fact.
 
-MySQL commits a statement by itself, so a crash can fall between the statement and its record. The intent holds what
-the touched tables looked like before; who finds an intent with no fact looks at them and knows whether it ran.
+MySQL commits a statement by itself, so a crash can fall between the statement and its record. The intent holds the
+definitions of the touched tables before the statement. A later run that finds an intent without a fact compares them
+with the present ones, and so learns whether the statement ran.
 """
 
 from __future__ import annotations
@@ -23,70 +24,71 @@ from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTION
 from consumer.model.hints import forget_command
 from consumer.model.json_texts import tidb_json
 from consumer.model.names import TableName, quote
-from consumer.model.progress import DdlRecord, DdlState, is_beside
+from consumer.model.progress import DdlRecord, DdlState, is_parallel_load
 from consumer.model.steps import ApplyDdl
 from consumer.model.types.values import NoValue
 from consumer.sink.mysql.progress.store import ServerTables
 from consumer.sink.mysql.server.connection import FlavorName
-from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, NOT_COMPUTED, errno
+from consumer.sink.mysql.server.errors import ALREADY_DONE, MISSING, NOT_COMPUTED, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.statements.evidence import (
     BeforeState,
-    is_anothers,
-    look_again,
+    current_state,
+    has_taken_effect,
     may_run,
     wait_for_running,
-    was_executed,
+    was_made_by_others,
 )
 from consumer.sink.mysql.statements.operations import (
     TIDB_DEFAULTS,
     Operations,
     about_step,
-    adopted,
-    adoption,
-    not_converted,
-    refused,
+    adoption_note,
+    adoption_statement,
+    refused_statement,
     table_exists,
+    values_unknown,
 )
-from consumer.sink.mysql.statements.planned import PlannedDdl, Records, translated
+from consumer.sink.mysql.statements.planned import PlannedDdl, Records, step_error
 from consumer.sink.mysql.statements.table_modes import Merged, run_merged
-from consumer.sink.mysql.statements.trash import is_there, left_to_do
+from consumer.sink.mysql.statements.trash import has_table, remaining_statements
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
 from consumer.sink.mysql.tables.describe import has_row, null_columns
-from consumer.sink.progress_sql import loaded_beside
+from consumer.sink.progress_sql import parallel_load
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
 _KEY_EXISTS = frozenset({1005, 1022, 1823, 1826})
-"""Among other errors: a foreign key of the name is there."""
+"""Among other errors, these mean that a foreign key of this name exists."""
 _TIME_IS_SECURED = frozenset({1227, 1290})
-"""The right that it needs is lacking, or an option of the server is against it."""
+"""The user lacks the right to set the time, or a server option forbids it."""
 _SIDE_BY_SIDE = 2
-"""Of one call, which is one of several: a statement that takes long holds up none of the others."""
+"""The threads of one call, which is one of several calls. A long statement does not hold up the others."""
 
 
 def execute_ddls(
     connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, records: Records
 ) -> list[DdlOutcome]:
-    """Run the statements, some of several steps side by side. An error stays in its step's outcome."""
+    """Runs the statements, in several threads if there are several steps. An error stays in the outcome of its step."""
     waiting = deque(planned)
 
     def run() -> list[DdlOutcome]:
-        found: list[DdlOutcome] = []
+        outcomes: list[DdlOutcome] = []
         while (plan := _next(waiting)) is not None:
-            found += _in_one_session(connections, plan, waiting, flavor, records)
-        return found
+            outcomes += _in_one_session(connections, plan, waiting, flavor, records)
+        return outcomes
 
     if len(planned) <= 1:
         return run()
-    running = [_beside(run) for _ in range(_SIDE_BY_SIDE)]
+    running = [_in_thread(run) for _ in range(_SIDE_BY_SIDE)]
     wait(running)
-    found = {outcome.step.id: outcome for one in running for outcome in one.result()}
-    return [found[plan.step.id] for plan in planned]
+    outcomes = {outcome.step.id: outcome for future in running for outcome in future.result()}
+    return [outcomes[plan.step.id] for plan in planned]
 
 
-def _beside(run: Callable[[], list[DdlOutcome]]) -> Future[list[DdlOutcome]]:
-    """Its result, of a thread that does not keep the process alive: a statement can take hours."""
+def _in_thread(run: Callable[[], list[DdlOutcome]]) -> Future[list[DdlOutcome]]:
+    """Runs `run` in a thread and returns its future. The thread does not keep the process alive, because a statement
+    can take hours."""
     result: Future[list[DdlOutcome]] = Future()
 
     def call() -> None:
@@ -113,8 +115,9 @@ def _in_one_session(
     flavor: FlavorName,
     records: Records,
 ) -> list[DdlOutcome]:
-    """The outcomes of `plan` and of those of `waiting` until one fails: its session is not used again. The proof that
-    is left behind them is one of all that ran. Where it cannot be left, the target is to be asked again what ran."""
+    """Returns the outcomes of `plan` and of the steps taken from `waiting`, until one fails. Its session is not used
+    again. The proof at the end covers all that ran. If it cannot be written, every outcome gets the error, and the
+    target must be asked again what ran."""
     ran: list[DdlOutcome] = []
     proven = False
     try:
@@ -133,13 +136,13 @@ def _in_one_session(
                     records.prove(cursor)
                 proven = True
     except ConsumerError as error:
-        known = ran if proven else [DdlOutcome(outcome.step, error) for outcome in ran]
-        return known if plan is None else [*known, DdlOutcome(plan.step, error)]
+        outcomes = ran if proven else [DdlOutcome(outcome.step, error) for outcome in ran]
+        return outcomes if plan is None else [*outcomes, DdlOutcome(plan.step, error)]
     return ran
 
 
 def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, records: Records) -> str:
-    """Execute what of the step has not been executed; returns a note. Raises ConsumerError."""
+    """Executes what has not yet been executed of the step, and returns a note. Raises ConsumerError."""
     step, before, done = plan.step, plan.before, plan.operations
     try:
         if done.trash is not None:
@@ -147,56 +150,61 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
         ran = False
         if plan.resumed:
             wait_for_running(cursor, before.tables, flavor)
-            # What others are merged with is changed by their statements too, so a look at it tells nothing.
-            now = before if done.merged else look_again(cursor, before, before.at, flavor)
-            ran = done.merged is None and was_executed(step, before, now)
-            if ran and is_anothers(cursor, step):
+            # A merged table is also changed by the statements of its other sources, so its definition proves nothing.
+            now = before if done.merged else current_state(cursor, before, before.number, flavor)
+            ran = done.merged is None and has_taken_effect(step, before, now)
+            if ran and was_made_by_others(cursor, step):
                 raise about_step(step, table_exists(step))
             if ran and not (len(done.statements) == 1 and may_run(cursor, step, flavor)):
-                before = replace(now, at=before.at + 1)
+                before = replace(now, number=before.number + 1)
         if not use_database(cursor, step) and step.name_before == step.name:
             return _was_not_there(step)
         with _session(cursor, step, done):
             if done.merged is not None:
                 return _merge(cursor, done.merged, lambda: records.check(cursor, step.id))
-            if done.converted and not ran and not before.at:
-                from consumer.sink.mysql.statements.converting import prepare  # few rounds wait for Arrow here
+            if done.converted and not ran and not before.number:
+                from consumer.sink.mysql.statements.converting import (
+                    prepare_conversion,  # imports Arrow, which few rounds need here
+                )
 
-                prepare(cursor, step.name, done.converted, flavor)
+                prepare_conversion(cursor, step.name, done.converted, flavor)
             return _run_from(cursor, plan, before, flavor, records)
     except NoValue as error:
-        raise not_converted(step, str(error)) from error
+        raise values_unknown(step, str(error)) from error
     except pymysql.MySQLError as error:
-        raise translated(error, step) from error
+        raise step_error(error, step) from error
 
 
 def _run_from(
     cursor: pymysql.cursors.Cursor, plan: PlannedDdl, before: BeforeState, flavor: FlavorName, records: Records
 ) -> str:
-    """Execute the statements from the one on that `before` is the state before."""
-    step, note, known = plan.step, "", plan.before.at
-    for number, statement in enumerate(plan.operations.statements[before.at :], before.at):
-        if plan.resumed or number > known:  # it may have waited long since it was checked
+    """Executes the statements, beginning with the one before which `before` was recorded."""
+    step, note, first = plan.step, "", plan.before.number
+    for number, statement in enumerate(plan.operations.statements[before.number :], before.number):
+        if plan.resumed or number > first:  # it may have waited long since the last check
             records.check(cursor, step.id)
-        if number > known:
-            records.save(cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump()))
+        if number > first:
+            records.save(
+                cursor, DdlRecord(step.id, DdlState.INTENT, current_state(cursor, before, number, flavor).dump())
+            )
         try:
             note = "; ".join(filter(None, (note, _execute(cursor, step, statement))))
         except pymysql.MySQLError as error:
-            if number > known or not _ended_since(cursor, plan, error, flavor):
+            if number > first or not _ended_since(cursor, plan, error, flavor):
                 raise
-    if written_again := [column for column in plan.operations.converted if column.written_behind(flavor)]:
-        from consumer.sink.mysql.statements.converting import rewrite
+    if rewritten := [column for column in plan.operations.converted if column.rewritten_after(flavor)]:
+        from consumer.sink.mysql.statements.converting import rewrite_texts
 
-        for column in written_again:
+        for column in rewritten:
             records.check(cursor, step.id)
-            rewrite(cursor, step.name, column.behind, tidb_json)
+            rewrite_texts(cursor, step.name, column.after, tidb_json)
     return note
 
 
 @contextmanager
 def _session(cursor: pymysql.cursors.Cursor, step: ApplyDdl, done: Operations) -> Iterator[None]:
-    """The session is as the operations need it. It stays so where one of them fails: it is not used again."""
+    """Sets the session as the operations need it, and resets it afterwards. After an error it stays set, because the
+    session is not used again."""
     if done.time_zone != UTC:
         _set_zone(cursor, done.time_zone, step)
     if done.timestamp is not None:
@@ -236,61 +244,61 @@ def _set_time(cursor: pymysql.cursors.Cursor, timestamp: float, step: ApplyDdl) 
 
 @contextmanager
 def _refused_for(numbers: Collection[int], step: ApplyDdl, reason: str, hint: str) -> Iterator[None]:
-    """The step is refused where the server has an error of these `numbers`."""
+    """Turns a server error with one of these `numbers` into a refusal of the step."""
     try:
         yield
     except pymysql.MySQLError as error:
         if errno(error) not in numbers:
             raise
-        raise refused(step, reason, hint) from error
+        raise refused_statement(step, reason, hint) from error
 
 
 def _move(
     cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName, records: Records
 ) -> str:
-    """The table goes to the trash, or comes back; returns a note."""
+    """Moves the table to the trash or back, and returns a note."""
     name = plan.step.name
     if plan.resumed:
         wait_for_running(cursor, plan.before.tables, flavor)
         records.check(cursor, plan.step.id)
     use_database(cursor, plan.step)
-    left = left_to_do(cursor, plan.step, trash, flavor)
-    for statement in left:
+    remaining = remaining_statements(cursor, plan.step, trash, flavor)
+    for statement in remaining:
         cursor.execute(statement)
     if plan.step.file.type == Action.RECOVER_TABLE:
         return f"{name} came back from {trash}"
-    if plan.step.file.type != Action.DROP_SCHEMA and not is_there(cursor, trash, flavor):
-        return "" if left else f"{name} was to be dropped and was not there"
+    if plan.step.file.type != Action.DROP_SCHEMA and not has_table(cursor, trash, flavor):
+        return "" if remaining else f"{name} was to be dropped and was not there"
     return f"{name} is kept as {trash}"
 
 
 def _ended_since(
     cursor: pymysql.cursors.Cursor, plan: PlannedDdl, error: pymysql.MySQLError, flavor: FlavorName
 ) -> bool:
-    """Whether the statement is already so by itself: an earlier run's, that the server ended after it was looked for.
-    An error alone proves nothing: the target may have been so before."""
-    if not plan.resumed or errno(error) not in ALREADY_SO:
+    """Returns whether an earlier run's statement, which the server finished only after it was looked for, has already
+    done this. The error alone proves nothing: the target may have been like that before."""
+    if not plan.resumed or errno(error) not in ALREADY_DONE:
         return False
-    return was_executed(plan.step, plan.before, look_again(cursor, plan.before, plan.before.at, flavor))
+    return has_taken_effect(plan.step, plan.before, current_state(cursor, plan.before, plan.before.number, flavor))
 
 
 def _shared_key(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> DdlRefused | None:
-    """The error of a statement about a table that is loaded beside another one, where another such table, of another
-    database, has a foreign key of the same name: both are in one database until they are at their ends."""
-    for key in statement_of(statement).foreign_keys if is_beside(step.name) else ():
+    """Returns the error for a statement about a parallel table if a parallel table of another database has a foreign
+    key of the same name. Both are in one database until their loads end. None if there is no such key."""
+    for key in statement_of(statement).foreign_keys if is_parallel_load(step.name) else ():
         cursor.execute(
             "SELECT table_name FROM information_schema.table_constraints WHERE constraint_schema = %s"
             " AND constraint_type = 'FOREIGN KEY' AND constraint_name = %s AND table_name <> %s LIMIT 1",
             (step.name.database, key.name, step.name.table),
         )
         for (table,) in cursor.fetchall():
-            consumer, other = loaded_beside(ServerTables(cursor), TableName(step.name.database, table))
+            consumer, other = parallel_load(ServerTables(cursor), TableName(step.name.database, table))
             reason = (
                 f"foreign key {quote(key.name or '')}: {other} has one of this name, and is being loaded, too (under"
                 f" {consumer!r}); until both are at their ends, they are in one database of the target"
             )
             hint = f"let that load end, or run it again, or give it up; then load {step.table} again: "
-            return refused(step, reason, hint + forget_command(consumer))
+            return refused_statement(step, reason, hint + forget_command(consumer))
     return None
 
 
@@ -299,7 +307,7 @@ def _was_not_there(step: ApplyDdl) -> str:
 
 
 def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
-    statement, notes = _nulls_less(cursor, step, statement)
+    statement, notes = _without_null_readers(cursor, step, statement)
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
@@ -307,54 +315,58 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> 
         if number in MISSING and step.file.type in DROP_ACTIONS | {Action.DROP_SCHEMA}:
             return _was_not_there(step)
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
-            cursor.execute(adoption(step, statement))
-            return adopted(step)
+            cursor.execute(adoption_statement(step, statement))
+            return adoption_note(step)
         if number in _KEY_EXISTS and (shared := _shared_key(cursor, step, statement)) is not None:
             raise shared from error
-        less, more = _computed_less(cursor, step, statement, error) if number in NOT_COMPUTED else (statement, ())
+        less, more = (
+            _without_uncomputable(cursor, step, statement, error) if number in NOT_COMPUTED else (statement, ())
+        )
         if less == statement:
             raise
         return "; ".join(filter(None, (*notes, *more, _execute(cursor, step, less))))
     return "; ".join(notes)
 
 
-def _nulls_less(cursor: pymysql.cursors.Cursor, step: ApplyDdl, text: str) -> tuple[str, Sequence[str]]:
-    """The statement without the generated columns that read one which `_computed_less` made NULL in an earlier
-    statement: the server would compute them from that NULL."""
+def _without_null_readers(cursor: pymysql.cursors.Cursor, step: ApplyDdl, text: str) -> tuple[str, Sequence[str]]:
+    """Returns the statement without the generated columns that read a column which `_without_uncomputable` made NULL in
+    an earlier statement: the server would compute them from that NULL. Returns notes, too."""
     statement, edits = statement_of(text), Edits()
-    if not statement.is_alter or not any(one.generated for one in computed(statement)):
+    if not statement.is_alter or not any(item.generated for item in computed(statement)):
         return text, ()
     nulls = null_columns(cursor, step.old_name or step.name)
     notes = list(leave_out_computed(statement, edits, lambda _: False, nulls=nulls))
     return edits.apply(text), notes
 
 
-def _computed_less(
+def _without_uncomputable(
     cursor: pymysql.cursors.Cursor, step: ApplyDdl, text: str, error: pymysql.MySQLError
 ) -> tuple[str, Sequence[str]]:
-    """The statement without the defaults and generated columns that the server does not compute, a note for each. Which
-    functions a server has, and where it takes them, it alone knows: it names the column, or refuses the expression."""
-    statement, said, edits = statement_of(text), str(error.args[-1]), Edits()
+    """Returns the statement without the defaults and generated columns that the server cannot compute, and a note for
+    each. Only the server knows which functions it has, and where it accepts them: it names the column, or refuses the
+    expression."""
+    statement, server_text, edits = statement_of(text), str(error.args[-1]), Edits()
     columns = ", ".join(f"NULL AS {quote(column.name)}" for column in statement.columns) or "NULL"
 
-    def refused(one: Computed) -> bool:
-        if any(quoted in said for quoted in (f" {quote(one.column)}", f" '{one.column}'")):
+    def refused_statement(item: Computed) -> bool:
+        if any(quoted in server_text for quoted in (f" {quote(item.column)}", f" '{item.column}'")):
             return True
-        expression = text[one.expression[0].start : one.expression[-1].end]
+        expression = text[item.expression[0].start : item.expression[-1].end]
         try:
             cursor.execute(f"SELECT ({expression}) FROM (SELECT {columns}) AS t LIMIT 0")
         except pymysql.MySQLError as why:
             return errno(why) in NOT_COMPUTED
         return False
 
-    filled = any(one.added for one in computed(statement)) and has_row(cursor, step.name)
-    notes = list(leave_out_computed(statement, edits, refused, filled))
+    filled = any(item.added for item in computed(statement)) and has_row(cursor, step.name)
+    notes = list(leave_out_computed(statement, edits, refused_statement, filled))
     return edits.apply(text), notes
 
 
 def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
-    """Select the database that unqualified names mean: the file's, but a rename is read in the old name's. False where
-    what is to be dropped has no database any more: unqualified names would mean an earlier statement's."""
+    """Selects the database for unqualified names: the schema file's, or the old name's for a rename. Returns False if
+    the database of a table to be dropped no longer exists: unqualified names would be resolved in an earlier
+    statement's."""
     if step.file.type in DATABASE_ACTIONS:
         return True
     if step.file.type in CREATE_ACTIONS | RENAME_ACTIONS:

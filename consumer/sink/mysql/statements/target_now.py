@@ -1,4 +1,4 @@
-"""What the server has while a statement is looked at: now, or as the statements of a plan leave it."""
+"""What the server has when a statement is examined: now, or after the statements of a plan."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import UNTOLD, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
 from consumer.sink.mysql.statements.trash import (
-    Found,
+    TrashState,
     base_tables,
-    find,
     has_database,
-    is_there,
+    has_table,
     keep_database,
-    statements,
+    trash_state,
+    trash_statements,
     triggers_of,
 )
-from consumer.sink.mysql.tables.describe import describe, table_indexes
+from consumer.sink.mysql.tables.describe import describe_tables, table_indexes
 from consumer.sink.mysql.target import TargetColumn
 
 _COLLATIONS: WeakKeyDictionary[pymysql.Connection, frozenset[str]] = WeakKeyDictionary()
-"""Hundreds, of the server that a connection leads to, which has them all for as long as it runs."""
+"""The names of all collations, several hundred, of the server that a connection leads to. They stay the same while it
+runs."""
 
 
 class TargetNow:
-    """The server and its tables, where the statements in the storage do not tell. Asked once for all statements of a
-    call; the tables only when a statement names others."""
+    """The server and its tables, for facts that the statements in the storage do not declare. Each is queried once for
+    all statements of a call, the tables only when a statement names others."""
 
     def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> None:
         self.flavor = flavor
@@ -52,7 +53,8 @@ class TargetNow:
 
     @cached_property
     def nodes_in_utc(self) -> bool | None:
-        """Whether the nodes of this Galera cluster run in UTC, summer and winter; None where it is in none."""
+        """Returns whether the nodes of this Galera cluster run in UTC, in summer and winter. None if it is in no
+        cluster."""
         if not is_in_a_cluster(self._cursor):
             return None
         times = ("2024-01-01 00:00:00", "2024-07-01 00:00:00")
@@ -62,7 +64,7 @@ class TargetNow:
 
     @property
     def collations(self) -> frozenset[str]:
-        """In lower case."""
+        """Returns the names in lower case."""
         connection = self._cursor.connection
         if connection not in _COLLATIONS:
             self._cursor.execute(
@@ -72,15 +74,15 @@ class TargetNow:
         return _COLLATIONS[connection]
 
     def has(self, table: TableName) -> bool:
-        """Whether another statement can mean this table."""
+        """Returns whether another statement can mean this table."""
         return table in self.tables
 
     def all_tables(self) -> Collection[TableName]:
         return self.tables
 
     def holds(self, table: TableName) -> bool:
-        """Whether the table is there; of one table, looked at alone."""
-        return is_there(self._cursor, table, self.flavor)
+        """Returns whether the table exists. Looks at this table only."""
+        return has_table(self._cursor, table, self.flavor)
 
     def has_view(self, name: TableName) -> bool:
         self._cursor.execute(
@@ -97,19 +99,19 @@ class TargetNow:
         return table_indexes(self._cursor, table)
 
     def columns(self, table: TableName) -> frozenset[str]:
-        """In lower case."""
+        """Returns the names in lower case."""
         self._cursor.execute(
             "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s", table
         )
         return same_names(str(name) for (name,) in self._cursor.fetchall())
 
     def declared(self, table: TableName) -> tuple[Column, ...]:
-        """The columns as the server has them, but for those of types that upstream does not have."""
-        found = describe(self._cursor, [table]).get(table)
-        return tuple(filter(None, map(_column, found.columns if found else ())))
+        """Returns the columns as the server has them, except those of types that upstream does not have."""
+        table_now = describe_tables(self._cursor, [table]).get(table)
+        return tuple(filter(None, map(_column, table_now.columns if table_now else ())))
 
     def by_key(self, table: TableName) -> bool:
-        """Whether it is partitioned BY KEY."""
+        """Returns whether the table is partitioned BY KEY."""
         self._cursor.execute(
             "SELECT partition_method FROM information_schema.partitions"
             " WHERE table_schema = %s AND table_name = %s LIMIT 1",
@@ -119,20 +121,20 @@ class TargetNow:
         return bool(row and row[0] and "KEY" in row[0])
 
 
-def _column(there: TargetColumn) -> Column | None:
-    null = "NULL" if there.nullable else "NOT NULL"
+def _column(shown: TargetColumn) -> Column | None:
+    null = "NULL" if shown.nullable else "NOT NULL"
     try:
-        (column,) = created_columns(statement_of(f"CREATE TABLE `t` ({quote(there.name)} {there.type} {null})"))
+        (column,) = created_columns(statement_of(f"CREATE TABLE `t` ({quote(shown.name)} {shown.type} {null})"))
     except DdlRefused:
         return None
     return column
 
 
-class Others(Collection[TableName]):
-    """The tables of the target but for `own`; nobody has looked for them before they are needed."""
+class OtherTables(Collection[TableName]):
+    """The tables of the target except `excluded`. They are not queried before they are needed."""
 
-    def __init__(self, now: TargetNow, own: TableName) -> None:
-        self._now, self._own = now, own
+    def __init__(self, now: TargetNow, excluded: TableName) -> None:
+        self._now, self._own = now, excluded
 
     def __iter__(self) -> Iterator[TableName]:
         return (name for name in self._now.all_tables() if name != self._own)
@@ -146,26 +148,26 @@ class Others(Collection[TableName]):
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as the plan leaves it."""
+    """A table after the statements of the plan."""
 
     today: TableName | None
-    """Where it is on the server; None: not yet there."""
+    """Its present name on the server. None: it does not exist yet."""
     changes: tuple[Changes, ...] = ()
     """What the plan's statements do to it."""
     likened: bool = False
-    """It began as a copy of that."""
+    """It begins as a copy of that table (CREATE TABLE LIKE)."""
     is_view: bool = False
 
 
 class PlannedTarget(TargetNow):
-    """The target as the statements that were followed so far will have left it."""
+    """The target after the statements that were followed so far."""
 
     def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> None:
         super().__init__(cursor, flavor)
         self._tables: dict[TableName, _Table | None] = {}
-        """Those that the plan makes, moves or drops (None), by their names behind that."""
+        """The tables that the plan creates, moves or drops (None), by their names afterwards."""
         self._databases: dict[str, bool] = {}
-        """Whether they are there then; of those that somebody asked for, or that the plan makes or drops."""
+        """Whether a database exists then. It has the databases that were queried, or that the plan creates or drops."""
         self._changed: set[TableName] = set()
 
     @cached_property
@@ -184,8 +186,8 @@ class PlannedTarget(TargetNow):
         return self._tables[table] is not None if table in self._tables else super().holds(table)
 
     def has_view(self, name: TableName) -> bool:
-        place = self._at(name)
-        return place.is_view or (place.today is not None and super().has_view(place.today))
+        table = self._at(name)
+        return table.is_view or (table.today is not None and super().has_view(table.today))
 
     def has_database(self, database: str) -> bool:
         if database not in self._databases:
@@ -193,11 +195,11 @@ class PlannedTarget(TargetNow):
         return self._databases[database]
 
     def indexes(self, table: TableName) -> TableIndexes:
-        place = self._at(table)
-        found = UNTOLD if place.today is None else super().indexes(place.today)
-        for change in place.changes:
-            found = after(found, change.indexes, 0)
-        return copied(found) if place.likened else found
+        planned = self._at(table)
+        indexes = UNTOLD if planned.today is None else super().indexes(planned.today)
+        for change in planned.changes:
+            indexes = after(indexes, change.indexes, 0)
+        return copied(indexes) if planned.likened else indexes
 
     def declared(self, table: TableName) -> tuple[Column, ...]:
         today = self._at(table).today
@@ -208,7 +210,7 @@ class PlannedTarget(TargetNow):
         return today is not None and super().by_key(today)
 
     def lacking(self, step: ApplyDdl) -> TableName | None:
-        """The table that the statement changes, where it is not there and no statement before makes it."""
+        """Returns the table that the statement changes if it does not exist and no earlier statement creates it."""
         if step.file.type in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS:
             return None
         name = step.old_name or step.name
@@ -217,50 +219,50 @@ class PlannedTarget(TargetNow):
         return None if name in self._changed or name.folded in self._folded else name
 
     def moves(self, step: ApplyDdl, trash: TableName) -> list[str]:
-        """The statements that bring the table of `step` to the trash, or back. They are taken in."""
+        """Returns the statements that move the table of `step` to the trash, or back, and follows them."""
         action, name = step.file.type, step.name_before
         if action == Action.DROP_SCHEMA:
             return self._database_moves(name.database, trash.database)
-        place, there, in_trash = self._at(name), self.holds(name), self.holds(trash)
-        found = Found(there, in_trash)
-        if there and not in_trash and place.today is not None:
-            today = find(self._cursor, place.today, None, self.flavor)
-            found = replace(today, there=True, empty=today.empty and name not in self._changed)
-        left = statements(step, trash, found)
+        table, exists, in_trash = self._at(name), self.holds(name), self.holds(trash)
+        state = TrashState(exists, in_trash)
+        if exists and not in_trash and table.today is not None:
+            today = trash_state(self._cursor, table.today, None, self.flavor)
+            state = replace(today, exists=True, empty=today.empty and name not in self._changed)
+        remaining = trash_statements(step, trash, state)
         if action == Action.RECOVER_TABLE:
             self._move(trash, name)
             self._databases[name.database] = True
         elif action == Action.TRUNCATE_TABLE:
-            if there and not in_trash and not found.empty:
-                self._tables |= {trash: place, name: replace(place, likened=True)}
-        elif there and not in_trash:
+            if exists and not in_trash and not state.empty:
+                self._tables |= {trash: table, name: replace(table, likened=True)}
+        elif exists and not in_trash:
             self._move(name, trash)
         else:
             self._tables[name] = None
-        return left
+        return remaining
 
     def _database_moves(self, database: str, trash: str) -> list[str]:
         if not self.has_database(database):
             return []
-        planned = {name: place for name, place in self._tables.items() if place is not None and not place.is_view}
-        own = {name for name in base_tables(self._cursor, database) if name not in self._tables}
-        own |= {name for name in planned if name.database == database}
-        # Triggers stay with their tables for as long as those are there.
-        today = {self._at(name).today for name in own if not self._at(name).likened}
+        planned = {name: table for name, table in self._tables.items() if table is not None and not table.is_view}
+        moved = {name for name in base_tables(self._cursor, database) if name not in self._tables}
+        moved |= {name for name in planned if name.database == database}
+        # Triggers stay with their tables as long as these exist.
+        today = {self._at(name).today for name in moved if not self._at(name).likened}
         triggers = [t for t, table in triggers_of(self._cursor, database).items() if table in today]
-        for name in own:
+        for name in moved:
             self._move(name, TableName(trash, name.table))
-        if own:
+        if moved:
             self._databases[trash] = True
         self._drop_database(database)
-        return keep_database(database, trash, own, triggers)
+        return keep_database(database, trash, moved, triggers)
 
     def touched(self, step: ApplyDdl) -> None:
-        """What is looked at next comes behind `step`, whatever came of it."""
+        """Notes that what is examined next comes after `step`, whatever its outcome."""
         self._changed |= {step.name, *step.touches, *filter(None, (step.trash, step.old_name))}
 
     def follow(self, step: ApplyDdl, executed: Sequence[str]) -> None:
-        """Take in what a step executes that moves nothing to the trash, or back."""
+        """Applies to this plan what a step executes, unless it moves something to the trash or back."""
         name, action = step.name, step.file.type
         if action in CREATE_ACTIONS | RENAME_ACTIONS or action == Action.CREATE_SCHEMA:
             self._databases[name.database] = True
@@ -269,7 +271,7 @@ class PlannedTarget(TargetNow):
         elif action in RENAME_ACTIONS:
             self._move(step.old_name, name)
         elif action in DROP_ACTIONS:
-            if step.merged is None:  # else the rows of the others stay
+            if step.merged is None:  # otherwise the rows of its other sources stay
                 self._tables[step.name_before] = None
         elif action in CREATE_ACTIONS | INDEX_ACTIONS:
             self._change(step, executed)
@@ -278,23 +280,23 @@ class PlannedTarget(TargetNow):
         name, action = step.name, step.file.type
         done = tuple(compiled(statement_of(statement)) for statement in executed)
         made = action in CREATE_ACTIONS and (step.merged is None or not self.holds(name))
-        place = _Table(None, is_view=action == Action.CREATE_VIEW) if made else self._at(name)
+        table = _Table(None, is_view=action == Action.CREATE_VIEW) if made else self._at(name)
         source = done[0].named("like") if done else None
         if source is not None:
             like = source.within(name.database)
-            place, done = replace(self._at(like), likened=True), ()
-        self._tables[name] = replace(place, changes=(*place.changes, *done))
+            table, done = replace(self._at(like), likened=True), ()
+        self._tables[name] = replace(table, changes=(*table.changes, *done))
 
     def _at(self, table: TableName) -> _Table:
         return self._tables.get(table, _Table(table)) or _Table(None)
 
     def _move(self, old: TableName | None, new: TableName) -> None:
-        place = _Table(None) if old is None else self._at(old)
+        table = _Table(None) if old is None else self._at(old)
         if old is not None:
             self._tables[old] = None
-        self._tables[new] = place
+        self._tables[new] = table
 
     def _drop_database(self, database: str) -> None:
-        there = self.tables.union(self._tables, self._changed)
-        self._tables |= dict.fromkeys(name for name in there if name.database == database)
+        names = self.tables.union(self._tables, self._changed)
+        self._tables |= dict.fromkeys(name for name in names if name.database == database)
         self._databases[database] = False

@@ -1,4 +1,4 @@
-"""The session time zone that a statement runs in."""
+"""The session time zone for a statement."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _CLOCK = frozenset(
 
 
 def offset_at(step: ApplyDdl, zone: str) -> timedelta:
-    """What the changefeed's clock was ahead of UTC when the statement ran."""
+    """Returns how far the changefeed's clock was ahead of UTC when the statement ran."""
     return tso_to_time(step.file.version).astimezone(zone_of(zone)).utcoffset() or timedelta()
 
 
 def session_zone(step: ApplyDdl, statement: ParsedStatement, zone: str) -> str:
-    """`zone` as ``SET time_zone`` takes it for this statement.
+    """Returns `zone` in the form for ``SET time_zone`` for this statement.
 
-    Its offset then is right for the time of the statement itself, on servers without zone tables too; only a function
-    that turns times of the rows into others needs the zone by its name.
+    The zone's offset at the time of the statement is right for its own time, and servers without zone tables accept it.
+    Only a function that converts times of rows needs the zone by its name.
     """
     if _needs_name(statement):
         return UTC if zone == "UTC" else zone
@@ -37,10 +37,10 @@ def session_zone(step: ApplyDdl, statement: ParsedStatement, zone: str) -> str:
 
 
 def agreed_zone(step: ApplyDdl, statement: ParsedStatement, zone: str, nodes_in_utc: Callable[[], bool | None]) -> str:
-    """The zone to run the statement in: `zone`, but UTC on a Galera cluster. There the other nodes run it in their own
-    zone, whatever this session's is. Raises DdlRefused where they would make other values.
+    """Returns the zone in which to run the statement: `zone`, but UTC on a Galera cluster. There the other nodes run it
+    in their own zone, whatever this session's zone is. Raises DdlRefused if they would compute other values.
 
-    `nodes_in_utc` is None for a server in no cluster; only what hangs on a zone asks for it.
+    `nodes_in_utc` returns None for a server in no cluster. It is only called if the statement depends on a zone.
     """
     added = list(_added(statement))
     turned = _needs_name(statement) or any(not _is_timestamp(c) and _reads_clock(c) for c in added)

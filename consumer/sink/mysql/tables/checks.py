@@ -1,4 +1,4 @@
-"""Why rows cannot be written to a table of the target, though it is there."""
+"""Checks that rows can be written to an existing table of the target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from consumer.model.names import TableName, qualified, quote, same_name, same_na
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statements.zone import UTC
 from consumer.sink.mysql.tables.columns import column_type, misfit, wrong_label
-from consumer.sink.mysql.tables.describe import TargetTable
+from consumer.sink.mysql.tables.describe import ServerTable
 from consumer.sink.mysql.target import TargetColumn
 from consumer.target import LoadRequest
 
@@ -23,7 +23,7 @@ _DOUBLE_DIGITS = 15
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
 
 
-def check_table(request: LoadRequest, table: TargetTable, settings: MySqlSettings) -> None:
+def check_table(request: LoadRequest, table: ServerTable, settings: MySqlSettings) -> None:
     if "VIEW" in table.kind:
         raise CannotBeExact(
             f"{request.name} is a view in the target, rows cannot be written to it",
@@ -40,9 +40,10 @@ def check_table(request: LoadRequest, table: TargetTable, settings: MySqlSetting
         )
 
 
-def check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged: bool) -> None:
-    """Rows that come again are recognized by a key, or by what one transaction has with them; a table's or a round's
-    rows appear together by a transaction only."""
+def check_engine(request: LoadRequest, table: ServerTable, has_key: bool, staged: bool) -> None:
+    """Raises CannotBeExact if the table needs transactions and its engine has none. Rows that are sent again are
+    recognized by a key, or by a record in the same transaction. The rows of a table or a round appear together only by
+    a transaction."""
     if table.engine.lower() in _TRANSACTIONAL or (has_key and not staged):
         return
     needs = "the --consistency" if has_key else "a table with no key"
@@ -54,8 +55,9 @@ def check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged
     )
 
 
-def check_stored(request: LoadRequest, table: TargetTable) -> None:
-    """A column that somebody made one that the target computes and keeps has other values than the rows say."""
+def check_stored(request: LoadRequest, table: ServerTable) -> None:
+    """Raises SchemaDrift for a stored generated column of the target that upstream does not compute: its values would
+    differ from the rows' values."""
     for column in table.columns if request.load.purpose is not Purpose.COMPARE else ():
         if column.generated and not column.virtual and same_name(column.name) in request.plain:
             raise SchemaDrift(
@@ -65,17 +67,18 @@ def check_stored(request: LoadRequest, table: TargetTable) -> None:
             )
 
 
-def computed_when_read(request: LoadRequest, table: TargetTable) -> tuple[str, ...]:
-    """Columns of upstream, in its spelling, that the target computes when it is read. Raises SchemaDrift."""
+def computed_when_read(request: LoadRequest, table: ServerTable) -> tuple[str, ...]:
+    """Returns the columns of upstream, in its spelling, that the target computes when they are read. Raises
+    SchemaDrift."""
     virtual = same_names(column.name for column in table.columns if column.virtual)
-    found = tuple(column.name for column in visible(request) if same_name(column.name) in virtual)
-    if found and request.load.mode is not None:
+    computed = tuple(column.name for column in visible_columns(request) if same_name(column.name) in virtual)
+    if computed and request.load.mode is not None:
         raise SchemaDrift(
-            f"the target computes {listed(found)} when it is read, and the table's mode writes all columns",
+            f"the target computes {quoted_list(computed)} when it is read, and the table's mode writes all columns",
             hint=f"make it a plain column in {request.name}, then run again",
             table=str(request.table),
         )
-    return found
+    return computed
 
 
 def check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
@@ -90,11 +93,11 @@ def check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColu
 
 def check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
     for column, target in columns:
-        known = request.labels.get(same_name(column.name), ())
-        if wrong := wrong_label(known, target):
+        declared = request.labels.get(same_name(column.name), ())
+        if wrong := wrong_label(declared, target):
             raise SchemaDrift(
                 f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
-                hint=_modify(request, target, type_of(replace(column, elements=known))),
+                hint=_modify(request, target, type_of(replace(column, elements=declared))),
                 table=str(request.table),
             )
 
@@ -106,11 +109,11 @@ def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str
     )
 
 
-def visible(request: LoadRequest) -> list[Column]:
+def visible_columns(request: LoadRequest) -> list[Column]:
     return [column for column in request.columns if not column.hidden and column.name not in request.load.absent]
 
 
-def listed(names: Sequence[str]) -> str:
+def quoted_list(names: Sequence[str]) -> str:
     return ", ".join(map(quote, names))
 
 
@@ -118,17 +121,17 @@ def type_of(column: Column) -> str:
     return column_type(column) + ("" if column.nullable else " NOT NULL")
 
 
-def refuse_session_times(name: TableName, table: TargetTable, zone: str) -> None:
-    """Raises CannotBeExact where the server would keep, or compare, what it computes of TIMESTAMPs in another zone than
+def refuse_session_times(name: TableName, table: ServerTable, zone: str) -> None:
+    """Raises CannotBeExact if the server would store or compare values computed from TIMESTAMPs in another zone than
     upstream: the writer's sessions are in UTC, upstream's were not."""
     if zone in ("UTC", UTC):
         return
     times = [column.name for column in table.columns if column.data_type == "timestamp" and not column.generated]
-    # MySQL shows the quotes of texts as \'
+    # MySQL shows the quotes of texts as \'.
     texts = {column.name: column.expression.replace("\\'", "'") for column in table.columns if column.generated}
-    found = hanging(times, {column: tokenize(text) for column, text in texts.items()})
+    dependent = hanging(times, {column: tokenize(text) for column, text in texts.items()})
     for column in table.columns:
-        if column.name in found and not column.virtual:
+        if column.name in dependent and not column.virtual:
             raise _refused(
                 name,
                 column.name,
@@ -137,7 +140,7 @@ def refuse_session_times(name: TableName, table: TargetTable, zone: str) -> None
             )
     for key in table.unique_keys:
         for part in key.columns:
-            if part in found:
+            if part in dependent:
                 hint = f"ALTER TABLE {qualified(*table.name)} DROP INDEX {quote(key.name)}; then run again"
                 raise _refused(name, part, hint)
 
@@ -152,8 +155,8 @@ def _refused(name: TableName, column: str, hint: str) -> CannotBeExact:
     )
 
 
-def refuse_indistinct(name: TableName, table: TargetTable) -> None:
-    """Raises CannotBeExact where a unique key has a DOUBLE(M,D) whose numbers a double cannot tell apart."""
+def refuse_indistinct(name: TableName, table: ServerTable) -> None:
+    """Raises CannotBeExact if a unique key has a DOUBLE(M,D) with numbers that a double cannot distinguish."""
     for column in (table.column(part) for unique in table.unique_keys for part in unique.columns):
         if column and column.rounded is not None and column.rounded[0] > _DOUBLE_DIGITS:
             raise CannotBeExact(

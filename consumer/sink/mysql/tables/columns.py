@@ -1,6 +1,7 @@
-"""Columns of upstream on a server: how they are declared, and whether one of the target holds every value as it is.
+"""Columns of upstream on a server: how they are declared, and whether a target column holds every value unchanged.
 
-Strict mode refuses what is out of range, and notes what is cut off; what is named here a server changes without a word.
+In strict mode a server refuses values that are out of range, and reports values that it cuts off. This module names
+what a server changes silently.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 from consumer.model.columns import Column, Family, mislabelled
 from consumer.model.names import literal
-from consumer.sink.mysql.tables.describe import labels
+from consumer.sink.mysql.tables.describe import labels_of_type
 from consumer.sink.mysql.target import TargetColumn
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -30,16 +31,16 @@ _SAME: dict[Family, frozenset[str]] = {
     Family.BINARY: _BLOBS,
     Family.JSON: frozenset({"json"}) | _LONG_TEXTS,
 }
-"""The types that hold a family's values unchanged; families that are not named are the writer's to check."""
+"""The types that hold a family's values unchanged. The writer checks the families that are not listed."""
 
 _UNROUNDED: dict[Family, int] = {Family.FLOAT: 12, Family.DOUBLE: 22}
-"""ColumnPrecision of a FLOAT or DOUBLE that upstream rounds to no digits; (M,0) has its own M, and no ColumnScale."""
+"""ColumnPrecision of a FLOAT or DOUBLE that upstream does not round. (M,0) has its own M, and no ColumnScale."""
 _LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
 
 
 def misfit(column: Column, target: TargetColumn, added: bool = False) -> str:
-    """What the target's column would change, "" for nothing. `added`: it is one that a mode adds, which readers put in
-    order."""
+    """Returns what the target's column would change, "" for nothing. `added` says that a table mode adds the column,
+    and that readers sort by it."""
     allowed = _SAME.get(column.family)
     if allowed is None:
         return ""
@@ -58,11 +59,12 @@ def misfit(column: Column, target: TargetColumn, added: bool = False) -> str:
 
 
 def wrong_label(upstream: Sequence[str], target: TargetColumn) -> str:
-    """Which number is one label upstream and another one in the target, "" for none: the target may have more."""
-    there = labels(target.type) if target.data_type in ("enum", "set") else ()
+    """Returns which number is one label upstream and another one in the target, "" for none. The target may have more
+    labels."""
+    target_labels = labels_of_type(target.type) if target.data_type in ("enum", "set") else ()
     # MySQL and MariaDB show characters outside the basic plane as '?'.
     shown = [re.sub("[^\u0000-\uffff]", "?", label) for label in upstream]
-    return mislabelled(upstream, there) if there and mislabelled(shown, there) else ""
+    return mislabelled(upstream, target_labels) if target_labels and mislabelled(shown, target_labels) else ""
 
 
 def _is_cut(column: Column, target: TargetColumn) -> bool:
@@ -75,13 +77,13 @@ def _is_cut(column: Column, target: TargetColumn) -> bool:
 
 
 def _numbers(target: TargetColumn) -> list[int]:
-    """The numbers in ``decimal(10,2)``, ``datetime(3)``, ``binary(8)``."""
-    found = re.match(r"\w+\(([\d,]+)\)", target.type)
-    return [int(number) for number in found[1].split(",")] if found else []
+    """Returns the numbers in ``decimal(10,2)``, ``datetime(3)``, ``binary(8)``."""
+    match = re.match(r"\w+\(([\d,]+)\)", target.type)
+    return [int(number) for number in match[1].split(",")] if match else []
 
 
 def column_type(column: Column) -> str:
-    """Its type, as far as a schema file tells it."""
+    """Returns the column's type, as far as a schema file contains it."""
     text = "VARCHAR" if column.type == "VAR_STRING" else column.type
     if column.type == "DECIMAL" or (column.family in (Family.FLOAT, Family.DOUBLE) and column.scale):
         text += f"({column.length}, {column.scale or 0})"

@@ -1,4 +1,4 @@
-"""What the target's tables look like, read from information_schema in a few queries for any number of tables."""
+"""Describes the target's tables, which are read from information_schema in a few queries for any number of tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from consumer.model.names import TableName, by_name, qualified, same_name, same_names
-from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
+from consumer.model.table_definition import IndexPart, KnownForeignKey, KnownIndex, TableIndexes
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 from consumer.sink.mysql.target import TargetColumn
@@ -22,7 +22,7 @@ _Found = TypeVar("_Found")
 _PLAIN = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
 _ESCAPED = re.compile(r"''|\\[\\nr0]")
 _SINGLE_LOOKUPS = 20
-"""Up to so many tables of a database are asked for one by one: the server then opens only those."""
+"""Up to this number of tables of a database are queried one by one, because the server then opens only those."""
 _NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
 _ALL_NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
 _REFERRED_QUERY = """
@@ -44,8 +44,8 @@ WHERE EVENT_OBJECT_SCHEMA IN %s"""
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
-    """`columns` in key order. `not_null`: none of them can be NULL. `prefix`: one of them counts only in part, or is an
-    expression, so the key says less than its columns."""
+    """A unique key. `columns` are in key order. `not_null` says that none of them can be NULL. `prefix` says that a
+    column counts only in part, or is an expression, so the key covers less than its columns."""
 
     name: str
     columns: tuple[str, ...]
@@ -54,13 +54,13 @@ class UniqueKey:
 
     @property
     def folded(self) -> frozenset[str]:
-        """Its columns, each as `same_name`."""
+        """Returns its columns, each as `same_name` spells it."""
         return same_names(self.columns)
 
 
 @dataclass(frozen=True)
-class TargetTable:
-    """A table of the target, under the target's own spelling. `kind` is TABLE_TYPE: ``BASE TABLE``, ``VIEW``, ..."""
+class ServerTable:
+    """A table of the target, in the target's spelling. `kind` is TABLE_TYPE: ``BASE TABLE``, ``VIEW``, ..."""
 
     name: TableName
     kind: str
@@ -70,7 +70,7 @@ class TargetTable:
     triggers: bool
 
     def column(self, name: str) -> TargetColumn | None:
-        """The column of this name; MySQL knows column names without case."""
+        """Returns the column of this name. MySQL ignores case in column names."""
         return self._by_name.get(same_name(name))
 
     @cached_property
@@ -78,24 +78,24 @@ class TargetTable:
         return by_name(self.columns)
 
 
-def describe(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
-    """Those of `names` that exist, under the names as given; one that the server cannot spell does not. pymysql's other
-    errors pass through."""
-    return dict(_spelled(names, lambda some: _described(cursor, some).items()))
+def describe_tables(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, ServerTable]:
+    """Returns those of `names` that exist, by the names as given. A name that the server cannot spell does not exist.
+    pymysql's other errors pass through."""
+    return dict(_spelled(names, lambda names_part: _described(cursor, names_part).items()))
 
 
 def _spelled(names: Collection[_Name], look: Callable[[Collection[_Name]], Collection[_Found]]) -> list[_Found]:
-    """What `look` finds of `names`: nothing of those that the server cannot spell."""
+    """Returns what `look` returns for `names`, without those that the server cannot spell."""
     try:
         return list(look(names))
     except pymysql.MySQLError as error:
         if errno(error) not in NOT_A_NAME:
             raise
     half, listed = len(names) // 2, list(names)
-    return [found for part in (listed[:half], listed[half:]) if half for found in _spelled(part, look)]
+    return [result for part in (listed[:half], listed[half:]) if half for result in _spelled(part, look)]
 
 
-def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
+def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, ServerTable]:
     spelled = Spelling(cursor)
     columns: dict[TableName, list[TargetColumn]] = defaultdict(list)
     parts: dict[TableName, dict[str, list[tuple[Any, ...]]]] = defaultdict(lambda: defaultdict(list))
@@ -109,40 +109,47 @@ def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> 
         for row in _rows(cursor, _KEYS_QUERY.format(where=where), values):
             parts[TableName(*row[:2])][row[2]].append(row[3:])
     triggered = _triggered(cursor, {name.database for name in heads})
-    found = {
-        spelled.key(name): TargetTable(
+    described = {
+        spelled.key(name): ServerTable(
             name, kind, engine, tuple(columns[name]), tuple(_unique_keys(parts[name])), name in triggered
         )
         for name, (kind, engine) in heads.items()
     }
-    return {name: found[spelled.key(name)] for name in names if spelled.key(name) in found}
+    return {name: described[spelled.key(name)] for name in names if spelled.key(name) in described}
 
 
-def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
-    """Those of `names` that the server does not have: one list of names for each database, no table is opened. Of those
-    that it does not show to this user nothing is known."""
+def missing_tables(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
+    """Returns those of `names` that the server does not have. It reads one list of names for each database and opens no
+    table. A table that the server hides from this user is not among them, because nothing is known about it."""
     spelled = Spelling(cursor)
     databases = {name.database for name in names}
-    listed = _spelled(databases, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),))) if databases else ()
-    there = {spelled.key(TableName(*row)) for row in listed}
-    return {name for name in names if spelled.key(name) not in there and refusal(cursor, name) is None}
+    listed = (
+        _spelled(databases, lambda names_part: _rows(cursor, _NAMES_QUERY, (tuple(names_part),))) if databases else ()
+    )
+    listed_tables = {spelled.key(TableName(*row)) for row in listed}
+    return {name for name in names if spelled.key(name) not in listed_tables and access_error(cursor, name) is None}
 
 
 def tables_in(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
-    """The tables and views of a database that the server shows to this user."""
-    rows = _spelled({database}, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),)))
+    """Returns the tables and views of a database that the server shows to this user."""
+    rows = _spelled({database}, lambda names_part: _rows(cursor, _NAMES_QUERY, (tuple(names_part),)))
     return [TableName(*row) for row in rows]
 
 
-def called(cursor: pymysql.cursors.Cursor, fits: Callable[[TableName], object]) -> dict[TableName, list[str]]:
-    """The tables and views whose name `fits` that the server shows to this user, and their columns."""
+def matching_tables(cursor: pymysql.cursors.Cursor, fits: Callable[[TableName], object]) -> dict[TableName, list[str]]:
+    """Returns the tables and views whose name `fits`, with their columns, as far as the server shows them to this
+    user."""
     rows = (TableName(*row) for row in _rows(cursor, _ALL_NAMES_QUERY, ()))
     same = [name for name in rows if not is_reserved(name.database) and fits(name)]
-    return {name: [column.name for column in there.columns] for name, there in describe(cursor, same).items()}
+    return {
+        name: [column.name for column in description.columns]
+        for name, description in describe_tables(cursor, same).items()
+    }
 
 
-def refusal(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLError | None:
-    """The server's answer to a user that may not know whether it has the table: its lists of tables leave that out."""
+def access_error(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLError | None:
+    """Returns the server's error if this user may not know whether the table exists: the server's lists omit such
+    tables. None if the user may know."""
     try:
         cursor.execute(f"SELECT 1 FROM {qualified(*name)} LIMIT 0")
     except pymysql.MySQLError as error:
@@ -154,22 +161,22 @@ def refusal(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLErr
 
 
 def referred_columns(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, set[str]]:
-    """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
-    found: defaultdict[TableName, set[str]] = defaultdict(set)
+    """Returns by table the columns that foreign keys of other tables refer to. All names are in lower case."""
+    columns: defaultdict[TableName, set[str]] = defaultdict(set)
     for database, table, *other, column in _rows(cursor, _REFERRED_QUERY, ()):
         if (referred := TableName(database, table).folded) != TableName(*other).folded:
-            found[referred].add(same_name(column))
-    return found
+            columns[referred].add(same_name(column))
+    return columns
 
 
-def labels(column_type: str) -> tuple[str, ...]:
-    """The labels of an ENUM or SET from its COLUMN_TYPE: ``enum('a','it''s')`` -> ``('a', "it's")``."""
+def labels_of_type(column_type: str) -> tuple[str, ...]:
+    """Returns the labels of an ENUM or SET from its COLUMN_TYPE: ``enum('a','it''s')`` -> ``('a', "it's")``."""
     quoted = re.findall(r"'((?:[^']|'')*)'", column_type, re.DOTALL)
-    return tuple(_ESCAPED.sub(lambda found: _PLAIN[found.group()], text) for text in quoted)
+    return tuple(_ESCAPED.sub(lambda match: _PLAIN[match.group()], text) for text in quoted)
 
 
 class Spelling:
-    """How the server compares table names: byte for byte, or without case (lower_case_table_names)."""
+    """How the server compares table names: byte for byte, or ignoring case (lower_case_table_names)."""
 
     def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
         cursor.execute("SELECT @@lower_case_table_names, VERSION()")
@@ -230,19 +237,20 @@ def _triggered(cursor: pymysql.cursors.Cursor, databases: Collection[str]) -> se
 
 
 def has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:
-    """Whether the table has any."""
+    """Returns whether the table has any row."""
     return bool(cursor.execute(f"SELECT 1 FROM {qualified(*name)} LIMIT 1"))
 
 
-def count_rows(cursor: pymysql.cursors.Cursor, name: TableName) -> int:
-    """How many the table has."""
+def row_count(cursor: pymysql.cursors.Cursor, name: TableName) -> int:
+    """Returns the number of the table's rows."""
     cursor.execute(f"SELECT COUNT(*) FROM {qualified(*name)}")
     ((count,),) = cursor.fetchall()
     return int(count)
 
 
 def null_columns(cursor: pymysql.cursors.Cursor, name: TableName) -> set[str]:
-    """The generated columns whose expression is NULL alone: what the server could not compute."""
+    """Returns the generated columns whose expression is just NULL. They replace columns that the server could not
+    compute."""
     cursor.execute(
         "SELECT column_name FROM information_schema.columns"
         " WHERE table_schema = %s AND table_name = %s AND UPPER(generation_expression) = 'NULL'",
@@ -252,16 +260,16 @@ def null_columns(cursor: pymysql.cursors.Cursor, name: TableName) -> set[str]:
 
 
 def table_indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> TableIndexes:
-    """As the server shows them; none of a table that is not there."""
+    """Returns the table's indexes and foreign keys as the server shows them, none for a table that does not exist."""
     cursor.execute(
         "SELECT index_name, non_unique, column_name, sub_part FROM information_schema.statistics"
         " WHERE table_schema = %s AND table_name = %s ORDER BY index_name, seq_in_index",
         (table.database, table.table),
     )
-    parts: dict[tuple[str, str], list[Part]] = {}
+    parts: dict[tuple[str, str], list[IndexPart]] = {}
     for name, non_unique, column, length in cursor.fetchall():
         kind = "PRIMARY" if name == "PRIMARY" else "INDEX" if int(non_unique) else "UNIQUE"
-        parts.setdefault((name, kind), []).append(Part(column, length is not None))
+        parts.setdefault((name, kind), []).append(IndexPart(column, length is not None))
     cursor.execute(
         "SELECT constraint_name FROM information_schema.table_constraints"
         " WHERE table_schema = %s AND table_name = %s AND constraint_type = 'FOREIGN KEY'",

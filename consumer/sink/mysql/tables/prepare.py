@@ -1,4 +1,4 @@
-"""Rows meet their target table: which columns are written, by which key, and why a table cannot be loaded."""
+"""Matches rows to their target table: which columns are written, by which key, and why a table cannot be loaded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from consumer.model.columns import Column
 from consumer.model.hints import RESYNC
 from consumer.model.load import LoadTarget, Purpose
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
-from consumer.sink.common import own_database, table_missing
-from consumer.sink.mysql.progress.schema import is_kept_from
+from consumer.sink.common import reserved_database, table_missing
+from consumer.sink.mysql.progress.schema import is_name_reserved
 from consumer.sink.mysql.server.connection import Flavor, FlavorName, variable_is
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings
@@ -25,47 +25,48 @@ from consumer.sink.mysql.tables.checks import (
     check_table,
     check_types,
     computed_when_read,
-    listed,
+    quoted_list,
     refuse_indistinct,
     refuse_session_times,
     type_of,
-    visible,
+    visible_columns,
 )
-from consumer.sink.mysql.tables.describe import TargetTable, UniqueKey, describe, labels, refusal
+from consumer.sink.mysql.tables.describe import ServerTable, UniqueKey, access_error, describe_tables, labels_of_type
 from consumer.sink.mysql.target import MySqlTarget, Server, TargetColumn
 from consumer.target import LoadRequest
 
 _GENERATED = "my_row_id"
-"""The key that a MySQL can make for tables that have none. Only users with an administrator's rights can prevent it."""
+"""The key column that a MySQL server can add to tables that have no key. Only users with an administrator's rights can
+prevent it."""
 _IN_LINE = "bring the target table's columns in line, or empty and reload it: " + RESYNC
 
 
-def prepare(
+def prepare_targets(
     cursor: pymysql.cursors.Cursor, requests: Sequence[LoadRequest], settings: MySqlSettings
 ) -> Sequence[LoadTarget | ConsumerError]:
-    """Answers in the order of `requests`. pymysql's errors pass through, among them that this user may not see a
-    table."""
-    found = describe(cursor, {request.name for request in requests})
-    for name in {request.name for request in requests}.difference(found):
-        if (error := refusal(cursor, name)) is not None:
+    """Returns the answers in the order of `requests`. pymysql's errors pass through. One of them is that this user may
+    not see a table."""
+    tables = describe_tables(cursor, {request.name for request in requests})
+    for name in {request.name for request in requests}.difference(tables):
+        if (error := access_error(cursor, name)) is not None:
             raise error
-    blanks = _known_blanks(cursor, [table.name for table in found.values()])
+    blanks = _known_blanks(cursor, [table.name for table in tables.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
     flavor = Flavor.parse(version).name
-    # A TiDB's LOAD DATA leaves out what a CHECK refuses, and does not say so.
+    # TiDB's LOAD DATA silently skips rows that a CHECK refuses.
     loses_rows = flavor == "tidb" and variable_is(cursor, "tidb_enable_check_constraint", "ON")
     logs_statements = variable_is(cursor, "binlog_format", "STATEMENT")
     server = Server(flavor, bool(local_infile) and not loses_rows, logs_statements)
     shared = _Shared(settings, server, blanks)
-    return [_answer(request, found, shared) for request in requests]
+    return [_answer(request, tables, shared) for request in requests]
 
 
 def create_statement(request: LoadRequest) -> str:
-    """The CREATE TABLE that a schema file allows: collations and other keys, it does not say. TiDB's own collation
-    tells apart whatever upstream does."""
-    lines = [f"  {quote(column.name)} {type_of(column)}" for column in visible(request)]
-    keys = [tuple(column.name for column in visible(request) if column.is_pk)]
+    """Returns the CREATE TABLE that a schema file allows. The file has no collations and no other keys. TiDB's own
+    collation distinguishes everything that upstream distinguishes."""
+    lines = [f"  {quote(column.name)} {type_of(column)}" for column in visible_columns(request)]
+    keys = [tuple(column.name for column in visible_columns(request) if column.is_pk)]
     keys += [] if keys[0] else [*request.unique_keys[:1]]
     lines += [
         f"  {'PRIMARY KEY' if number == 0 else 'UNIQUE KEY'} ({', '.join(map(quote, key))})"
@@ -93,24 +94,24 @@ def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) -
 
 
 def _answer(
-    request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared
+    request: LoadRequest, tables: Mapping[TableName, ServerTable], shared: _Shared
 ) -> LoadTarget | ConsumerError:
     try:
-        return _target(request, _table_of(request, found), shared)
+        return _target(request, _table_of(request, tables), shared)
     except TableError as error:
         return error
 
 
-def _table_of(request: LoadRequest, found: Mapping[TableName, TargetTable]) -> TargetTable:
-    if is_kept_from(request.table, request.name):
-        raise own_database(request, request.name.database)
-    if request.name not in found:
-        made = f"CREATE DATABASE IF NOT EXISTS {quote(request.name.database)};\n"
-        raise table_missing(request, made + create_statement(request))
-    return found[request.name]
+def _table_of(request: LoadRequest, tables: Mapping[TableName, ServerTable]) -> ServerTable:
+    if is_name_reserved(request.table, request.name):
+        raise reserved_database(request, request.name.database)
+    if request.name not in tables:
+        create_database = f"CREATE DATABASE IF NOT EXISTS {quote(request.name.database)};\n"
+        raise table_missing(request, create_database + create_statement(request))
+    return tables[request.name]
 
 
-def _target(request: LoadRequest, table: TargetTable, shared: _Shared) -> LoadTarget:
+def _target(request: LoadRequest, table: ServerTable, shared: _Shared) -> LoadTarget:
     check_table(request, table, shared.settings)
     refuse_indistinct(request.table, table)
     refuse_session_times(request.table, table, shared.settings.time_zone)
@@ -120,12 +121,12 @@ def _target(request: LoadRequest, table: TargetTable, shared: _Shared) -> LoadTa
     check_labels(request, columns)
     names = tuple(target.name for _, target in columns)
     key = _handle_key(request, table, names)
-    own = own_columns(request, table, names, key)
+    target_only = target_only_columns(request, table, names, key)
     trust = _trust_in(request, table, names, key)
     blanks = shared.blanks.get(table.name)
     handle = {same_name(names[position]) for position in key}
     secondary = any(unique.folded != handle for unique in table.unique_keys)
-    doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
+    doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.may_hold))
     match request.load.purpose:
         case Purpose.LOAD_COLLIDED:
             doubtful = True
@@ -138,16 +139,16 @@ def _target(request: LoadRequest, table: TargetTable, shared: _Shared) -> LoadTa
         tuple(_with_labels(column, target, shared.server.flavor) for column, target in columns),
         names,
         key,
-        own=tuple(column.name for column in own),
+        extra_columns=tuple(column.name for column in target_only),
         computed=computed_when_read(request, table),
         virtual=tuple(column.name for column in table.columns if column.virtual),
-        whole=unique_values_move(table, own, names, key)
+        in_one_call=unique_values_move(table, target_only, names, key)
         or (checked and request.load.purpose is not Purpose.LOAD_IN_PARTS),
         settings=MySqlTarget(
             shared.server,
             table.name,
             tuple(target for _, target in columns),
-            tuple(own),
+            tuple(target_only),
             secondary,
             checked,
             trust.padded,
@@ -156,13 +157,13 @@ def _target(request: LoadRequest, table: TargetTable, shared: _Shared) -> LoadTa
     )
 
 
-def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
-    """The columns that both sides have, in the target's order: those to write, and those that the target computes where
-    a unique key of it needs the rows' own values, or that are only read."""
-    sent = by_name(visible(request))
+def _decoded_columns(request: LoadRequest, table: ServerTable) -> list[tuple[Column, TargetColumn]]:
+    """Returns the columns that both sides have, in the target's order. A column that the target computes is included
+    only if it is stored and a unique key needs the rows' own value, or if rows are only compared."""
+    sent = by_name(visible_columns(request))
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
-        raise drift(request, f"the target table lacks the rows' columns {listed(missing)}")
+        raise schema_drift(request, f"the target table lacks the rows' columns {quoted_list(missing)}")
     keyed = frozenset[str]().union(*(unique.folded for unique in table.unique_keys))
     return [
         (sent[same_name(column.name)], column)
@@ -173,12 +174,14 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
     ]
 
 
-def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the handle key in `names`.
+def _handle_key(request: LoadRequest, table: ServerTable, names: Sequence[str]) -> tuple[int, ...]:
+    """Returns the positions of the handle key in `names`, () for none.
 
-    REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns. Rows
-    never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have;
-    as they are where the statements tell what upstream has under the key's name, or all its keys, and this is none.
+    REPLACE finds a row by the target's own unique keys, so the target must have a key with exactly these columns.
+    Without a handle key, rows are distinguished by all their values. Two kinds of keys are not handles:
+
+    1. A key with a virtual column. Rows never have a value for it, so it is no handle upstream either.
+    2. A key that upstream does not have, if the statements declare upstream's index of that name, or all its indexes.
     """
     declared = tuple(column.name for column in request.columns if column.is_pk)
     candidates = [unique for unique in table.unique_keys if unique.not_null]
@@ -187,7 +190,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
         if key is None:
             other = "DROP PRIMARY KEY, " if any(unique.name == "PRIMARY" for unique in table.unique_keys) else ""
             raise CannotBeExact(
-                f"the target table has no unique NOT NULL key on the primary key's columns {listed(declared)}",
+                f"the target table has no unique NOT NULL key on the primary key's columns {quoted_list(declared)}",
                 hint=f"ALTER TABLE {qualified(*table.name)} {other}ADD PRIMARY KEY"
                 f" ({', '.join(map(quote, declared))}); then run again",
                 table=str(request.table),
@@ -209,7 +212,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
             " while sql_generate_invisible_primary_key is on: turn that off first, then run again"
         )
         raise CannotBeExact(
-            f"its key has columns that the rows lack: {listed(unwritten)}",
+            f"its key has columns that the rows lack: {quoted_list(unwritten)}",
             hint=generated if unwritten == [_GENERATED] else "",
             table=str(request.table),
             code=Code.TARGET_KEY,
@@ -218,52 +221,57 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
 
 
 def _may_be_upstreams(request: LoadRequest, unique: UniqueKey) -> bool:
+    """Returns whether upstream may have this key."""
     if unique.folded in request.known_unique:
         return True
     return request.indexes is None and same_name(unique.name) not in request.told_names
 
 
 def _with_labels(column: Column, target: TargetColumn, flavor: FlavorName) -> Column:
-    """The target's own labels come first: a number that they give means the same label there."""
+    """Returns the column with the target's own labels: a number means the same label there."""
     if not column.labelled or target.data_type not in ("enum", "set"):
         return column
-    found = labels(target.type)
-    # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
-    lost = flavor != "tidb" and any("?" in label for label in found)
-    return column if lost else replace(column, elements=found)
+    target_labels = labels_of_type(target.type)
+    # MySQL and MariaDB show characters outside the basic plane as '?'. Such labels stay unknown instead of guessed.
+    lost = flavor != "tidb" and any("?" in label for label in target_labels)
+    return column if lost else replace(column, elements=target_labels)
 
 
-def own_columns(
-    request: LoadRequest, table: TargetTable, written: Sequence[str], key: Sequence[int]
+def target_only_columns(
+    request: LoadRequest, table: ServerTable, written: Sequence[str], key: Sequence[int]
 ) -> Sequence[TargetColumn]:
-    """The columns of `table` beside those `written` and those that it computes; `key` are positions in `written`.
+    """Returns the columns of `table` that are neither `written` nor computed by the target. `key` are positions in
+    `written`.
 
-    Raises SchemaDrift where a row of the target cannot be found again, or could be removed without anybody asking.
+    Raises SchemaDrift if a row of the target could not be found again, or could be removed without a change that asks
+    for it.
     """
-    there = same_names(written)
-    own = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
-    if not own:
-        return own
-    names = [column.name for column in own]
+    written_names = same_names(written)
+    unwritten = [
+        column for column in table.columns if not column.generated and same_name(column.name) not in written_names
+    ]
+    if not unwritten:
+        return unwritten
+    names = [column.name for column in unwritten]
     if not key:
-        raise drift(request, f"{_lack(names)}, and without a key no row can keep them")
+        raise schema_drift(request, f"{_lack(names)}, and without a key no row can keep them")
     for unique in _others(table, written, key):
-        if not _is_written(unique, there) and not _stays_apart(unique, own):
-            raise drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
-    return own
+        if not _is_written(unique, written_names) and not _stays_apart(unique, unwritten):
+            raise schema_drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
+    return unwritten
 
 
 def unique_values_move(
-    table: TargetTable, own: Sequence[TargetColumn], written: Sequence[str], key: Sequence[int]
+    table: ServerTable, own: Sequence[TargetColumn], written: Sequence[str], key: Sequence[int]
 ) -> bool:
-    """Whether all rows of a load must be completed by their `own` columns before the first of them is written, as
-    unique values may move between them."""
-    there = same_names(written)
-    return bool(own) and any(_is_written(unique, there) for unique in _others(table, written, key))
+    """Returns whether all rows of a load must be completed by their `own` columns before the first of them is written.
+    This is so when unique values may move between the rows."""
+    written_names = same_names(written)
+    return bool(own) and any(_is_written(unique, written_names) for unique in _others(table, written, key))
 
 
-def _others(table: TargetTable, written: Sequence[str], key: Sequence[int]) -> list[UniqueKey]:
-    """The unique keys beside the handle key."""
+def _others(table: ServerTable, written: Sequence[str], key: Sequence[int]) -> list[UniqueKey]:
+    """Returns the unique keys other than the handle key."""
     handle = same_names(written[position] for position in key)
     return [unique for unique in table.unique_keys if unique.folded != handle]
 
@@ -273,51 +281,55 @@ def _is_written(unique: UniqueKey, written: frozenset[str]) -> bool:
 
 
 def _stays_apart(unique: UniqueKey, own: Sequence[TargetColumn]) -> bool:
-    """Whether rows that keep their values, and new rows with defaults, can never be equal in `unique`."""
+    """Returns whether rows that keep their values and new rows with defaults can never be equal in `unique`."""
     columns = [next((column for column in own if column.name == name), None) for name in unique.columns]
-    found = [column for column in columns if column is not None]
-    fresh = any(column.counts or (column.nullable and column.default in (None, "NULL")) for column in found)
-    return len(found) == len(columns) and fresh
+    unwritten = [column for column in columns if column is not None]
+    fresh = any(column.counts or (column.nullable and column.default in (None, "NULL")) for column in unwritten)
+    return len(unwritten) == len(columns) and fresh
 
 
 def _lack(names: Sequence[str]) -> str:
     return f"the rows lack the target table's columns {', '.join(map(quote, names))}"
 
 
-def drift(request: LoadRequest, text: str) -> SchemaDrift:
+def schema_drift(request: LoadRequest, text: str) -> SchemaDrift:
+    """Returns the error for a table whose columns do not match the rows."""
     return SchemaDrift(text, hint=_IN_LINE, table=str(request.table))
 
 
 @dataclass(frozen=True, slots=True)
 class _Trust:
-    """Which unique keys of the target are surely as fine as upstream's, so that REPLACE removes nothing but old images.
+    """Which unique keys of the target certainly distinguish all that upstream's keys distinguish, so that REPLACE
+    removes nothing but old images of rows.
 
-    A key is proven where upstream is known to have it (its statements or schema files say so), the server compares its
-    columns by their bytes, and the table has no rows that upstream has no more. Where a row's handle key is in it, two
-    rows can only be equal in it by being one row. All others are not proven: rows of their table are written so that a
-    row which is not the put's own stops the load.
+    A key is proven if upstream is known to have it (its statements or schema files say so), the server compares its
+    columns by their bytes, and the table has no rows that upstream no longer has. A key that contains the row's handle
+    key is proven too: two rows can only be equal in it if they are one row. All other keys are not proven. Rows of
+    their table are written so that the load stops if a put would remove another row than its own.
 
-    `unproven` are unique keys by name. `padded` are text columns of the others, as positions among those written,
-    whose collations pass over trailing blanks: upstream's may not (TiDB without its new collations).
+    `unproven` are unique keys by name. `padded` are text columns of the other keys, as positions among the written
+    columns, whose collations ignore trailing blanks. Upstream's may not (TiDB without its new collations).
     """
 
     unproven: tuple[str, ...] = ()
     padded: tuple[int, ...] = ()
 
 
-def _trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key: Sequence[int]) -> _Trust:
-    """`names` are the columns that rows have a value for, `key` the handle key's positions among them.
+def _trust_in(request: LoadRequest, table: ServerTable, names: Sequence[str], key: Sequence[int]) -> _Trust:
+    """Classifies the unique keys of `table`. `names` are the columns for which rows have a value, `key` the handle
+    key's positions among them.
 
-    Raises CannotBeExact for a key that upstream surely does not have; one with columns that the rows lack is
-    `own_columns`' to judge."""
+    Raises CannotBeExact for a key that upstream certainly does not have. A key with columns that the rows lack is
+    checked by `target_only_columns`.
+    """
     handle = {same_name(names[position]) for position in key}
-    own = [unique for unique in table.unique_keys if unique.folded != handle]
+    secondary = [unique for unique in table.unique_keys if unique.folded != handle]
     kept = same_names(names) | same_names(column.name for column in table.columns if column.generated)
-    _refuse_extra(request, [unique for unique in own if unique.folded <= kept])
+    _refuse_extra(request, [unique for unique in secondary if unique.folded <= kept])
     if not key:
         return _Trust()
-    others = [unique for unique in own if unique.prefix or unique.folded <= kept]
-    known = {frozenset(columns) for columns in request.known_unique}
+    others = [unique for unique in secondary if unique.prefix or unique.folded <= kept]
+    upstream_keys = {frozenset(columns) for columns in request.known_unique}
     handles = [unique for unique in table.unique_keys if unique.folded == handle]
     proven = [unique for unique in handles if _is_fine(table, unique, names)]
     unproven = [unique for unique in handles if unique not in proven]
@@ -325,18 +337,18 @@ def _trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], ke
     for unique in others:
         if fine and not unique.prefix and handle <= unique.folded:
             continue
-        told = (unique.folded in known or unique.folded == _primary(request)) and not request.leaves_rows
-        (proven if told and _is_fine(table, unique, names) else unproven).append(unique)
+        declared = (unique.folded in upstream_keys or unique.folded == _primary(request)) and not request.leaves_rows
+        (proven if declared and _is_fine(table, unique, names) else unproven).append(unique)
     return _Trust(tuple(unique.name for unique in unproven), _padded(table, proven, names))
 
 
 def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
-    known = request.indexes
-    if known is None:
+    indexes = request.indexes
+    if indexes is None:
         return
     for unique in keys:
         columns = unique.folded
-        if same_name(unique.name) not in known and columns not in known and columns != _primary(request):
+        if same_name(unique.name) not in indexes and columns not in indexes and columns != _primary(request):
             raise CannotBeExact(
                 f"the target table has a unique key {quote(unique.name)} on {', '.join(map(quote, unique.columns))},"
                 " which upstream does not have: rows that are equal there would be lost",
@@ -348,8 +360,9 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
             )
 
 
-def _is_fine(table: TargetTable, unique: UniqueKey, names: Sequence[str]) -> bool:
-    """Whether the server tells apart in this key what differs in its columns' values, but for trailing blanks."""
+def _is_fine(table: ServerTable, unique: UniqueKey, names: Sequence[str]) -> bool:
+    """Returns whether the server distinguishes in this key all that differs in its columns' values, except trailing
+    blanks."""
     if unique.prefix or not unique.folded <= same_names(names):
         return False
     columns = [table.column(name) for name in unique.columns]
@@ -357,19 +370,20 @@ def _is_fine(table: TargetTable, unique: UniqueKey, names: Sequence[str]) -> boo
 
 
 def _is_coarse(column: TargetColumn) -> bool:
-    """ENUM and SET are compared by their numbers."""
+    """Returns whether a collation other than a binary one compares the column. ENUM and SET are compared by their
+    numbers."""
     compared = column.collation if column.data_type not in ("enum", "set") else ""
     return bool(compared) and not compared.endswith(("_bin", "binary"))
 
 
-def _padded(table: TargetTable, keys: Sequence[UniqueKey], names: Sequence[str]) -> tuple[int, ...]:
+def _padded(table: ServerTable, keys: Sequence[UniqueKey], names: Sequence[str]) -> tuple[int, ...]:
     parts = {same_name(name) for unique in keys for name in unique.columns}
-    found = ((position, table.column(name)) for position, name in enumerate(names) if same_name(name) in parts)
-    return tuple(position for position, column in found if column is not None and _pads(column))
+    candidates = ((position, table.column(name)) for position, name in enumerate(names) if same_name(name) in parts)
+    return tuple(position for position, column in candidates if column is not None and _pads(column))
 
 
 def _pads(column: TargetColumn) -> bool:
-    """A CHAR has no trailing blanks, upstream neither."""
+    """Returns whether comparisons ignore trailing blanks. A CHAR has none, here and upstream."""
     if column.data_type in ("enum", "set", "char") or not column.collation:
         return False
     return column.collation != "binary" and "nopad" not in column.collation and "_0900_" not in column.collation

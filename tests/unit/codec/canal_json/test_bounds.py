@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec import lines
-from consumer.codec.canal_json.bounds import read_bounds
+from consumer.codec.canal_json.bounds import read_json_bounds
 from consumer.codec.lines import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile, Folder
@@ -41,7 +41,7 @@ def _line(commit_ts: int | None, text: str = "x", es: int = 7) -> bytes:
 def _bounds(content: bytes, terminator: bytes = b"\r\n") -> tuple[Bounds, Bytes]:
     reader = Bytes(content)
     file = DataFile(Folder("db/t", 5), 1, "db/t/5/CDC000001.json", len(content), "")
-    return read_bounds(reader, file, Dialect(terminator=terminator)), reader
+    return read_json_bounds(reader, file, Dialect(terminator=terminator)), reader
 
 
 NASTY = st.text(st.sampled_from('{}|,~"\\[]\n\r\x1e:a1')) | st.sampled_from(['|{"es":1}|', '},{"es":1},{', "{}|{}"])
@@ -106,5 +106,5 @@ def test_of_a_line_without_end_no_more_is_read_than_a_line_can_be(
     reader = Bytes(content)
     file = DataFile(Folder("d/t", 1), 1, "f", len(content), "")
     with pytest.raises(CorruptFile, match="line is not a JSON object"):
-        read_bounds(reader, file, Dialect("canal-json"))
+        read_json_bounds(reader, file, Dialect("canal-json"))
     assert max(length for _, length in reader.reads) < 1_000_000

@@ -10,7 +10,7 @@ from consumer.codec.canal_json.changes import ChangeBuilder
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import RowParser
 from consumer.codec.change_table import Origin, change_schema
-from consumer.codec.errors import Place
+from consumer.codec.errors import FileCoordinates
 from consumer.codec.lines import Block
 from consumer.model.columns import Column
 from consumer.model.load import Dialect
@@ -38,7 +38,7 @@ def test_a_row_is_looked_at_once_however_many_of_its_columns_are_always_null() -
     columns = [ID, *(Column(f"c{n}", "INT") for n in range(200))]
     line = row_line("INSERT", {"id": "1", **{f"c{n}": None for n in range(200)}}, commit_ts=1)
     target = target_of(columns)
-    block, place = Block((line + b"\n") * 10, 0), Place("p", "d.t")
+    block, place = Block((line + b"\n") * 10, 0), FileCoordinates("p", "d.t")
     lines = _CountedLines(block, lambda _: 1, place)
     rows = RowParser(target).parse(block.text)
     origin = Origin(np.zeros(10, np.int64), np.arange(10))

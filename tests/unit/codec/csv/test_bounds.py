@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.codec.csv.bounds import read_bounds
+from consumer.codec.csv.bounds import read_csv_bounds
 from consumer.codec.csv.options import CsvFormat
 from consumer.codec.lines import END_SIZE
 from consumer.errors import CorruptFile
@@ -34,7 +34,7 @@ NASTY = st.text(st.sampled_from("\r\n\",'|[*]\\IUDtd17")) | st.sampled_from(
 def bounds_of(content: bytes, csv: CsvFormat, terminator: bytes = b"\r\n") -> tuple[Bounds, Bytes]:
     reader = Bytes(content)
     file = DataFile(Folder("d/t", 5), 1, "d/t/5/CDC000001.csv", len(content), "")
-    return read_bounds(reader, file, Dialect("csv", terminator, csv)), reader
+    return read_csv_bounds(reader, file, Dialect("csv", terminator, csv)), reader
 
 
 def file_of(rows: list[tuple[str, int, str]], csv: CsvFormat, terminator: bytes = b"\r\n") -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from consumer.codec.csv.options import CsvFormat, fault_of
+from consumer.codec.csv.options import CsvFormat, format_fault
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column
@@ -263,6 +263,6 @@ def test_a_key_that_the_rows_lack() -> None:
     ],
 )
 def test_settings_that_leave_cells_open(csv: CsvFormat) -> None:
-    assert fault_of(csv, b"\n")
+    assert format_fault(csv, b"\n")
     assert isinstance(error_of(written(WITH_TS), csv), CannotBeExact)
-    assert not fault_of(PLAIN, b"\n")
+    assert not format_fault(PLAIN, b"\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.options import CsvFormat, splittable
+from consumer.codec.csv.options import CsvFormat, is_splittable
 from consumer.codec.decoder import SliceDecoder
 from consumer.codec.lines import TAIL_BYTES
 from consumer.model.columns import Column
@@ -192,4 +192,4 @@ def test_memory_is_bounded_by_blocks() -> None:
     ],
 )
 def test_which_files_can_be_read_from_anywhere(delimiter: str, quote: str, terminator: bytes, expected: bool) -> None:
-    assert splittable(Dialect("csv", terminator, CsvFormat(delimiter, quote))) is expected
+    assert is_splittable(Dialect("csv", terminator, CsvFormat(delimiter, quote))) is expected

@@ -21,7 +21,7 @@ from consumer.model.progress import ProgressChange
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
-from consumer.sink.duckdb.tables import describe, every_table
+from consumer.sink.duckdb.tables import every_table, replica_tables
 from consumer.target import DdlOutcome, LoadRequest
 
 TABLE = TableName("db", "t")
@@ -113,9 +113,9 @@ class Replica:
         tables = self.sink._tables
         with self.sink._database.transaction() as connection:
             described = tables.describe(connection, names := every_table(connection))
-            assert described == describe(connection, names)
+            assert described == replica_tables(connection, names)
             assert [list(table.types) for table in described.values()] == [
-                list(table.types) for table in describe(connection, names).values()
+                list(table.types) for table in replica_tables(connection, names).values()
             ]
         self.sink._database.release()
 

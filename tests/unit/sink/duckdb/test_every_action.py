@@ -113,7 +113,7 @@ def test_a_replica_follows(action: Action, replica: Replica) -> None:
     step = replace(
         replica.step(action, case.query, case.columns, case.table, case.old, (case.old,) if case.old else ()),
         trash=trash if action is Action.RECOVER_TABLE else None,
-        known=TableBefore(OLD),
+        table_before=TableBefore(OLD),
     )
     (shown,) = replica.sink.preview_ddls([step])
     assert not shown.error

@@ -35,7 +35,7 @@ def refusal(
     query = f"CREATE TABLE `t` (`id` INT,`{column.name}` {declared}) PARTITION BY {by}"
     known = None if by is None else created(partition_changes(statement_of(query)), "utf8mb4_bin").partitioning
     assert (known is None) == (by is None)
-    (outcome,) = replica.sink.apply_ddls([replace(step, known=TableBefore(partitioning=known))], {})
+    (outcome,) = replica.sink.apply_ddls([replace(step, table_before=TableBefore(partitioning=known))], {})
     return outcome.error
 
 

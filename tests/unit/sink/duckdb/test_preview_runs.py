@@ -10,7 +10,7 @@ import pytest
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.sink.columnar.statements import Operations
+from consumer.sink.columnar.statements import TableOperations
 from consumer.sink.duckdb.statements import execute
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
 from tests.unit.sink.duckdb.test_every_action import CASES, OLD
@@ -24,13 +24,13 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Without the name of the file, which stands in front of every schema."""
     found: list[str] = []
 
-    def noting(connection: duckdb.DuckDBPyConnection, done: Operations) -> str:
+    def noting(connection: duckdb.DuckDBPyConnection, done: TableOperations) -> str:
         file = str(connection.execute("SELECT current_database()").fetchall()[0][0])
         found.extend(statement.replace(f'"{file}".', "") for statement in done.sql)
         return run(connection, done)
 
-    run = execute.run
-    monkeypatch.setattr(execute, "run", noting)
+    run = execute.run_operations
+    monkeypatch.setattr(execute, "run_operations", noting)
     return found
 
 

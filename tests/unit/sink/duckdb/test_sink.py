@@ -25,7 +25,7 @@ from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.duckdb import connection
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
-from consumer.sink.duckdb.tables import describe
+from consumer.sink.duckdb.tables import replica_tables
 from consumer.target import TargetOptions
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica, V
 
@@ -72,10 +72,10 @@ def test_tables_of_an_open_file_are_described_a_few_times(replica: Replica, monk
 
     def counted(*args: Any) -> dict[TableName, ReplicaTable]:
         times.append(1)
-        return describe(*args)
+        return replica_tables(*args)
 
-    monkeypatch.setattr("consumer.sink.duckdb.tables.describe", counted)
-    monkeypatch.setattr("consumer.sink.duckdb.sink.describe", counted)
+    monkeypatch.setattr("consumer.sink.duckdb.tables.replica_tables", counted)
+    monkeypatch.setattr("consumer.sink.duckdb.sink.replica_tables", counted)
     for number in range(50):
         name, more = TableName("db", f"t{number}"), (ID, V, Column("w", "INT"))
         replica.put((ID, V), [("1", "10")], name)

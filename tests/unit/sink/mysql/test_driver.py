@@ -23,7 +23,7 @@ class ClosedMeanwhile:
 
 
 def test_two_threads_may_give_the_connection_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "connect", lambda *_, **__: ClosedMeanwhile())
+    monkeypatch.setattr(driver, "connect_to_server", lambda *_, **__: ClosedMeanwhile())
     own = Driver(MySqlSettings.from_uri("mysql://u@127.0.0.1:1/", name="n", time_zone="UTC"))
     assert own.flavor.name == "mysql"
     own.close()

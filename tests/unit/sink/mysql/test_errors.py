@@ -4,7 +4,7 @@ import pymysql
 import pytest
 
 from consumer import errors
-from consumer.sink.mysql.server.errors import ALREADY_SO, ERRORS, Doing, translate
+from consumer.sink.mysql.server.errors import ALREADY_DONE, ERRORS, Doing, server_error
 
 
 def test_every_class_is_one_of_the_tree() -> None:
@@ -37,35 +37,35 @@ def test_every_class_is_one_of_the_tree() -> None:
     ],
 )
 def test_what_a_number_means(number: int, doing: Doing, kind: type[errors.ConsumerError]) -> None:
-    assert type(translate(pymysql.err.OperationalError(number, "text"), doing)) is kind
+    assert type(server_error(pymysql.err.OperationalError(number, "text"), doing)) is kind
 
 
 @pytest.mark.parametrize("doing", ["start", "rows", "ddl"])
 @pytest.mark.parametrize("args", [(31999, "odd"), (2999, "odd"), (), ("just text",)])
 def test_unknown_errors_become_ours(args: tuple[object, ...], doing: Doing) -> None:
-    got = translate(pymysql.MySQLError(*args), doing, table="d.t")
+    got = server_error(pymysql.MySQLError(*args), doing, table="d.t")
     assert isinstance(got, errors.Retryable | errors.Fatal)
     assert got.table == "d.t"
 
 
 def test_the_servers_words_and_number_are_kept() -> None:
-    got = translate(pymysql.err.DataError(1406, "Data too long for column 'v'"))
+    got = server_error(pymysql.err.DataError(1406, "Data too long for column 'v'"))
     assert "Data too long for column 'v' (error 1406)" in got.message
 
 
 def test_a_check_that_refuses_a_row_may_be_that_of_mariadbs_json() -> None:
-    got = translate(pymysql.err.OperationalError(4025, "CONSTRAINT `t.j` failed for `d`.`t`"))
+    got = server_error(pymysql.err.OperationalError(4025, "CONSTRAINT `t.j` failed for `d`.`t`"))
     assert isinstance(got, errors.RowRefused)
     assert "31 levels" in got.message
 
 
 def test_what_a_resumed_statement_may_meet_is_never_retryable() -> None:
-    assert not [number for number in ALREADY_SO if issubclass(ERRORS.get(number, errors.Fatal), errors.Retryable)]
+    assert not [number for number in ALREADY_DONE if issubclass(ERRORS.get(number, errors.Fatal), errors.Retryable)]
 
 
 @pytest.mark.parametrize("number", [1021, 1041, 1114, 3675])
 def test_a_full_server_is_not_one_that_does_not_answer(number: int) -> None:
-    found = translate(pymysql.err.OperationalError(number, "full"), "rows")
+    found = server_error(pymysql.err.OperationalError(number, "full"), "rows")
     assert isinstance(found, errors.TargetUnavailable)
     assert found.message == f"the target has no room: full (error {number})"
     assert found.hint.startswith("make room")
@@ -83,14 +83,16 @@ def test_a_full_server_is_not_one_that_does_not_answer(number: int) -> None:
     ],
 )
 def test_a_file_that_cannot_be_written_tells_of_a_full_disk(number: int, said: str, doing: Doing) -> None:
-    found = translate(pymysql.err.OperationalError(number, said), doing)
+    found = server_error(pymysql.err.OperationalError(number, said), doing)
     assert isinstance(found, errors.TargetUnavailable)
     assert found.message == f"the target has no room: {said} (error {number})"
     assert found.hint.startswith("make room")
 
 
 def test_a_value_that_tells_of_a_full_disk_is_a_value() -> None:
-    found = translate(pymysql.err.IntegrityError(1062, "Duplicate entry 'No space left on device' for key 'u'"), "rows")
+    found = server_error(
+        pymysql.err.IntegrityError(1062, "Duplicate entry 'No space left on device' for key 'u'"), "rows"
+    )
     assert isinstance(found, errors.RowRefused)
 
 
@@ -102,6 +104,6 @@ def test_a_value_that_tells_of_a_full_disk_is_a_value() -> None:
     ],
 )
 def test_other_trouble_with_files_is_no_silence_and_no_refusal(number: int, said: str) -> None:
-    found = translate(pymysql.err.OperationalError(number, said), "ddl")
+    found = server_error(pymysql.err.OperationalError(number, said), "ddl")
     assert isinstance(found, errors.TargetUnavailable)
     assert found.message.startswith(f"the target cannot use its files: {said}")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
-from consumer.sink.mysql.server.connection import Purpose, connect, mode_of
+from consumer.sink.mysql.server.connection import Purpose, connect_to_server, ssl_mode_of
 from consumer.sink.mysql.settings import MySqlSettings
 
 SECRET = b"the secret of this machine"
@@ -95,7 +95,7 @@ def test_no_file_is_sent(purpose: Purpose, loads: bool, wanted: Path) -> None:
     """In answer to SELECT VERSION(), after the two statements with which a connection begins."""
     server = HostileServer(wanted, 2)
     with pytest.raises(BadConfig, match="asked for a file"):
-        connect(settings(server.port), purpose, loads=loads)
+        connect_to_server(settings(server.port), purpose, loads=loads)
     server.close()
     assert server.received == b""
 
@@ -104,7 +104,7 @@ def test_no_file_is_sent(purpose: Purpose, loads: bool, wanted: Path) -> None:
 def test_none_at_the_beginning_of_a_connection_either(answered: int, wanted: Path) -> None:
     server = HostileServer(wanted, answered)
     with pytest.raises(ConsumerError):
-        connect(settings(server.port), "dml", loads=True)
+        connect_to_server(settings(server.port), "dml", loads=True)
     server.close()
     assert SECRET not in server.received
 
@@ -124,7 +124,7 @@ def test_none_at_the_beginning_of_a_connection_either(answered: int, wanted: Pat
     ],
 )
 def test_what_is_asked_of_a_server(uri: str, mode: str) -> None:
-    assert mode_of(MySqlSettings.from_uri(uri, name="c")) == mode
+    assert ssl_mode_of(MySqlSettings.from_uri(uri, name="c")) == mode
 
 
 def test_a_mode_that_does_not_exist() -> None:
@@ -136,7 +136,7 @@ def test_a_mode_that_does_not_exist() -> None:
 def test_a_server_without_tls_is_refused_where_it_is_asked_for(mode: str, wanted: Path) -> None:
     server = HostileServer(wanted, 9)
     with pytest.raises(BadConfig, match="SSL is required") as caught:
-        connect(replace(settings(server.port), ssl_mode=mode), "dml")
+        connect_to_server(replace(settings(server.port), ssl_mode=mode), "dml")
     assert "ssl-mode" in caught.value.hint
     server.close()
 
@@ -147,7 +147,7 @@ def test_no_password_in_plain_text_without_tls(method: bytes, mode: str, wanted:
     prompt = b"\x04Password: " if method == b"dialog" else b""
     server = HostileServer(wanted, 0, asks=b"\xfe" + method + b"\x00" + prompt)
     with pytest.raises(BadConfig, match="password in plain text") as caught:
-        connect(replace(settings(server.port), password=SECRET.decode(), ssl_mode=mode), "dml")
+        connect_to_server(replace(settings(server.port), password=SECRET.decode(), ssl_mode=mode), "dml")
     assert "ssl-mode" in caught.value.hint
     server.close()
     assert SECRET not in server.received
@@ -169,7 +169,7 @@ def test_a_server_that_stands_still_is_not_waited_for_longer_than_a_connection(s
         thread.start()
         started = time.monotonic()
         with pytest.raises(TargetUnavailable, match="timed out"):
-            connect(replace(settings(int(listening.getsockname()[1])), connect_timeout=1), purpose)
+            connect_to_server(replace(settings(int(listening.getsockname()[1])), connect_timeout=1), purpose)
         assert time.monotonic() - started < 20
         thread.join()
         peers[0].close()
@@ -190,5 +190,5 @@ def test_a_server_that_ends_in_the_handshake_is_tried_again() -> None:
         thread = threading.Thread(target=greet_and_end)
         thread.start()
         with pytest.raises(TargetUnavailable, match=r"EOF occurred|gone away|Lost connection|reset"):
-            connect(settings(int(listening.getsockname()[1])), "dml")
+            connect_to_server(settings(int(listening.getsockname()[1])), "dml")
         thread.join()

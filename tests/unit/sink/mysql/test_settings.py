@@ -6,7 +6,7 @@ import pytest
 
 from consumer.errors import BadConfig
 from consumer.model.names import quote
-from consumer.sink.mysql.server.connection import Flavor, Purpose, session_of
+from consumer.sink.mysql.server.connection import Flavor, Purpose, session_assignments
 from consumer.sink.mysql.settings import MySqlSettings
 
 
@@ -101,11 +101,11 @@ def test_quoting() -> None:
 @pytest.mark.parametrize("purpose", ["dml", "ddl"])
 def test_changes_in_tidb_carry_the_mark_that_its_own_changefeed_leaves_out(purpose: Purpose) -> None:
     tidb = Flavor.parse("8.0.11-TiDB-v7.5.0")
-    assert "SESSION tidb_cdc_write_source = 3" in session_of(read("tidb://h/?write-source=3"), purpose, tidb)
-    assert not any("write_source" in value for value in session_of(read("tidb://h/"), purpose, tidb))
+    assert "SESSION tidb_cdc_write_source = 3" in session_assignments(read("tidb://h/?write-source=3"), purpose, tidb)
+    assert not any("write_source" in value for value in session_assignments(read("tidb://h/"), purpose, tidb))
 
 
 @pytest.mark.parametrize("version", ["8.0.36", "10.11.6-MariaDB-1"])
 def test_other_servers_have_no_marks(version: str) -> None:
     with pytest.raises(BadConfig, match="only TiDB has marks for changes"):
-        session_of(read("mysql://h/?write-source=3"), "dml", Flavor.parse(version))
+        session_assignments(read("mysql://h/?write-source=3"), "dml", Flavor.parse(version))
