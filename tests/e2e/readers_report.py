@@ -198,7 +198,7 @@ def written(target: Target, folder: Path, loader: SparkLoader) -> tuple[dict[str
             places |= {str(name): f'{root}.duckdb#"{name.database}"."{name.table}"' for name in result.tables}
         else:
             of_lake = lake_sink(uri, loader)._progress.lake_tables.values()
-            found = {str(table.replica.name): table.place for table in of_lake}
+            found = {str(table.replica.name): table.location for table in of_lake}
             in_folder = {
                 name: place if "/" in place else f"{root}/{place.replace('.', '/')}" for name, place in found.items()
             }
