@@ -167,7 +167,7 @@ def days(value: object) -> int | None:
 
 
 def boolean(value: object) -> bool:
-    """true or false, in the spellings that environments use."""
+    """Returns true or false, in the spellings that environments use."""
     text = str(value).lower()
     if text not in ("true", "false", "1", "0", "yes", "no"):
         raise ValueError(f"'{value}' is not a switch; give true or false")
@@ -222,7 +222,7 @@ def consistency(value: object) -> Consistency:
 
 
 def log_format(value: object) -> str:
-    """text or json."""
+    """Returns text or json."""
     return one_of(str(value).lower(), ("text", "json"))
 
 

@@ -1,0 +1,1 @@
+"""Statements: their text, what it means, and text again for a target."""

@@ -141,7 +141,8 @@ def write_name(reference: TableReference, target: TableName, edits: Edits, quali
 
 
 def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> None:
-    """Name `own` in a statement about a database, also where it means the session's: ``ALTER DATABASE COLLATE = ..``"""
+    """Names `own` in a statement about a database, also if it means the session's, as ``ALTER DATABASE COLLATE = ..``
+    does."""
     name = database_at(statement.tokens)
     if name is None:
         edits.insert(statement.tokens[1].end, f" {quote(own.database)}")

@@ -1,0 +1,1 @@
+"""The forms in which TiCDC and Dumpling write: paths, schema files, `metadata`."""

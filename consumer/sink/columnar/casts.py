@@ -77,7 +77,7 @@ def _is_time(text: str) -> bool:
 
 
 def _blob(text: str) -> str:
-    """Returns a BLOB literal: every byte as \\xHH."""
+    """Returns a BLOB literal, in which every byte is written by two hexadecimal digits."""
     return "".join(f"\\x{byte:02X}" for byte in text.encode())
 
 

@@ -1,0 +1,1 @@
+"""The target of MySQL-compatible servers: MySQL, MariaDB and TiDB."""
