@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from consumer.ddl.session_times import hanging
+from consumer.ddl.session_times import zone_dependent
 from consumer.ddl.tokens import tokenize
 from consumer.errors import CannotBeExact, Code, SchemaDrift
 from consumer.model.columns import Column
@@ -129,7 +129,7 @@ def refuse_session_times(name: TableName, table: ServerTable, zone: str) -> None
     times = [column.name for column in table.columns if column.data_type == "timestamp" and not column.generated]
     # MySQL shows the quotes of texts as \'.
     texts = {column.name: column.expression.replace("\\'", "'") for column in table.columns if column.generated}
-    dependent = hanging(times, {column: tokenize(text) for column, text in texts.items()})
+    dependent = zone_dependent(times, {column: tokenize(text) for column, text in texts.items()})
     for column in table.columns:
         if column.name in dependent and not column.virtual:
             raise _refused(

@@ -224,7 +224,7 @@ def _may_be_upstreams(request: LoadRequest, unique: UniqueKey) -> bool:
     """Returns whether upstream may have this key."""
     if unique.folded in request.known_unique:
         return True
-    return request.indexes is None and same_name(unique.name) not in request.told_names
+    return request.indexes is None and same_name(unique.name) not in request.known_index_names
 
 
 def _with_labels(column: Column, target: TargetColumn, flavor: FlavorName) -> Column:
