@@ -63,8 +63,8 @@ def _reason(error: ErrorDetails, place: Sequence[int | str]) -> str:
     if error["type"] in ("enum", "literal_error"):
         allowed = str(context["expected"]).replace(" or ", ", ").replace("'", "")
         return f"{key} {error['input']!r} is not allowed; give {allowed}".lstrip()
-    message = error["msg"]
-    problem = context["error"] if error["type"] == "value_error" else f"{message[:1].lower()}{message[1:]}"
+    words = error["msg"]
+    problem = context["error"] if error["type"] == "value_error" else f"{words[:1].lower()}{words[1:]}"
     if not key or not isinstance(place[-1], str):
         return str(problem)
     return f"{key} {problem}" if isinstance(problem, OfKey) else f"{key}: {problem}"
