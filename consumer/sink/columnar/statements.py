@@ -270,7 +270,13 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         return TableOperations(
             (
                 closing_statement(
-                    mode_ddl, written.table(table.name), step.table, version, quote_name, quote_text, key_expression
+                    mode_ddl,
+                    table_sql=written.table(table.name),
+                    table=step.table,
+                    version=version,
+                    quote=quote_name,
+                    literal=quote_text,
+                    key_expression=key_expression,
                 ),
             )
         )

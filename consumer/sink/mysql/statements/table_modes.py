@@ -43,7 +43,18 @@ def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str, flavor: Flavor
         return [f"TRUNCATE TABLE {table_sql}"]
     if step.action == Action.TRUNCATE_TABLE:
         stays = times_stay(mode_ddl.after[: -len(mode_ddl.mode.added)])
-        return [closing_statement(mode_ddl, table_sql, step.table, step.file.version, quote, literal, _bytewise, stays)]
+        return [
+            closing_statement(
+                mode_ddl,
+                table_sql=table_sql,
+                table=step.table,
+                version=step.file.version,
+                quote=quote,
+                literal=literal,
+                key_expression=_bytewise,
+                stays=stays,
+            )
+        ]
     return list(_altered(step, mode_ddl, table_sql, zone, flavor))
 
 
