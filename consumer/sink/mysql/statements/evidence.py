@@ -99,7 +99,7 @@ def has_taken_effect(step: ApplyDdl, before: BeforeState, now: BeforeState) -> b
 
     1. A statement about a database has created or dropped it.
     2. An EXCHANGE PARTITION has exchanged rows.
-    3. A rename, CREATE or DROP: the new name exists, or the old name no longer does.
+    3. A RENAME, CREATE or DROP: the name that it creates exists, and the name that it removes no longer does.
     4. Any other statement has changed the definition of its own table.
     """
     table, action = step.name_before, step.file.type
