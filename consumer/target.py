@@ -95,7 +95,7 @@ class LoadRequest:
     not define them all."""
     known_unique: frozenset[frozenset[str]] = frozenset()
     """The column sets of the unique indexes that the statements prove, which may not be all."""
-    told_names: frozenset[str] = frozenset()
+    known_index_names: frozenset[str] = frozenset()
     """The names, in lower case, for which the statements declare which index has them, or that none has."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The labels of upstream's ENUMs and SETs whose numbers the rows carry, by lower-case column, as far as they are

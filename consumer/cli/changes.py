@@ -75,7 +75,7 @@ _QUOTED = re.compile('[",\r\n]')
 
 
 def _parts(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a change left, and what it found."""
+    """Returns the new row of a change, and the old one."""
     left = {name: value for name, value in row.items() if name not in META_COLUMNS | PLACE_COLUMNS}
     return left, row[BEFORE] or {}
 
@@ -112,7 +112,7 @@ def _as_csv(row: Row, first: bool) -> None:
 
 
 def _cell(value: object) -> str:
-    """Nothing for NULL; an empty text has quotation marks."""
+    """Returns nothing for NULL; an empty text gets quotation marks."""
     text = "" if value is None else _plain(value)
     quoted = value is not None and (not text or _QUOTED.search(text))
     return '"' + text.replace('"', '""') + '"' if quoted else text

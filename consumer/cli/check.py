@@ -32,7 +32,7 @@ def check(call: Invocation) -> int:
 
 
 def print_check(result: CheckResult) -> None:
-    """A line each, the fix below it, then the count."""
+    """Prints a line for each finding, the fix below it, then the count."""
     width = max(len(line.about) for line in result.lines)
     lines: list[str] = []
     for line in result.lines:

@@ -1,4 +1,4 @@
-"""How a command is declared: a body, an example, and the flags of its own; the settings' flags come by themselves."""
+"""How a command is declared: a body, an example, and its own flags; the settings' flags are added to each."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Body = Callable[..., int]
 Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 """One table, for `parse_table`."""
 READS: tuple[Part, ...] = ("storage", "target", "names", "process")
-"""What the settings of a command are about that compares the target with the storage."""
+"""The parts of the settings for a command that compares the target with the storage."""
 APPLIES: tuple[Part, ...] = (*READS, "spark", "bad rows", "applying")
 _FIRST = ("upstream_uri", "downstream_uri", "name", "tz", "tables", "start_ts", "flush_interval", "json_output")
-"""The settings that --help shows, of those that the command uses."""
+"""The settings that --help shows first, of those that the command uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Command:
         return {f"--{name.replace('_', '-')}": kind is not bool for name, kind in options}
 
     def callback(self) -> Callable[..., None]:
-        """The function typer parses flags for."""
+        """Returns the function for which typer parses flags."""
         own = self.own
 
         def run(config: str | None, help_all: bool, **given: Any) -> None:
@@ -164,7 +164,7 @@ _NAME = re.compile(rf"{_PART}\.{_PART}", re.DOTALL)
 
 
 def parse_table(text: str) -> TableName:
-    """The table that ``--table`` names. Raises BadConfig."""
+    """Returns the table that ``--table`` names. Raises BadConfig."""
     found = _NAME.fullmatch(text)
     if found is None:
         raise BadConfig(f"--table is refused: '{text}' is not of the form db.table; quote a name with a dot: `a.b`.`c`")
@@ -173,13 +173,14 @@ def parse_table(text: str) -> TableName:
 
 
 def parse_owner(text: str) -> TableName:
-    """What a statement belongs to: a table, or a database alone. Raises BadConfig."""
+    """Returns what a statement belongs to: a table, or a database alone. Raises BadConfig."""
     alone = re.fullmatch(_PART, text, re.DOTALL)
     return TableName((alone[1] or "").replace("``", "`") or alone[2], "") if alone else parse_table(text)
 
 
 def wanted_tables(texts: Iterable[str], case_sensitive: bool) -> Callable[[TableName], bool]:
-    """Whether one of several ``--table``, which can be rules too, names a table. Raises BadConfig."""
+    """Returns a function that tells whether one of several ``--table``, which can also be rules, names a table. Raises
+    BadConfig."""
     rules = [_wanted_by(text, case_sensitive) for text in texts]
     return lambda table: any(rule(table) for rule in rules)
 

@@ -1,5 +1,5 @@
-"""What comes before a command can handle it, and after: signals, and streams that a process may have been started
-without. Imports next to nothing, to be there at once."""
+"""What happens before a command can handle it, and after: signals, and streams that a process may have been started
+without. It imports next to nothing, so that it is ready at once."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def keep() -> None:
 
 
 def came() -> int:
-    """A signal that was kept, 0 for none; they are forgotten."""
+    """Returns a signal that was kept, 0 for none, and forgets all."""
     number = _came[0] if _came else 0
     _came.clear()
     return number
 
 
 def leave_with(code: int) -> None:
-    """All is printed: from now on a signal ends the process at once, with the exit code of the command."""
+    """Everything is printed: from now on a signal ends the process at once, with the exit code of the command."""
     _handle(lambda *_: os._exit(code))
 
 
@@ -37,12 +37,12 @@ def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
-"""By number."""
+"""The modes by the number of the stream."""
 
 
 def open_missing() -> None:
-    """A stream that is closed leads nowhere from now on, for programs that are started too. Else the next file would
-    get its number, and what they say would be written into that file."""
+    """Redirects each closed stream to nowhere, also for programs that are started. Else the next file would get its
+    number, and their output would be written into that file."""
     for number, (name, mode) in enumerate(_MODES.items()):
         try:
             os.fstat(number)

@@ -22,7 +22,7 @@ from consumer.results import Detected, InspectedTable, InspectResult
 _HEADINGS = ("table", "versions", "DDL", "files", "bytes", "partitions", "dispatchers", "dates", "")
 _TIMES = ("first row", "last row")
 _FIRST, _ALWAYS = (0, 3, 4, 2, 8), 3
-"""The columns that are shown without -v, and how many of them whatever they hold."""
+"""The columns that are shown without -v, and how many of them are shown whatever they hold."""
 _NUMBERS = range(1, 7)
 TimeRange = Annotated[
     bool,
@@ -56,7 +56,8 @@ def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False)
 
 
 def print_inspected(result: InspectResult, verbose: bool) -> None:
-    """Totals, what is wrong, a line for each table, how to start. `verbose`: all that the files show."""
+    """Prints totals, what is wrong, a line for each table, and how to start. `verbose`: everything that the files
+    show."""
     files, size = sum(t.files for t in result.tables), sum(t.bytes for t in result.tables)
     out(f"upstream    {result.upstream}")
     shown = f"{time_text(result.checkpoint_ts)} ({result.checkpoint_ts})" if result.checkpoint_ts else "not known"
@@ -107,8 +108,8 @@ def _shown(terminator: bytes) -> str:
 
 
 def _print_tables(tables: tuple[InspectedTable, ...], verbose: bool) -> None:
-    """A line for each table; what no table has takes no room. On a terminal their times stand apart, so that most lines
-    fit into 80 columns."""
+    """Prints a line for each table; columns that are empty for all tables are left out. On a terminal their times are
+    separate, so that most lines fit into 80 columns."""
     rows = []
     for table in tables:
         dates = " to ".join(dict.fromkeys(filter(None, (table.first_date, table.last_date))))

@@ -14,7 +14,7 @@ is usual, they cost a tenth of a start and a sixth of a round."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; leaves by SystemExit with the exit code."""
+    """Runs the command line; leaves by SystemExit with the exit code."""
     if arguments is None:
         early.open_missing()
         early.keep()

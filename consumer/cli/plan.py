@@ -28,7 +28,7 @@ def plan(call: Invocation) -> int:
 
 
 def print_plan(result: PlanResult, options: str) -> None:
-    """Every step once, in the order in which they would run; stopped tables; totals."""
+    """Prints every step once, in the order in which they would run; stopped tables; totals."""
     stopped = {row.table for row in result.stopped}
     for step in result.steps[:MOST_ROWS]:
         mark = " (stopped now, is tried again)" if step.table in stopped else ""
@@ -55,7 +55,7 @@ def _load_lines(step: PlannedStep, table: str) -> Iterator[str]:
 
 
 def _statement_lines(step: PlannedStep, table: str) -> Iterator[str]:
-    """The statement as upstream ran it, then what is not as expected: other tables, a policy, another text."""
+    """Yields the statement as upstream ran it, then what is not as expected: other tables, a policy, another text."""
     kind = "wait" if step.kind == "barrier" else "DDL "
     removes = ", takes data away" if step.destructive else ""
     yield f"{kind}  {table}: version {step.to_ts} of {time_text(step.to_ts)}{removes}"

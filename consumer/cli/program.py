@@ -37,7 +37,7 @@ _EPILOG = (
 )
 
 UsageError: Any = typer.BadParameter.__mro__[1]
-"""What typer raises for words that it cannot make sense of: it gives only some of its kinds a public name."""
+"""What typer raises for words that it cannot parse: it gives only some of its kinds a public name."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,7 +50,7 @@ Version = Annotated[bool, typer.Option("--version", help="Print the version.", c
 
 
 def build(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
-    """The command line of these commands."""
+    """Returns the command line of these commands."""
     app = typer.Typer(
         name="storage-consumer",
         no_args_is_help=True,
@@ -72,7 +72,7 @@ def build(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
 
 
 def run_program(given: Sequence[str]) -> int:
-    """Run the command line with the words `given`; the exit code."""
+    """Runs the command line with the words `given`. Returns the exit code."""
     # The first word is the command: only what follows it can be flags of the settings.
     # Where it names a command, typer needs to know only that one: all of them are a tenth of a start.
     named = [command for command in COMMANDS if [command.name] == list(given[:1])]
@@ -92,11 +92,9 @@ _LIST = "--tables"
 
 
 def with_two_dashes(arguments: Sequence[str], commands: Iterable[Command] = COMMANDS) -> list[str]:
-    """`arguments` of one of `commands`, with its long flags written the way this command line parses them.
-
+    """Returns `arguments` of one of `commands`, with its long flags written the way this command line parses them.
     ``-name X`` and ``-name=X`` get their second dash; ``--json=true`` loses its value; the rules after ``--tables``
-    each get their flag. Everything else, values too, stays as it is.
-    """
+    each get their flag. Everything else, values too, stays as it is."""
     done: list[str] = []
     rest = list(arguments)
     valued = {

@@ -1,4 +1,4 @@
-"""What every command has around it: settings, log, signals, errors, exit code."""
+"""What every command needs around it: settings, log, signals, errors, exit code."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ DONE = 0
 _URIS_ONLY = scrubber()
 
 Head = Mapping[str, str]
-"""`name` and `upstream` of a result that is printed; nothing where the settings are not known."""
+"""`name` and `upstream` of a printed result; nothing if the settings are not known."""
 
 
 def print_json(result: Result) -> None:
-    """One line, the last of stdout."""
+    """Prints one line, the last of stdout."""
     print(json.dumps(printed(result)), flush=True)
 
 
@@ -51,8 +51,8 @@ def _head(settings: Settings) -> Head:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked. Where it
-    is one of several consumers of the command, `heading` stands above its result, `printed` gets it for JSON, and
+    """What a command's body gets. `options` are the flags of this call as a shell takes them, with secrets masked. If
+    it is one of several consumers of the command, `heading` stands above its result, `printed` gets it for JSON, and
     `loader` is Spark as they share it."""
 
     settings: Settings
@@ -66,7 +66,7 @@ class Invocation:
     loader: Loader | None = None
 
     def finish(self, result: RunResult) -> int:
-        """Print a run's result; its exit code."""
+        """Prints a run's result. Returns its exit code."""
         self.observer.close_bar()
         noted = result.model_copy(update={"notes": tuple(self.observer.notes)})
         self.show(noted, lambda: print_run(result), result.exit_code)
@@ -80,7 +80,7 @@ class Invocation:
         return result.exit_code
 
     def show(self, result: Result, as_text: Callable[[], None], exit_code: int = 0) -> int:
-        """Print a result in the form that was asked for; the exit code."""
+        """Prints a result in the form that was asked for. Returns the exit code."""
         self.observer.close_bar()
         with readers_may_leave():
             if self.settings.json_output:
@@ -92,7 +92,7 @@ class Invocation:
         return exit_code
 
     def failed(self, error: BaseException, seconds: float) -> int:
-        """Tell what ended this one of several consumers; its exit code."""
+        """Reports what ended this one of several consumers. Returns its exit code."""
         failure = self._failure(f"{self.settings.name}: ")
         known = error if isinstance(error, ConsumerError) else starved(error) if isinstance(error, Exception) else None
         return failure.report_bug(error, seconds) if known is None else failure.report(known, seconds)
@@ -118,12 +118,10 @@ def execute(
     of_all: OfAll | None = None,
     applies: bool = False,
 ) -> int:
-    """Run one command and return its exit code. Nothing but KeyboardInterrupt and SystemExit leaves it.
-
-    `kind` are the settings that the command needs. `endless`: a signal is how it is meant to end, so it is no error.
-    `of_all` takes the place of `body` where the settings tell of several consumers; None: the command is for one.
-    `applies`: it leaves its metrics where the settings say.
-    """
+    """Runs one command and returns its exit code. It raises nothing but KeyboardInterrupt and SystemExit. `kind` is the
+    class of settings that the command needs. `endless`: a signal is how it is meant to end, so it is no error. `of_all`
+    replaces `body` if there are several consumers; None: the command is for one. `applies`: it leaves its metrics where
+    the settings say."""
     began, stop = time.monotonic(), Stop()
     failure = _Failure(verbose=bool(flags.get("verbose")), json=bool(flags.get("json_output")))
     try:
@@ -170,7 +168,7 @@ def execute(
 def _calls(
     loaded: Loaded, head: Head, flags: Mapping[str, Any], config: str | None, stop: Stop, endless: bool
 ) -> list[Invocation]:
-    """The one of the command, or one for each of several consumers."""
+    """Returns the call of the command, or one for each of several consumers."""
     if len(loaded.several) < 2:
         options = options_of({**flags, **(_of_one(loaded.settings) if loaded.several else {})}, config, loaded.settings)
         return [Invocation(loaded.settings, head, _observer(loaded.settings, options, endless), options, stop)]
@@ -184,7 +182,7 @@ def _calls(
 
 
 def _of_one(settings: Settings) -> dict[str, str]:
-    """The flags of a command for this one of several."""
+    """Returns the flags of a command for this one of several."""
     return {"only": settings.name}
 
 
@@ -205,7 +203,7 @@ def _interrupted(failure: _Failure, came: KeyboardInterrupt, endless: bool, seco
 
 
 def _rotates(settings: Settings, endless: bool) -> bool:
-    """Whether SIGHUP is what logrotate sends by custom, once it has moved the log file."""
+    """Returns whether SIGHUP is what logrotate usually sends, once it has moved the log file."""
     return endless and settings.log_file is not None
 
 
@@ -234,7 +232,8 @@ def _lives(calls: Sequence[Invocation]) -> list[Live]:
 def _measured(
     settings: Settings, calls: Sequence[Invocation], exit_code: int, error: ConsumerError | None = None
 ) -> int:
-    """`exit_code`, once the metrics of the command that ends with it, by `error`, are where the settings say."""
+    """Returns `exit_code`, once the metrics of the command that ends with it, by `error`, are where the settings
+    say."""
     if settings.metrics_file and (lives := _lives(calls)):
         from consumer.observe.metrics import write
 
@@ -270,7 +269,7 @@ def _observer(
 
 
 def _identity(settings: Settings, options: str) -> Identity:
-    """Who it is, and the settings that were given, as a file has them."""
+    """Returns who the consumer is, and the settings that were given, as a file has them."""
     shown = [
         (file_key_of(field).removeprefix("[consumer] "), settings.scrub(toml_text(value)))
         for field, value in settings.given
@@ -280,7 +279,7 @@ def _identity(settings: Settings, options: str) -> Identity:
 
 
 def options_of(flags: Mapping[str, Any], config: str | None, settings: Settings) -> str:
-    """The flags that a follow-up command needs as well, secrets masked."""
+    """Returns the flags that a follow-up command needs as well, with secrets masked."""
     words = ["--config", config] if config else []
     for field in (name for name in Settings.model_fields if given_by(name).follows):
         given = flags.get(field) or ()
@@ -298,7 +297,7 @@ def _unmeasured(exit_code: int, _error: ConsumerError | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """How an error is reported: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
+    """How an error is reported: one sentence and a hint on stderr, a trace with -v, and JSON if it was asked for.
     `about` stands before the sentence; `printed` gets the result; `options` are the flags of commands in hints.
     `measured` leaves the metrics of a command that ends with an exit code."""
 
@@ -327,7 +326,7 @@ class _Failure:
         return self.measured(BUG, None)
 
     def left(self, seconds: float) -> int:
-        """`run` had to stop while a step was in hand, and left it."""
+        """Reports that `run` had to stop during a step, and abandoned it."""
         self._tell(RunResult(seconds=seconds), DONE)
         return DONE
 
@@ -343,7 +342,7 @@ class _Failure:
 
 
 def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
-    """An error as a person reads it: one line, and one that says what to do."""
+    """Prints an error for a person: one line, and one with what to do."""
     say(f"storage-consumer: {scrub(sentence)}")
     if hint:
         lines = [f"  {line}" for line in scrub(hint).split("\n")]
@@ -351,8 +350,8 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
 
 
 def starved(error: BaseException) -> Starved | None:
-    """`error` as what this machine, or a limit of this process, does not give: no bug, and what was applied is
-    recorded. None where it says nothing of the kind."""
+    """Returns `error` as a resource that this machine, or a limit of this process, does not provide: it is no bug, and
+    what was applied is recorded. Returns None if it is something else."""
     what = lacking(error)
     if not what:
         return None

@@ -19,12 +19,12 @@ _WORST_FIRST = (BUG, *(kind.exit_code for kind in (BadConfig, NeedsPerson, Targe
 
 
 def worst(codes: Sequence[int]) -> int:
-    """The exit code of all of them."""
+    """Returns the exit code of all of them."""
     return min(codes, key=_WORST_FIRST.index)
 
 
 def in_turn(calls: Sequence[Invocation], body: Callable[[Invocation], int]) -> int:
-    """`body` of one after the other; an error of one does not hold up the others, a signal does."""
+    """Runs `body` of one after the other; an error of one does not hold up the others, a signal does."""
     from consumer import app
 
     with closing(app.loader_of(calls[0].settings)) as spark:
@@ -45,7 +45,7 @@ def in_turn(calls: Sequence[Invocation], body: Callable[[Invocation], int]) -> i
 
 
 def beside(calls: Sequence[Invocation], _body: object) -> int:
-    """`run` of all of them at once; their results at the end."""
+    """Runs `run` of all of them in parallel, with their results at the end."""
     from consumer import app
 
     observers = {call.settings.name: call.observer for call in calls}
@@ -63,7 +63,7 @@ def beside(calls: Sequence[Invocation], _body: object) -> int:
 
 
 def _in_one(calls: Sequence[Invocation], done: Callable[[Invocation], int]) -> int:
-    """Each is `done`, their results in one."""
+    """Collects the results of each call that is `done` in one."""
     printed: dict[str, Result] = {}
     code = worst([done(replace(call, printed=partial(printed.__setitem__, call.settings.name))) for call in calls])
     if calls[0].settings.json_output:

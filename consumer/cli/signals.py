@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP: end within thirty seconds, whatever the step in hand is doing."""
+"""SIGTERM, SIGINT and SIGHUP: the process ends within thirty seconds, whatever the running step is doing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from consumer.cli import early
 from consumer.cli.early import ENDING
 
 ABANDON_AFTER = 20
-"""Seconds that the step in hand of `run` has to finish; then it is abandoned, which is safe: progress says so."""
+"""Seconds that the running step of `run` has to finish; then it is abandoned, which is safe because of the progress."""
 _ONCE_MORE_AFTER = 0.05
 LEAVE_AFTER = 8
 """Seconds for closing connections after that; then the process leaves without it."""
@@ -25,16 +25,15 @@ class Stop(threading.Event):
 
     by = ""
     left = False
-    """Whether the step in hand was broken off."""
+    """Whether the running step was interrupted."""
 
 
 @contextmanager
 def stopping(stop: Stop, exit_code: int, *, endless: bool, hangs_up: bool = True) -> Iterator[None]:
-    """Within it a signal raises KeyboardInterrupt with its name (not an Exception, so no retry swallows it). With
-    `endless` it sets `stop` first, and raises when the step in hand takes longer than ABANDON_AFTER. A second signal
-    raises at once. When closing hangs as well, the process ends with `exit_code`.
-    A signal that came early counts as one that comes now. Without `hangs_up` SIGHUP has no effect.
-    """
+    """A context in which a signal raises KeyboardInterrupt with its name (not an Exception, so no retry swallows it).
+    With `endless` it sets `stop` first, and raises if the running step takes longer than ABANDON_AFTER. A second signal
+    raises at once. If closing hangs as well, the process ends with `exit_code`. A signal that came early counts as one
+    that comes now. Without `hangs_up` SIGHUP has no effect."""
 
     def abandon(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGALRM, lambda *_: os._exit(exit_code))

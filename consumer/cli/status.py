@@ -73,14 +73,15 @@ def status(
 
 
 def _options(call: Invocation, result: StatusResult) -> str:
-    """What the commands of hints need as well: this one does without the replica's zone, those are refused without."""
+    """Returns what the commands of hints need as well: this one does without the replica's zone, those are refused
+    without."""
     zone = result.time_zone
     return call.options if zone in ("", resolved_zone(call.settings.tz)) else f"{call.options} --tz {zone}".lstrip()
 
 
 def verdict(result: StatusResult, longest: float | None, allow_accepted: bool = False) -> tuple[int, str]:
-    """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
-    not to be judged; that of the error with which a run would end."""
+    """Returns the exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is
+    late or cannot be judged; that of the error with which a run would end."""
     if result.error is not None:
         return result.exit_code, result.error
     unwell = [row for row in result.unwell if row.is_held_up or not allow_accepted]
@@ -128,7 +129,7 @@ def _longest(max_lag: str | None, check: bool) -> float | None:
 
 
 def print_status(result: StatusResult, options: str, ready_lag: float) -> None:
-    """How far the target is, then every table that is not simply there. `ready_lag` as of `StatusResult.health`."""
+    """Prints how far the target is, then every table that is not healthy. `ready_lag` as for `StatusResult.health`."""
     if result.target_upstream is None:
         out("nothing applied yet")
         _print_lines(_export_lines(result, options))
@@ -160,7 +161,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
-    """What is to be run again, unless it is still at work."""
+    """Returns what is to be run again, unless it is still at work."""
     for one in result.exports:
         tables = f" ({some_of(one.tables)})" if one.tables else ""
         again = "with its --table" if len(one.tables) > 1 else "to go on"
@@ -189,7 +190,7 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
 
 
 def _tables_text(result: StatusResult) -> str:
-    """How many tables are in each state."""
+    """Returns how many tables are in each state."""
     states = Counter({"ok": result.tables_ok})
     states += Counter(row.state for row in result.tables if row.state != "ok")
     states += Counter(_trouble(row) for row in result.unwell if row.state == "ok")
@@ -197,7 +198,7 @@ def _tables_text(result: StatusResult) -> str:
 
 
 def _complete_text(result: StatusResult) -> str:
-    """The moment up to which all tables are complete, unless some need somebody, and how far that is behind."""
+    """Returns the moment up to which all tables are complete, unless some need somebody, and its lag."""
     needing = Counter(row.state for row in result.tables if row.state in ("stopped", "missing"))
     states = ", ".join(f"{count:,} {state}" for state, count in needing.items())
     return f"no: {states}; up to {_moment_text(result)}" if states else _moment_text(result)
@@ -219,7 +220,7 @@ def _checkpoint_text(result: StatusResult) -> str:
 
 
 def _unread_text(unread: Unread) -> str:
-    """What is still to be read, and until when it is there."""
+    """Returns what is still to be read, and until when it exists."""
     if not unread.files:
         return "nothing"
     text = f"{count_text(unread.files, 'file')}, {size_text(unread.bytes)}"

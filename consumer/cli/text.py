@@ -1,5 +1,5 @@
-"""Results as people read them: tables, what a run did, and what to do next. rich is loaded when there is a table to
-draw on a terminal: it takes milliseconds a row."""
+"""Results as people read them: tables, what a run did, and what to do next. rich is only loaded to draw a table on a
+terminal: it takes milliseconds a row."""
 
 from __future__ import annotations
 
@@ -27,17 +27,14 @@ _BETWEEN = "   "
 """What stands between the columns of a table."""
 _COMMAND = "storage-consumer "
 _SHOWN = 0.1
-"""Seconds that are worth a word."""
+"""Seconds that are worth reporting."""
 _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
 
 
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
-    """Around what is written to stdout: whoever reads it may have seen enough (``| head``), or a terminal may be
-    closed, which is no error.
-
-    Raises BadConfig where stdout cannot be written (a full disk).
-    """
+    """A context for writing to stdout: its reader may have stopped reading (``| head``), or a terminal may be closed,
+    which is no error. Raises BadConfig if stdout cannot be written (a full disk)."""
     try:
         yield
         if sys.stdout is not None:
@@ -51,24 +48,24 @@ def readers_may_leave() -> Iterator[None]:
 
 
 def say(*lines: str) -> None:
-    """Lines on stderr, where there is somebody to read them: whoever has left changes no exit code."""
+    """Prints lines on stderr, if somebody reads them: a reader that has left changes no exit code."""
     with suppress(OSError):
         print(*_fitted(lines, sys.stderr), sep="\n", file=sys.stderr, flush=True)
 
 
 def out(*lines: str) -> None:
-    """Lines on stdout, for a person."""
+    """Prints lines on stdout, for a person."""
     print(*_fitted(lines, sys.stdout), sep="\n")
 
 
 def exact(line: str) -> None:
-    """A line on stdout for another program, as it is. On a terminal no character of it is obeyed."""
+    """Prints a line on stdout for another program, as it is. On a terminal its control characters have no effect."""
     print(printable(line) if sys.stdout.isatty() else line)
 
 
 def _fitted(lines: Iterable[str], stream: TextIO) -> Iterator[str]:
-    """On a terminal, lines that are longer than it is wide are broken between words: it would break them anywhere. A
-    command stays whole, in a line of its own: it is to be pasted."""
+    """Breaks lines that are longer than the terminal is wide between words; the terminal would break them anywhere. A
+    command stays on one line of its own, because it is to be pasted."""
     width = shutil.get_terminal_size().columns if stream is not None and stream.isatty() else sys.maxsize
     for line in map(printable, lines):
         fore, command, more = line.partition(_COMMAND)
@@ -82,12 +79,13 @@ def _fitted(lines: Iterable[str], stream: TextIO) -> Iterator[str]:
 
 
 def table_text(table: TableName, target_table: str) -> str:
-    """A table's name, with the one that it has in the target ("": the same)."""
+    """Returns a table's name, with the one that it has in the target ("": the same)."""
     return f"{table} -> {target_table}" if target_table else str(table)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
-    """Draw a table on stdout; columns in `numbers` stand to the right. At most MOST_ROWS, the rest is counted."""
+    """Draws a table on stdout; columns in `numbers` are aligned to the right. It has at most MOST_ROWS, and the rest is
+    counted."""
     shown = [[printable(cell) for cell in row] for row in rows[:MOST_ROWS]]
     if sys.stdout.isatty():
         _draw(headings, shown, numbers)
@@ -129,13 +127,13 @@ def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Colle
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """A line each."""
+    """Prints a line for each note."""
     for note in notes:
         out(f"note: {note}")
 
 
 def print_run(result: RunResult) -> None:
-    """A summary table, then what a person has to do."""
+    """Prints a summary table, then what a person has to do."""
     if result.export is None and not any(_has_news(table) for table in result.tables.values()):
         complete = result.checkpoint_ts and result.error is None and not result.unfinished
         early = "nothing was applied before the end"
@@ -167,7 +165,7 @@ def print_run(result: RunResult) -> None:
 
 
 def _export_lines(export: LoadedExport, moment: str, took: str) -> Iterator[str]:
-    """What became of its tables, and what comes next."""
+    """Returns what became of the export's tables, and what comes next."""
     yield f"{count_text(export.loaded, 'table')} loaded from the export, as of {moment}; {took}"
     if export.loaded_before:
         yield f"{count_text(export.loaded_before, 'table')} loaded by an earlier run"
@@ -180,7 +178,7 @@ def _export_lines(export: LoadedExport, moment: str, took: str) -> Iterator[str]
 
 
 def _place(table: TableResult, result: RunResult) -> str:
-    """Short where it can be: the rows of most tables fit into a terminal of 80 columns then."""
+    """Returns a short text if possible: then the rows of most tables fit into a terminal of 80 columns."""
     whole = "checkpoint" if result.export is None else "export"
     return whole if table.watermark == result.checkpoint_ts else time_text(table.watermark)
 
@@ -194,8 +192,8 @@ def _counts(table: TableResult) -> tuple[int, ...]:
 
 
 def stopped_lines(result: RunResult, options: str, told: Collection[TableName]) -> Iterable[str]:
-    """For each table that is not in order: why, unless the same stream has `told` that already, what to do, and the
-    command that brings it back."""
+    """Returns for each table that is not healthy: why, unless the same stream has `told` that already, what to do, and
+    the command that restores it."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
             yield waiting_line(name, table)
@@ -210,13 +208,14 @@ def stopped_lines(result: RunResult, options: str, told: Collection[TableName]) 
 
 
 def waiting_line(name: TableName, table: TableResult | TableStatus) -> str:
-    """What a table waits for."""
+    """Returns what a table waits for."""
     for_statement = table.code is Code.WAITS_FOR_STATEMENT
     return f"{name} {table.error}" if for_statement else f"{name} waits: {without_table_name(name, table.error)}"
 
 
 def lacking_lines(name: TableName, table: TableResult | TableStatus, options: str, of: Result) -> Iterable[str]:
-    """How many rows the table lacks, the first of them, and what takes them in; what it lacks as was accepted."""
+    """Returns how many rows the table lacks, the first of them, and what applies them; and what it lacks as accepted
+    losses."""
     if table.quarantined:
         yield f"{name} lacks {count_text(table.quarantined, 'quarantined row')}; the first: {table.bad_row}"
         yield f"  once that is mended: {hint_with_options(retry_command(name), options)}"
@@ -229,7 +228,7 @@ def lacking_lines(name: TableName, table: TableResult | TableStatus, options: st
 
 
 def masked_note(lines: Iterable[str]) -> Iterable[str]:
-    """What to know of commands in `lines` from which secrets were taken."""
+    """Returns what to know about commands in `lines` from which secrets were removed."""
     if any(MASK in line and "storage-consumer " in line for line in lines):
         yield (
             f"{MASK} in a command stands for a secret: put it there, or leave the flag out and set"
@@ -238,8 +237,8 @@ def masked_note(lines: Iterable[str]) -> Iterable[str]:
 
 
 def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
-    """What to do about a stopped table. To make it again from the storage does not help past a refused statement or a
-    file that is damaged or missing, which it would meet again, nor where a setting or a right is wrong."""
+    """Returns what to do about a stopped table. Loading it again from the storage does not help with a refused
+    statement or a file that is damaged or missing, which it would meet again, nor if a setting or a right is wrong."""
     if table.hint:
         yield from (f"  {line}" for line in hint_with_options(table.hint, options).split("\n"))
     if table.resync and table.hint.reloads and not table.version:

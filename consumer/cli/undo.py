@@ -58,7 +58,7 @@ def undo(
 
 @contextmanager
 def _file(name: str) -> Iterator[IO[bytes]]:
-    """What is written comes to stdout, or gets its name, when it is complete."""
+    """What is written is printed to stdout, or gets its name when it is complete."""
     from consumer.verify.mend import new_file
 
     if name:

@@ -75,7 +75,7 @@ def verify(
 
 
 def print_verify(result: VerifyResult) -> None:
-    """A line for each table, then the rows that differ, then what was not compared."""
+    """Prints a line for each table, then the rows that differ, then what was not compared."""
     rows = [_row(check) for check in result.tables]
     print_table(("table", "at", "state", "rows", "missing", "extra", "differ"), rows, (3, 4, 5, 6))
     for check in result.tables:

@@ -18,14 +18,14 @@ from consumer.results import Detected
 
 _OURS = "[consumer]"
 _ALIKE = 0.8
-"""Above this a key that TiCDC does not know is taken for a slip of the pen, below for one of another version."""
+"""Above this similarity an unknown key counts as mistyped, below it as a key of another version."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """What a file says: raw values by setting, the key each was found under, and keys that were passed over. `effects`
-    are sentences about keys that change what TiCDC writes, which a consumer cannot undo. `is_changefeed`: it has keys
-    other than those of a consumer."""
+    """The contents of a file: raw values by setting, the key of each, and ignored keys. `effects` are sentences about
+    keys that change what TiCDC writes, which a consumer cannot undo. `is_changefeed`: it has keys other than those of a
+    consumer."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class FileValues:
 
 
 def read_changefeed(path: str) -> FileValues:
-    """Settings of a changefeed TOML, with our own [consumer] table in it. Raises BadConfig."""
+    """Reads the settings of a changefeed TOML, with our own [consumer] table in it. Raises BadConfig."""
     return file_values(_parse(path), path)
 
 
 def file_values(body: Mapping[str, Any], path: str) -> FileValues:
-    """Settings of what stands in such a file; `path` is what messages call it. Raises BadConfig."""
-    sink, filters, own = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
+    """Returns the settings in the body of such a file; `path` is its name in messages. Raises BadConfig."""
+    sink, filters, consumer_table = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
     storage = _table(sink, "cloud-storage-config", path, "sink.")
     keys_of = {f"[sink.{p.name}]": [o.key for o in p.own_options] for p in PROTOCOLS.values() if p.own_options}
     options = {table: _table(sink, table[6:-1], path, "sink.") for table in keys_of}
@@ -54,23 +54,25 @@ def file_values(body: Mapping[str, Any], path: str) -> FileValues:
         *_unknown("[filter] ", filters, FILTER_KEYS, path),
     ]
     tables = {"": body, "[sink]": sink, **options, "[sink.cloud-storage-config]": storage}
-    values = {**_changefeed_values(tables, filters), **_own(own, path)}
-    places = {field: file_key_of(field) for field in values} | _places(values, own)
+    values = {**_changefeed_values(tables, filters), **_own(consumer_table, path)}
+    places = {field: file_key_of(field) for field in values} | _places(values, consumer_table)
     effects = tuple(_effects({"[filter]": filters, "[sink]": sink}))
     return FileValues(values, places, tuple(ignored), effects, bool(set(body) - {"consumer"}))
 
 
 def _effects(tables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    found = {place: tables[place[0]].get(place[1]) for place in EFFECTS}
-    if isinstance(rules := found["[sink]", "dispatchers"], list):
-        found["[sink]", "dispatchers"] = [rule for rule in rules if set(rule) - QUEUE_KEYS]
-    return [f"{table} {key}: {EFFECTS[table, key]}" for (table, key), value in found.items() if value]
+    values = {table_and_key: tables[table_and_key[0]].get(table_and_key[1]) for table_and_key in EFFECTS}
+    if isinstance(rules := values["[sink]", "dispatchers"], list):
+        values["[sink]", "dispatchers"] = [rule for rule in rules if set(rule) - QUEUE_KEYS]
+    return [f"{table} {key}: {EFFECTS[table, key]}" for (table, key), value in values.items() if value]
 
 
 def _places(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:
-    """Where settings of ours stand that the changefeed has under a name of its own."""
-    others = {"tables": "[filter] rules", "file_index_width": "[sink] file-index-digit"}
-    return {field: place for field, place in others.items() if field in values and key_of(field) not in own}
+    """Returns the places of our settings that have another name in the changefeed."""
+    names_in_changefeed = {"tables": "[filter] rules", "file_index_width": "[sink] file-index-digit"}
+    return {
+        field: place for field, place in names_in_changefeed.items() if field in values and key_of(field) not in own
+    }
 
 
 def _parse(path: str) -> Mapping[str, Any]:
@@ -91,23 +93,24 @@ def _table(body: Mapping[str, Any], name: str, path: str, parent: str = "") -> M
     return table
 
 
-def _unknown(place: str, table: Iterable[str], known: Collection[str], path: str) -> list[str]:
-    """Keys of `table` that TiCDC does not know; BadConfig for those that look like one it knows."""
-    unknown = [key for key in table if key not in known]
+def _unknown(place: str, table: Iterable[str], known_keys: Collection[str], path: str) -> list[str]:
+    """Returns the keys of `table` that TiCDC does not know. Raises BadConfig for one that looks like a key it knows."""
+    unknown = [key for key in table if key not in known_keys]
     for key in unknown:
-        close = nearest(key, known, _ALIKE)
+        close = nearest(key, known_keys, _ALIKE)
         if close:
             raise BadConfig(f"config: {path}: {place}{key} is not a key of a changefeed; did you mean {close}?")
     return [f"{place}{key}" for key in unknown]
 
 
-def _check_options(table: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
-    """Raises BadConfig for a key that is not known: all say how files are written, also one of a later release."""
-    for key in given:
-        if key not in known:
-            close = nearest(key, known)
-            meant = f"did you mean {close}?" if close else f"known are {', '.join(sorted(known))}"
-            raise BadConfig(f"config: {path}: {table} {key} is not a key of a changefeed; {meant}")
+def _check_options(table: str, keys: Iterable[str], known_keys: Sequence[str], path: str) -> None:
+    """Raises BadConfig for a key that is not known: all of them say how files are written, also one of a later
+    release."""
+    for key in keys:
+        if key not in known_keys:
+            close = nearest(key, known_keys)
+            suggestion = f"did you mean {close}?" if close else f"known are {', '.join(sorted(known_keys))}"
+            raise BadConfig(f"config: {path}: {table} {key} is not a key of a changefeed; {suggestion}")
 
 
 def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -116,15 +119,15 @@ def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:
     for key in own:
         if key not in fields:
             close = nearest(key, fields)
-            meant = f"did you mean {close}?" if close else f"known are {', '.join(sorted(fields))}"
-            raise BadConfig(f"config: {path}: [consumer] {key} is not a setting; {meant}")
+            suggestion = f"did you mean {close}?" if close else f"known are {', '.join(sorted(fields))}"
+            raise BadConfig(f"config: {path}: [consumer] {key} is not a setting; {suggestion}")
     return {fields[key]: value for key, value in own.items()}
 
 
 def _changefeed_values(tables: Mapping[str, Mapping[str, Any]], filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under the changefeed's own keys; `tables` are its tables by their written names."""
+    """Returns the settings under the changefeed's own keys; `tables` are its tables by their written names."""
     places = {field: file_key_of(field).rpartition(" ") for field in Settings.model_fields}
-    found = {
+    settings = {
         field: tables[table][key]
         for field, (table, _, key) in places.items()
         if table != _OURS and key in tables[table]
@@ -132,21 +135,21 @@ def _changefeed_values(tables: Mapping[str, Mapping[str, Any]], filters: Mapping
     width = tables["[sink]"].get("file-index-digit")
     if isinstance(width, int) and 6 <= width <= 20:
         # TiCDC itself falls back to its default for any other value, so a consumer has to as well.
-        found["file_index_width"] = width
+        settings["file_index_width"] = width
     if "rules" in filters:
-        found["tables"] = filters["rules"]
-    return found
+        settings["tables"] = filters["rules"]
+    return settings
 
 
 # What a storage shows, written as a changefeed's file
 
 _NO_SETTING = ("date-separator", "enable-partition-separator")
-"""Keys without which a consumer goes by the paths."""
+"""Keys without which a consumer uses the paths."""
 
 
 def changefeed_toml(detected: Detected) -> str:
-    """``[sink]``, and ``[sink.csv]`` for CSV, to be kept as a file and given with --config. What the files do not prove
-    is a comment, and is named in [consumer]: it has no default until it is set."""
+    """Returns ``[sink]``, and ``[sink.csv]`` for CSV, to be kept as a file and given with --config. What the files do
+    not prove is a comment, and is named in [consumer]: it has no default until it is set."""
     open_keys = [key for key in detected.unproven if key not in _NO_SETTING]
     lines = list(_lines(detected))
     if open_keys:
@@ -158,22 +161,22 @@ def changefeed_toml(detected: Detected) -> str:
 def _lines(detected: Detected) -> Iterator[str]:
     dialect = detected.dialect
     yield "[sink]"
-    found: dict[str, str | int | bool | None] = {}
+    values: dict[str, str | int | bool | None] = {}
     if dialect is None:
         yield f"# protocol = {' or '.join(map(json.dumps, PROTOCOLS))}: there are no rows that show it"
     else:
-        found = {"protocol": dialect.protocol, "terminator": dialect.terminator.decode(errors="replace")}
-    found["date-separator"] = detected.date_separator
-    found["file-index-digit"] = detected.file_index_digit
-    found["enable-partition-separator"] = detected.partition_separator
-    yield from (_line(detected, key, value) for key, value in found.items() if value is not None)
+        values = {"protocol": dialect.protocol, "terminator": dialect.terminator.decode(errors="replace")}
+    values["date-separator"] = detected.date_separator
+    values["file-index-digit"] = detected.file_index_digit
+    values["enable-partition-separator"] = detected.partition_separator
+    yield from (_line(detected, key, value) for key, value in values.items() if value is not None)
     if dialect is not None and (table := protocol_of(dialect).table(dialect)):
         yield from ("", f"[sink.{dialect.protocol}]")
         yield from (_line(detected, key, value) for key, value in table.items())
 
 
 def _line(detected: Detected, key: str, value: str | int | bool) -> str:
-    """JSON's strings, numbers and switches are TOML's too."""
+    """Returns the line of a key: JSON's strings, numbers and switches are TOML's too."""
     return f"{'# ' if key in detected.unproven else ''}{key} = {json.dumps(value)}"
 
 
@@ -188,7 +191,7 @@ CHANGEFEED_KEYS = frozenset(
     performance-mode scheduler sink sql-mode sync-point-interval sync-point-retention synced-status
     """.split()
 )
-"""Top level; `consumer` is our own table."""
+"""The keys of the top level; `consumer` is our own table."""
 
 SINK_KEYS = frozenset(
     """

@@ -1,4 +1,4 @@
-"""Time zones by name -> clocks, and the name of this machine's own zone."""
+"""Returns the clocks of time zones by name, and the name of this machine's own zone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LOCALTIME, _ZONES = Path("/etc/localtime"), "zoneinfo"
 
 
 def resolved_zone(name: str) -> str:
-    """The zone of `name` under one name for each zone: ``System`` becomes this machine's, every name of UTC ``UTC``.
+    """Returns the zone of `name` under one name for each zone: ``System`` becomes this machine's, every name of UTC
+    ``UTC``.
 
-    Raises BadConfig where this machine's zone has no name.
+    Raises BadConfig if this machine's zone has no name.
     """
     if name.lower() == "system":
         name = _own_zone()
@@ -32,17 +33,17 @@ def resolved_zone(name: str) -> str:
 
 @lru_cache(maxsize=8)
 def clock_of(zone_name: str) -> Clock:
-    """The clock of a zone with a name of its own, or an offset."""
+    """Returns the clock of a zone with a name of its own, or an offset."""
     if zone_name == "UTC":
         return UTC_CLOCK
-    place = zone_of(zone_name)
-    first = _seconds(_offset(_FIRST, place))
-    if isinstance(place, timezone):
+    zone = zone_of(zone_name)
+    first = _seconds(_offset(_FIRST, zone))
+    if isinstance(zone, timezone):
         return Clock(zone_name, (), (first,))
     starts: list[int] = []
     offsets: list[int | None] = [first]
     doubled = []
-    for turn in _turns(place):
+    for turn in _turns(zone):
         at = round(turn.moment.timestamp())
         before, after = _seconds(turn.before), _seconds(turn.after)
         if after > before:
@@ -56,10 +57,10 @@ def clock_of(zone_name: str) -> Clock:
 
 
 def _own_zone() -> str:
-    """As the C library finds it: TZ, or else /etc/localtime, or else UTC. Raises BadConfig."""
-    given = os.environ.get("TZ")
-    if given is not None:
-        name = given.removeprefix(":") or "UTC"
+    """Returns the zone as the C library finds it: TZ, or else /etc/localtime, or else UTC. Raises BadConfig."""
+    value = os.environ.get("TZ")
+    if value is not None:
+        name = value.removeprefix(":") or "UTC"
         name = name.partition(f"/{_ZONES}/")[2] or name
     elif not _LOCALTIME.exists():
         return "UTC"
@@ -71,7 +72,7 @@ def _own_zone() -> str:
         name = ""
     if not name:
         raise BadConfig(
-            f"--tz is System, and this machine's time zone has no name ({f'TZ is {given}' if given else _LOCALTIME})",
+            f"--tz is System, and this machine's time zone has no name ({f'TZ is {value}' if value else _LOCALTIME})",
             hint="give --tz the changefeed's time zone by its name, as UTC, Europe/Berlin or +08:00",
         )
     return name

@@ -15,12 +15,12 @@ from consumer.model.export import DumplingFormat
 from consumer.storage.settings import StorageSettings
 
 _BINARY = {"": "", "bigquery": "base64", "snowflake": "hex", "redshift": "hex"}
-"""How CSV has bytes, by --csv-output-dialect."""
+"""The encoding of bytes in CSV, by --csv-output-dialect."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportSettings:
-    """`zone` is that of its TIMESTAMPs, None for the changefeed's."""
+    """An export's settings. `zone` is that of its TIMESTAMPs, None for the changefeed's."""
 
     storage: StorageSettings
     form: DumplingFormat
@@ -30,9 +30,9 @@ class ExportSettings:
 def export_settings(text: str) -> ExportSettings:
     """Reads a URI, or a folder of this machine. Raises BadConfig."""
     uri, _, query = text.partition("?")
-    given = [pair.partition("=") for pair in query.split("&") if pair]
-    own = {name: unquote(value) for name, _, value in given if name in _OWN}
-    rest = "&".join("".join(pair) for pair in given if pair[0] not in _OWN)
+    parameters = [pair.partition("=") for pair in query.split("&") if pair]
+    own_parameters = {name: unquote(value) for name, _, value in parameters if name in _OWN}
+    rest = "&".join("".join(pair) for pair in parameters if pair[0] not in _OWN)
     if "://" not in uri:
         uri = Path(uri).absolute().as_uri()
     try:
@@ -41,11 +41,11 @@ def export_settings(text: str) -> ExportSettings:
         own_names = f"an export's own parameters are {', '.join(_OWN)}"
         raise BadConfig(refused.message, hint=refused.hint or own_names) from None
     try:
-        found = {key: read(own[name]) for name, (key, read) in _OWN.items() if name in own}
+        options = {key: read(own_parameters[name]) for name, (key, read) in _OWN.items() if name in own_parameters}
     except ValueError as problem:
         raise BadConfig(f"a parameter of the export's URI is refused: {problem}") from None
-    zone = found.pop("zone", None)
-    return ExportSettings(storage, DumplingFormat(**found), zone)
+    zone = options.pop("zone", None)
+    return ExportSettings(storage, DumplingFormat(**options), zone)
 
 
 def _character(text: str) -> bytes:
@@ -90,4 +90,4 @@ _OWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "rows": ("chunks", _is_set),
     "time-zone": ("zone", values.zone_name),
 }
-"""By Dumpling's flags: the field, and what reads it."""
+"""By Dumpling's flag: the field, and the function that reads it."""

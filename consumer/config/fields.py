@@ -1,4 +1,4 @@
-"""What a setting is made of: its default, its documentation, and where it can be given."""
+"""The parts of a setting: its default, its documentation, and where it can be given."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class Given:
     metavar: str = ""
     """What stands for the value in help texts, "" for a switch."""
     flag: bool = True
-    """Whether there is one."""
+    """Whether it has a flag."""
     file: str = "[consumer]"
     """The table that holds it in the file."""
     key: str = ""
-    """Its name in flags, and in the file where `file_key` is none; "": the field's."""
+    """Its name in flags, and in the file if `file_key` is empty; "": the field's name."""
     file_key: str = ""
     several: bool = False
     """Whether its flag can be given several times."""
     follows: bool = False
-    """Whether its flag is needed by a command that goes on with what another did."""
+    """Whether its flag is needed by a command that continues what another command did."""
     part: Part = "applying"
     """What it is about: commands that use this show it in their help."""
 
 
 def setting(default: Any, description: str, **given: Any) -> Any:
-    """A field with its documentation, and how it is `Given`."""
+    """Returns a field with its documentation, and how it is `Given`."""
     return Field(default, description=description, json_schema_extra={"given": Given(**given)})  # type: ignore[dict-item]
 
 
 def field_of(protocol: RowProtocol, option: Option) -> str:
-    """The name of the setting that holds `option`."""
+    """Returns the name of the setting that holds `option`."""
     return f"{protocol.name}-{option.key}".replace("-", "_")
 
 
@@ -62,11 +62,11 @@ UNPROVEN = {"terminator": "terminator"} | {
 
 
 def unproven_keys(value: object) -> tuple[str, ...]:
-    """Some of these keys. Raises ValueError."""
-    found = tuple(values.texts(value, "a list of keys"))
-    if unknown := next((key for key in found if key not in UNPROVEN), None):
+    """Returns some of these keys. Raises ValueError."""
+    keys = tuple(values.texts(value, "a list of keys"))
+    if unknown := next((key for key in keys if key not in UNPROVEN), None):
         raise ValueError(f"{unknown} is none of {', '.join(UNPROVEN)}")
-    return found
+    return keys
 
 
 ProtocolSettings: type[BaseModel] = create_model(
@@ -76,4 +76,4 @@ ProtocolSettings: type[BaseModel] = create_model(
     ),
     **{field_of(protocol, option): _of_protocol(protocol, option) for protocol, option in _OPTIONS},
 )
-"""The settings that protocols have for themselves: ``[sink.NAME]``."""
+"""The settings of the protocols' own tables: ``[sink.NAME]``."""

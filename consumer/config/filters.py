@@ -117,13 +117,13 @@ class RowRule(Rule):
 
 def _events(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        found = KINDS_OF.get(name.lower(), ())
-        if not found:
+        kinds = KINDS_OF.get(name.lower(), ())
+        if not kinds:
             close = nearest(name.lower(), KINDS_OF)
-            meant = f"did you mean '{close}'?" if close else f"known are {', '.join(KINDS_OF)}"
-            raise ValueError(f"'{name}' is not an event of TiCDC; {meant}")
-        if len(found) == 1 and found[0] in NEVER_IGNORED:
-            raise ValueError(f"{name} cannot be ignored: {NEVER_IGNORED[found[0]]}")
+            suggestion = f"did you mean '{close}'?" if close else f"known are {', '.join(KINDS_OF)}"
+            raise ValueError(f"'{name}' is not an event of TiCDC; {suggestion}")
+        if len(kinds) == 1 and kinds[0] in NEVER_IGNORED:
+            raise ValueError(f"{name} cannot be ignored: {NEVER_IGNORED[kinds[0]]}")
     return names
 
 
@@ -131,7 +131,8 @@ def _events(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _column_rule(rule: str) -> str:
-    """A rule about a column as one about a table of that name: the wildcards are the same, and the last one decides."""
+    """Returns a rule about a column as one about a table of that name: the wildcards are the same, and the last one
+    decides."""
     return f"!*.{rule[1:]}" if rule.startswith("!") else f"*.{rule}"
 
 
@@ -155,8 +156,8 @@ class ColumnSelector(BaseModel):
 def selected_by(
     selectors: Sequence[ColumnSelector], case_sensitive: bool, table: TableName, columns: Sequence[Column]
 ) -> tuple[Column, ...]:
-    """Those of the table's `columns` that its rows have."""
-    fits = (one for one in selectors if table_filter(one.matcher, case_sensitive).matches(table))
+    """Returns those of the table's `columns` that its rows have."""
+    fits = (selector_ for selector_ in selectors if table_filter(selector_.matcher, case_sensitive).matches(table))
     selector = next(fits, None)
     return tuple(column for column in columns if selector is None or selector.selects(column.name))
 
@@ -214,34 +215,34 @@ class EventFilterRule(Rule):
         return bool(self.ignore_sql or self._kinds.difference(DML))
 
     def ignores(self, kind: str, query: str) -> bool:
-        """Whether a statement of this kind and text is ignored."""
+        """Returns whether a statement of this kind and text is ignored."""
         return kind in self._kinds or (self._text is not None and self._text.search(query) is not None)
 
 
 def shaping_of(
     events: Sequence[EventFilterRule], rows: Sequence[RowRule], masks: Sequence[MaskRule], case_sensitive: bool
 ) -> ShapingOf:
-    """The rules of each table about its changes."""
+    """Returns the rules of each table about its changes."""
     if not (events or rows or masks):
         return unshaped
 
     def shaping(table: TableName) -> Shaping | None:
-        found = (rule.changes for rule in fitting(events, table, case_sensitive))
-        changes = tuple(change for change in found if change.kinds or change.expressions)
+        filters = (rule.changes for rule in fitting(events, table, case_sensitive))
+        changes = tuple(change for change in filters if change.kinds or change.expressions)
         row = first(rows, table, case_sensitive)
         masking = fitting(masks, table, case_sensitive)
         if not (changes or row or masking):
             return None
         where, collation = ("", "") if row is None else (row.where, row.collation)
         just = (rule for rule in masking if rule.names_just(table, case_sensitive))
-        named = dict.fromkeys(column for rule in just for column in rule.columns if "*" not in column)
-        return Shaping(changes, where, collation, tuple(rule.made for rule in masking), tuple(named))
+        column_names = dict.fromkeys(column for rule in just for column in rule.columns if "*" not in column)
+        return Shaping(changes, where, collation, tuple(rule.made for rule in masking), tuple(column_names))
 
     return shaping
 
 
 def without_ignored(policy_of: PolicyOf, rules: Sequence[EventFilterRule], case_sensitive: bool) -> PolicyOf:
-    """`policy_of`, but for the statements that a filter ignores. One that must not be ignored stops its tables."""
+    """Returns `policy_of`, with the statements that a filter ignores. One that must not be ignored stops its tables."""
     if not any(rule.drops_statements for rule in rules):
         return policy_of
 
@@ -258,22 +259,23 @@ def without_ignored(policy_of: PolicyOf, rules: Sequence[EventFilterRule], case_
 
 
 def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The kinds that names in the file stand for: each one, a group, or one in TiDB's own word for a database."""
+    """Returns the kinds that names in the file stand for: each one, a group, or one in TiDB's own word for a
+    database."""
     return tuple(kind for name in names for kind in _kinds_of(name))
 
 
 def _kinds_of(name: str) -> tuple[str, ...]:
     kind = name.replace("schema", "database") if name.endswith("-schema") else name
-    found = GROUPS.get(kind) or ((kind,) if kind in KINDS else ())
-    if not found:
+    kinds = GROUPS.get(kind) or ((kind,) if kind in KINDS else ())
+    if not kinds:
         close = nearest(name, [*KINDS, *GROUPS])
-        meant = f"did you mean {close}?" if close else f"known are {', '.join([*KINDS, *GROUPS])}"
-        raise ValueError(f"{name!r} is not a kind of statement; {meant}")
-    return found
+        suggestion = f"did you mean {close}?" if close else f"known are {', '.join([*KINDS, *GROUPS])}"
+        raise ValueError(f"{name!r} is not a kind of statement; {suggestion}")
+    return kinds
 
 
 class DdlRule(Rule):
-    """`action` for statements of `kinds` on `tables`; without either, of all."""
+    """`action` for statements of `kinds` on `tables`; if either is missing, of all."""
 
     kinds: Annotated[SomeTexts, AfterValidator(_kinds)] = KINDS
     tables: SomeTableRules = ()
@@ -317,15 +319,15 @@ class DdlRules(BaseModel):
         return self.default
 
     def policy_of(self, case_sensitive: bool) -> PolicyOf:
-        """The rules as a function of a statement's kind and table."""
+        """Returns the rules as a function of a statement's kind and table."""
         filters = [(rule, table_filter(rule.tables, case_sensitive)) for rule in self.rules]
 
         def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
-            kind, found = kind_of(action), DdlPolicy(self.default)
+            kind, action_found = kind_of(action), DdlPolicy(self.default)
             for rule, wanted_tables in filters:
                 fits = wanted_tables.matches(table) if table.table else wanted_tables.takes_all(table.database)
                 if fits and kind in rule.kinds:
-                    found = rule.action
-            return found
+                    action_found = rule.action
+            return action_found
 
         return policy

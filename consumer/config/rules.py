@@ -1,7 +1,7 @@
-"""Rules about tables as the file has them, each kind a model: what they can say, and which of them fit a table.
+"""Rules about tables as the file has them, each kind a model: what they can contain, and which of them fit a table.
 
-A rule is a table of the file, or of JSON in the environment. What is wrong with one becomes a sentence in
-`sentences.py`: a validator says only what it expected.
+A rule is a table of the file, or of JSON in the environment. `sentences.py` turns what is wrong with one into a
+sentence: a validator only says what it expected.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SomeTableRules = Annotated[SomeTexts, AfterValidator(_checked)]
 
 
 class Rule(BaseModel):
-    """What every rule has: keys in kebab-case, of which none is unknown, and the tables that it is for."""
+    """What every rule has: keys in kebab-case, none of them unknown, and the tables that it is for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
 
@@ -62,7 +62,7 @@ class Rule(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _checks_keys(cls, given: object) -> object:
-        """Of a key that is missing and must be there, its own validator says what it expected."""
+        """Passes None for a required key that is missing, so that its own validator says what it expected."""
         if not isinstance(given, Mapping):
             return given
         keys = {str(field.alias): field for field in cls.model_fields.values()}
@@ -73,7 +73,7 @@ class Rule(BaseModel):
         return table_filter(self.tables, case_sensitive).matches(table)
 
     def names_just(self, table: TableName, case_sensitive: bool) -> bool:
-        """Whether one of its table rules is the name of `table`, without any wildcard."""
+        """Returns whether one of its table rules is the name of `table`, without any wildcard."""
         return names_just(self.tables, table, case_sensitive)
 
 
@@ -81,7 +81,7 @@ _R = TypeVar("_R", bound=Rule)
 
 
 def fitting(rules: Sequence[_R], table: TableName, case_sensitive: bool) -> list[_R]:
-    """Those for `table`, in the order of the file."""
+    """Returns the rules for `table`, in the order of the file."""
     return [rule for rule in rules if rule.fits(table, case_sensitive)]
 
 
@@ -90,20 +90,20 @@ def first(rules: Sequence[_R], table: TableName, case_sensitive: bool) -> _R | N
 
 
 def names_just(rules: Sequence[str], table: TableName, case_sensitive: bool) -> bool:
-    """Whether one of the table rules is the name of `table`, without any wildcard."""
-    named = (rule for rule in rules if whole_name(rule) is not None)
-    return any(table_filter((rule,), case_sensitive).matches(table) for rule in named)
+    """Returns whether one of the table rules is the name of `table`, without any wildcard."""
+    exact_rules = (rule for rule in rules if whole_name(rule) is not None)
+    return any(table_filter((rule,), case_sensitive).matches(table) for rule in exact_rules)
 
 
 def named_tables(setting: str, rules: Sequence[str]) -> Iterator[NamedTable]:
-    """The tables that some of the rules of `setting` give without any wildcard."""
+    """Yields the tables that some of the rules of `setting` name without any wildcard."""
     for rule in rules:
         if (table := whole_name(rule)) is not None:
             yield NamedTable(setting, rule, table)
 
 
 def from_json(value: object) -> object:
-    """A text of the environment as what the file would have; None where it is no JSON."""
+    """Returns a text of the environment as the value that the file would have; None if it is no JSON."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -123,8 +123,8 @@ def tables_of(name: str, table: str = "consumer") -> BeforeValidator:
 
 
 def assigned(value: object, wanted: str) -> list[tuple[str | None, Any]]:
-    """``RULE=VALUE`` entries: a list, text with these divided by ``;``, or a table of the file. The rule of an entry
-    without ``=`` is None. Raises ValueError that says what else to give, `wanted`."""
+    """Returns ``RULE=VALUE`` entries: from a list, a text with these divided by ``;``, or a table of the file. The rule
+    of an entry without ``=`` is None. Raises ValueError with what else to give, `wanted`."""
     if isinstance(value, Mapping):
         return [(str(rule), entry) for rule, entry in value.items()]
     entries = value.split(";") if isinstance(value, str) else value
@@ -135,7 +135,7 @@ def assigned(value: object, wanted: str) -> list[tuple[str | None, Any]]:
 
 
 def check_for_some(rule: str | None, hint: str) -> None:
-    """A rule that has a value of its own leaves no tables out."""
+    """Raises ValueError for a rule with a value of its own that leaves tables out."""
     if rule is not None and rule.startswith("!"):
         raise ValueError(f"{rule!r} leaves tables out; {hint}")
 
@@ -147,16 +147,16 @@ def _own_name(name: str) -> bool:
     return 0 < len(name) <= NAME_LIMIT and name == name.rstrip()
 
 
-def _renames(found: dict[str, str]) -> dict[str, str]:
-    for old, new in found.items():
+def _renames(names_by_old: dict[str, str]) -> dict[str, str]:
+    for old, new in names_by_old.items():
         if not old or "*" in old or not _own_name(new):
             raise ValueError(
                 f"'{old}' to '{new}': both are whole names, the new one of 1 to {NAME_LIMIT} characters"
                 " with no blank at its end"
             )
-    if any(len(same_names(names)) < len(found) for names in (found.keys(), found.values())):
+    if any(len(same_names(names)) < len(names_by_old) for names in (names_by_old.keys(), names_by_old.values())):
         raise OfKey("has a name twice")
-    return found
+    return names_by_old
 
 
 class ColumnRule(Rule):
@@ -175,12 +175,12 @@ class ColumnRule(Rule):
         return self
 
     def chosen(self, table: TableName, case_sensitive: bool) -> Chosen:
-        """The columns of `table`. Whole names in a rule for just this table must be there."""
-        whole = [name for name in (*in_order(self.include), *in_order(self.exclude)) if "*" not in name]
+        """Returns the columns of `table`. Whole names in a rule for just this table must exist."""
+        whole_names = [name for name in (*in_order(self.include), *in_order(self.exclude)) if "*" not in name]
         renames = tuple(sorted(self.rename.items()))
-        named = dict.fromkeys((*whole, *(old for old, _ in renames)))
+        all_names = dict.fromkeys((*whole_names, *(old for old, _ in renames)))
         just = self.names_just(table, case_sensitive)
-        return Chosen(in_order(self.include), in_order(self.exclude), renames, tuple(named) if just else ())
+        return Chosen(in_order(self.include), in_order(self.exclude), renames, tuple(all_names) if just else ())
 
 
 # Masks: [[consumer.masks]]
@@ -198,15 +198,15 @@ _SHORTEST_KEY = 16
 def _read_key(value: object, info: ValidationInfo) -> bytes:
     if not isinstance(value, str) or not re.match(REFERENCES, value):
         raise OfKey("must name a secret, as env:MASK_KEY or file:/run/secrets/mask")
-    found = read_secret(value, "key in [[consumer.masks]]", info.context or {})
-    if len(found) < _SHORTEST_KEY:
+    secret = read_secret(value, "key in [[consumer.masks]]", info.context or {})
+    if len(secret) < _SHORTEST_KEY:
         raise OfKey(f"has less than {_SHORTEST_KEY} characters, so hashes could be guessed")
-    return found.encode()
+    return secret.encode()
 
 
 class MaskRule(Rule):
-    """What stands in place of the values of some columns. The first rule that fits a column decides. `key` is read from
-    where the file says it is, in the environment that the validation has as its context."""
+    """What replaces the values of some columns. The first rule that fits a column decides. `key` is read from where the
+    file says it is, in the environment that is the context of the validation."""
 
     columns: Texts
     mask: MaskKind
@@ -242,10 +242,10 @@ class TableModeRule(Rule):
         made = self.made
         if made is None and self.columns:
             raise ValueError("a mirror has no columns of its own to name")
-        for name, own in self.columns.items():
+        for name, new_name in self.columns.items():
             if made is not None and name not in made.usual:
                 raise ValueError(f"{name} is no column that the mode {self.mode} adds; it adds {', '.join(made.usual)}")
-            if not isinstance(own, str) or not _own_name(own):
+            if not isinstance(new_name, str) or not _own_name(new_name):
                 raise ValueError(
                     f"the name of {name} must be a text of 1 to {NAME_LIMIT} characters, no blank at its end"
                 )
@@ -259,17 +259,17 @@ class TableModeRule(Rule):
 
     @property
     def made(self) -> TableMode | None:
-        """None for a mirror."""
+        """The mode, None for a mirror."""
         if self.mode == _MIRROR:
             return None
-        names = sorted((usual, str(own)) for usual, own in self.columns.items() if own != usual)
+        names = sorted((usual, str(new_name)) for usual, new_name in self.columns.items() if new_name != usual)
         return TableMode(ModeKind(self.mode), tuple(names))
 
 
 def naming_by(
     routes: Sequence[Route], modes: Sequence[TableModeRule], columns: Sequence[ColumnRule], case_sensitive: bool
 ) -> Naming:
-    """What tables are in the target, by the rules about their names, modes and columns."""
+    """Returns the target's tables by the rules about their names, modes and columns."""
     routed = naming_of(routes)
     if not (modes or columns):
         return routed
@@ -289,7 +289,7 @@ def naming_by(
 
 
 def read_table_modes(value: object) -> object:
-    """``RULE = MODE`` entries: a list, text with these divided by ``;``, or the file's tables."""
+    """Reads ``RULE = MODE`` entries: a list, a text with these divided by ``;``, or the file's tables."""
     entries = value.split(";") if isinstance(value, str) else value
     if not isinstance(entries, Sequence):
         raise ValueError("give a list of table modes")
@@ -323,15 +323,15 @@ def _parts(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _part(text: str) -> PartitionTransform:
-    found = _PART.fullmatch(text.strip())
-    if found is None or (found["transform"] is not None) is not text.strip().endswith(")"):
+    match = _PART.fullmatch(text.strip())
+    if match is None or (match["transform"] is not None) is not text.strip().endswith(")"):
         raise ValueError(f"{text!r} is neither a column nor a transform of one, as days(created_at)")
-    transform, column = found["transform"] or "identity", found["column"].strip("`")
-    if (transform in ("bucket", "truncate")) is not (found["width"] is not None):
+    transform, column = match["transform"] or "identity", match["column"].strip("`")
+    if (transform in ("bucket", "truncate")) is not (match["width"] is not None):
         raise ValueError(f"{text!r}: only bucket and truncate have a number, and both need one, as bucket(16, id)")
     if transform not in _KNOWN:
         raise ValueError(f"{text!r}: {transform} is none of {', '.join(sorted(TRANSFORMS.values()))}")
-    return PartitionTransform(column, _KNOWN[transform], int(found["width"] or 0))
+    return PartitionTransform(column, _KNOWN[transform], int(match["width"] or 0))
 
 
 class LakeTableRule(Rule):
@@ -360,13 +360,14 @@ class LakeTableRule(Rule):
 
 
 class BadRowRule(Rule):
-    """Which tables stop at a bad row, and which go on without it. The last rule that fits decides."""
+    """Which tables stop at a bad row, and which continue without it. The last rule that fits decides."""
 
     action: Literal["stop", "quarantine"]
 
 
 def read_bad_row_rules(value: object) -> object:
-    """An action for all tables, a list of ``RULE=ACTION``, text with these divided by ``;``, or a table of the file."""
+    """Reads an action for all tables, a list of ``RULE=ACTION``, a text with these divided by ``;``, or a table of the
+    file."""
     if isinstance(value, tuple):
         return value
     entries = assigned(value, "stop, quarantine, or a table of rules and actions")
@@ -376,7 +377,7 @@ def read_bad_row_rules(value: object) -> object:
 
 
 def bad_row_action(rules: Sequence[BadRowRule], table: TableName, case_sensitive: bool, most: int) -> BadRowAction:
-    """What `table` does, where at `most` so many rows of one may be quarantined."""
+    """Returns what `table` does, if at most `most` rows of one table may be quarantined."""
     last = first(rules[::-1], table, case_sensitive)
     return BadRowAction(most) if last is not None and last.action == "quarantine" else STOP
 
@@ -387,7 +388,7 @@ _NOW = "now"
 
 
 class StartRule(Rule):
-    """At which moment tables begin that are new to the consumer's name. The last rule that fits decides."""
+    """The moment at which tables begin that are new to the consumer's name. The last rule that fits decides."""
 
     moment: str
 
@@ -396,7 +397,7 @@ class StartRule(Rule):
 
 
 class StartRules(BaseModel):
-    """`whole` is the moment that the target's tables are of before the first run; `rules` are for single tables."""
+    """`whole` is the moment of the target's tables before the first run; `rules` are for single tables."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -407,17 +408,17 @@ class StartRules(BaseModel):
         return ""
 
     def starts(self, tso_of: Callable[[str], int], case_sensitive: bool) -> Starts:
-        """The compiled form of `rules`; `tso_of` gives the TSO of a moment."""
+        """Returns the compiled form of `rules`; `tso_of` returns the TSO of a moment."""
         if not self.rules:
             return Starts()
-        found = {rule: NOW if rule.moment == _NOW else tso_of(rule.moment) for rule in self.rules}
+        tso_by_rule = {rule: NOW if rule.moment == _NOW else tso_of(rule.moment) for rule in self.rules}
 
         @cache
         def deciding(table: TableName) -> StartRule | None:
             return first(self.rules[::-1], table, case_sensitive)
 
         def of(table: TableName) -> int | None:
-            return None if (rule := deciding(table)) is None else found[rule]
+            return None if (rule := deciding(table)) is None else tso_by_rule[rule]
 
         def just(table: TableName) -> str:
             rule = deciding(table)
@@ -430,25 +431,25 @@ class StartRules(BaseModel):
             return deciding(table) is rule or not rule.names_just(table, case_sensitive)
 
         def unfit(names: Iterable[TableName]) -> Sequence[str]:
-            known = list(names)
-            return [str(rule) for rule in self.rules if not any(has_effect(rule, name) for name in known)]
+            tables = list(names)
+            return [str(rule) for rule in self.rules if not any(has_effect(rule, name) for name in tables)]
 
         return Starts(of, unfit, just)
 
 
 def read_start_rules(value: object) -> object:
-    """A moment, a list of moments and ``RULE=MOMENT``, text with these divided by ``;``, or a table of the file with
-    rules and moments."""
+    """Reads a moment, a list of moments and ``RULE=MOMENT``, a text with these divided by ``;``, or a table of the file
+    with rules and moments."""
     if value is None or isinstance(value, StartRules):
         return value or StartRules()
     entries = assigned([str(value)] if isinstance(value, int) else value, "a moment, or a list of them")
-    whole = list(dict.fromkeys(moment for rule, moment in entries if rule is None))
-    if len(whole) > 1:
-        raise ValueError(f"it gives two moments for all tables, {whole[0]} and {whole[1]}")
+    moments = list(dict.fromkeys(moment for rule, moment in entries if rule is None))
+    if len(moments) > 1:
+        raise ValueError(f"it gives two moments for all tables, {moments[0]} and {moments[1]}")
     for rule, _ in entries:
         check_for_some(rule, "give the others a rule with the moment")
     rules = [{"tables": [rule], "moment": _moment(moment)} for rule, moment in entries if rule is not None]
-    return {"whole": values.moment(whole[0]) if whole else None, "rules": rules}
+    return {"whole": values.moment(moments[0]) if moments else None, "rules": rules}
 
 
 def _moment(text: object) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with a setting, as one sentence. The only place that reads pydantic's errors."""
+"""Says what is wrong with a setting, in one sentence. Nothing else reads pydantic's errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from consumer.model.texts import did_you_mean
 
 
 class OfKey(ValueError):
-    """What is wrong with a key, as what is said of it: "must be ..", "has ..". Other sentences have a subject."""
+    """A predicate about a key: "must be ..", "has ..". Other errors are sentences with a subject."""
 
 
 def wanted(text: str) -> WrapValidator:
-    """Of a key: what its value must be, in place of pydantic's own words."""
+    """Returns a validator that says what the value of a key must be, in place of pydantic's own words."""
 
     def check(value: object, handler: Any) -> Any:
         try:
@@ -35,7 +35,7 @@ def check_keys(given: Iterable[object], known: Sequence[str]) -> None:
 
 
 def one_of(text: str, allowed: Iterable[str]) -> str:
-    """`text`, which must be one of `allowed`. Raises ValueError."""
+    """Returns `text`, which must be one of `allowed`. Raises ValueError."""
     known = tuple(allowed)
     if text not in known:
         raise ValueError(f"'{text}' is not allowed; give {' or '.join(known)}")
@@ -43,7 +43,7 @@ def one_of(text: str, allowed: Iterable[str]) -> str:
 
 
 def first_error(problem: ValidationError) -> tuple[str, str]:
-    """The setting that the first error is about, and what is wrong with it, as it stands behind the setting's name."""
+    """Returns the setting of the first error, and what is wrong with it, as it follows the setting's name."""
     error = problem.errors(include_url=False)[0]
     setting, *place = error["loc"]
     if error["type"] == "missing" and not place:
@@ -52,7 +52,7 @@ def first_error(problem: ValidationError) -> tuple[str, str]:
 
 
 def _where(place: Sequence[int | str]) -> str:
-    """Of one of several rules: which one."""
+    """Names one rule of a list in an error, by its number; "" for a setting that is no list of rules."""
     number = next((part for part in place if isinstance(part, int)), None)
     return "" if number is None else f"rule {number + 1}: "
 
@@ -63,8 +63,8 @@ def _reason(error: ErrorDetails, place: Sequence[int | str]) -> str:
     if error["type"] in ("enum", "literal_error"):
         allowed = str(context["expected"]).replace(" or ", ", ").replace("'", "")
         return f"{key} {error['input']!r} is not allowed; give {allowed}".lstrip()
-    told = error["msg"]
-    problem = context["error"] if error["type"] == "value_error" else f"{told[:1].lower()}{told[1:]}"
+    words = error["msg"]
+    problem = context["error"] if error["type"] == "value_error" else f"{words[:1].lower()}{words[1:]}"
     if not key or not isinstance(place[-1], str):
         return str(problem)
     return f"{key} {problem}" if isinstance(problem, OfKey) else f"{key}: {problem}"

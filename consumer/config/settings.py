@@ -60,7 +60,7 @@ from consumer.target import TargetOptions
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
 _HIDDEN = ("spark_conf", "http_token", "notify")
-"""Of these a part is never printed."""
+"""Settings of which a part is never printed."""
 
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ else:
 
 
 class Settings(_OfProtocols):
-    """The checked settings of one run. Frozen; prints itself without secrets."""
+    """The checked settings of one run. They are frozen, and their repr has no secrets."""
 
     upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = setting(
         ...,
@@ -402,7 +402,7 @@ class Settings(_OfProtocols):
 
     @property
     def upstream_name(self) -> str:
-        """What this upstream is called among those that it goes together with, "" for none."""
+        """The name of this upstream among those that it goes together with, "" for none."""
         return self._group[0]
 
     @property
@@ -412,29 +412,29 @@ class Settings(_OfProtocols):
         return {peer: uri for peer, uri in uris.items() if peer != name}
 
     def in_group(self, name: str, uris: Mapping[str, Uri]) -> Settings:
-        """These settings of the upstream `name`, which goes together with all of `uris`."""
-        found = self.model_copy()
-        found._group = name, uris
-        return found
+        """Returns these settings for the upstream `name`, which goes together with all of `uris`."""
+        copy = self.model_copy()
+        copy._group = name, uris
+        return copy
 
     def note_given(self, given: Mapping[str, Any]) -> None:
-        """What was set, as the flags, the environment and the file have it."""
+        """Records what was set, as the flags, the environment and the file have it."""
         self._given = given
 
     @property
     def given(self) -> Iterator[tuple[str, Any]]:
-        """The settings that were set, by field, as a file has them: switches, lists of texts and numbers, all others as
-        they were written. What `scrub` takes out is in them."""
+        """Yields the settings that were set, by field, as a file has them: switches, lists of texts and numbers; all
+        others as they were written. They include what `scrub` removes."""
         for field, value in self.__repr_args__():
             written = self._given.get(field or "")
             if field and written is not None:
-                texts = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+                texts = isinstance(value, tuple) and all(isinstance(entry, str) for entry in value)
                 as_it_is = isinstance(value, bool) or texts or field in _HIDDEN or str(value) == str(written)
                 yield field, value if as_it_is else written
 
     @property
     def scrub(self) -> Callable[[str], str]:
-        """A function that takes these settings' secrets out of a text."""
+        """A function that removes these settings' secrets from a text."""
         return scrubber(
             self.upstream_uri,
             self.downstream_uri,
@@ -461,7 +461,8 @@ class Settings(_OfProtocols):
 
     @property
     def named_tables(self) -> NamedTables:
-        """The tables that are given by whole names where a mistyped one would change what the target has."""
+        """The tables that are named without wildcards in settings where a mistyped name would change what the target
+        has."""
         ruled: Mapping[str, Sequence[Rule]] = {
             "--table-mode": self.table_modes,
             "[[consumer.event-filters]]": self.event_filters,
@@ -477,13 +478,13 @@ class Settings(_OfProtocols):
         return NamedTables(tuple(chain.from_iterable(named)), self.case_sensitive)
 
     def never_splits(self, table: TableName) -> bool:
-        """Whether `never_split` names `table`."""
+        """Returns whether `never_split` names `table`."""
         return bool(self.never_split) and table_filter(self.never_split, self.case_sensitive).matches(table)
 
     def accepts_gap(self, table: TableName) -> bool:
-        """Whether missing files of `table` are accepted."""
-        some = self.accept_gap_in
-        return bool(some) and table_filter(some, self.case_sensitive).matches(table)
+        """Returns whether missing files of `table` are accepted."""
+        rules = self.accept_gap_in
+        return bool(rules) and table_filter(rules, self.case_sensitive).matches(table)
 
     @property
     def quarantines(self) -> bool:
@@ -491,14 +492,15 @@ class Settings(_OfProtocols):
         return any(rule.action == "quarantine" for rule in self.on_bad_row)
 
     def bad_row_action(self, table: TableName) -> BadRowAction:
-        """What `table` does at a bad row. It stops where columns are masked, because a letter has the line."""
+        """Returns what `table` does at a bad row. It stops if columns are masked, because a dead letter has the
+        line."""
         if first(self.masks, table, self.case_sensitive) is not None:
             return STOP
         return bad_row_action(self.on_bad_row, table, self.case_sensitive, self.max_bad_rows)
 
     @property
     def dialect(self) -> Dialect:
-        """How the files are written. Raises BadConfig where this machine's zone has no name."""
+        """How the files are written. Raises BadConfig if this machine's zone has no name."""
         protocol = PROTOCOLS[self.protocol]
         values = {option.key: getattr(self, field_of(protocol, option)) for option in protocol.own_options}
         clock = clock_of(resolved_zone(self.tz))
@@ -506,13 +508,13 @@ class Settings(_OfProtocols):
 
     @property
     def key_loss(self) -> BadConfig | None:
-        """Why rows under old keys stay, or rows that exchange keys are lost; None where neither can be."""
+        """Why rows under old keys stay, or rows that exchange keys are lost; None if neither can happen."""
         raw = ("with output-raw-change-event=true", "output-raw-change-event=false")
         return PROTOCOLS[self.protocol].key_loss(self.dialect, *raw) if self.output_raw_change_event else None
 
     @property
     def start_tso(self) -> int:
-        """The TSO of `start_ts` for all tables, 0 where it is not set. Raises BadConfig."""
+        """The TSO of `start_ts` for all tables, 0 if it is not set. Raises BadConfig."""
         return 0 if self.start_ts.whole is None else self.tso("--start-ts", self.start_ts.whole)
 
     @property
@@ -521,7 +523,7 @@ class Settings(_OfProtocols):
         return self.start_ts.starts(partial(self.tso, "--start-ts"), self.case_sensitive)
 
     def tso(self, flag: str, moment: str) -> int:
-        """The TSO of a moment that `flag` gives; times are in the changefeed's zone. Raises BadConfig."""
+        """Returns the TSO of a moment that `flag` gives; times are in the changefeed's zone. Raises BadConfig."""
         try:
             return values.tso_of(str(values.moment(moment)), self.tz)
         except ValueError as problem:
@@ -534,7 +536,7 @@ class Settings(_OfProtocols):
 
     @property
     def rules(self) -> TableRules:
-        """What the settings say of tables."""
+        """The settings about tables."""
         return TableRules(
             self.table_filter.matches,
             self.naming,
@@ -553,7 +555,7 @@ class Settings(_OfProtocols):
 
     @property
     def round_options(self) -> RoundOptions:
-        """What they say to a round."""
+        """The settings that a round needs."""
         dialect = self.dialect
         files = FileOptions(
             dialect,
@@ -569,7 +571,7 @@ class Settings(_OfProtocols):
 
     @property
     def target_options(self) -> TargetOptions:
-        """What they say to any target."""
+        """The settings that any target needs."""
         staged = self.consistency is not Consistency.ROW
         zone = resolved_zone(self.tz)
         layouts = Layouts(
@@ -581,7 +583,7 @@ class Settings(_OfProtocols):
 
     @property
     def spark(self) -> SparkSettings:
-        """How Spark is started."""
+        """The settings that start Spark."""
         return SparkSettings(self.master, self.spark_conf, self.worker_count, self.in_process_bytes)
 
     @property
@@ -591,13 +593,13 @@ class Settings(_OfProtocols):
 
 
 class InspectSettings(Settings):
-    """Those of `inspect`, which finds out the protocol by itself; given, it is compared."""
+    """The settings of `inspect`, which finds the protocol itself; one that is set is compared with it."""
 
     protocol: str = setting("", "How the changefeed encodes rows, where that is known.", flag=False, file="[sink]")
 
 
 class TargetSettings(InspectSettings):
-    """Those of `forget`, which looks at the target alone."""
+    """The settings of `forget`, which only reads the target."""
 
     upstream_uri: Annotated[Uri, BeforeValidator(Uri)] = setting(
         "", "The storage, which is not looked at.", metavar="URI"

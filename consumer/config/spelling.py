@@ -10,7 +10,7 @@ from consumer.config.settings import Settings
 
 
 def given_by(field: str) -> Given:
-    """How a setting is given."""
+    """Returns how a setting is given."""
     extra = Settings.model_fields[field].json_schema_extra
     assert isinstance(extra, dict)
     given = extra["given"]
@@ -19,35 +19,35 @@ def given_by(field: str) -> Given:
 
 
 def key_of(field: str) -> str:
-    """How a setting is spelt in flags and files: kebab-case."""
+    """Returns how a setting is spelt in flags and files: kebab-case."""
     return given_by(field).key or field.replace("_", "-")
 
 
 def env_of(field: str) -> str:
-    """The environment variable of a setting."""
+    """Returns the environment variable of a setting."""
     return "STORAGE_CONSUMER_" + key_of(field).upper().replace("-", "_")
 
 
 def flag_of(field: str) -> str:
-    """The flag of a setting, "" where there is none."""
+    """Returns the flag of a setting, "" if there is none."""
     return f"--{key_of(field)}" if given_by(field).flag else ""
 
 
 def file_key_of(field: str) -> str:
-    """Where the file holds a setting, as ``[consumer] name``."""
+    """Returns where the file holds a setting, as ``[consumer] name``."""
     given = given_by(field)
     return f"{given.file} {given.file_key or key_of(field)}".strip()
 
 
 def toml_text(value: object) -> str:
-    """A value as the file writes it, in one line."""
+    """Returns a value as the file writes it, in one line."""
     match value:
         case bool():
             return "true" if value else "false"
         case str():
             return json.dumps(value, ensure_ascii=False)
         case Mapping():
-            return "{ " + ", ".join(f"{key} = {toml_text(one)}" for key, one in value.items()) + " }"
+            return "{ " + ", ".join(f"{key} = {toml_text(entry)}" for key, entry in value.items()) + " }"
         case list() | tuple():
             return "[" + ", ".join(map(toml_text, value)) + "]"
     return str(value)

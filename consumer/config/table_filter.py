@@ -9,14 +9,14 @@ from functools import lru_cache
 from consumer.model.names import TableName
 
 _PLAIN = r"[0-9A-Za-z_$\-\u0080-\U0010ffff]"
-"""Compiled where a rule has a letter: that takes 4 ms, and most starts have only ``*.*``."""
+"""It is compiled for a rule with a letter: that takes 4 ms, and most starts have only ``*.*``."""
 
 _QUOTED = {quote: f"{quote}(?:[^{quote}]|{quote}{quote})*{quote}" for quote in '`"'}
 _NAME = "|".join([*_QUOTED.values(), r"""[^.*?\\\[/!`"]+"""])
 
 
 class TableFilter:
-    """Which tables are wanted. No rules: all. Raises ValueError for a rule that cannot be read."""
+    """Which tables are included. Without rules all are. Raises ValueError for a rule that cannot be read."""
 
     def __init__(self, rules: Sequence[str] = (), *, case_sensitive: bool = False) -> None:
         self.rules = tuple(rules)
@@ -24,7 +24,7 @@ class TableFilter:
         self._rules = [_Rule(rule, flags) for rule in rules]
 
     def matches(self, table: TableName) -> bool:
-        """Whether the rules let `table` through; a database alone passes when one of its tables could."""
+        """Returns whether the rules include `table`; a database alone passes if one of its tables could."""
         verdict = not self._rules
         for rule in self._rules:
             if rule.fits(table):
@@ -32,12 +32,12 @@ class TableFilter:
         return verdict
 
     def asks_for(self, table: TableName) -> bool:
-        """Whether a rule lets `table` through, or none is about what to let through."""
+        """Returns whether a rule includes `table`, or no rule includes anything."""
         asking = [rule for rule in self._rules if rule.wanted]
         return not asking or any(rule.fits(table) for rule in asking)
 
     def takes_all(self, database: str) -> bool:
-        """Whether the rules let every table of `database` through, whatever its name."""
+        """Returns whether the rules include every table of `database`, whatever its name."""
         verdict = not self._rules
         for rule in self._rules:
             if rule.meets(database):
@@ -45,7 +45,7 @@ class TableFilter:
         return verdict
 
     def hides(self, table: str) -> bool:
-        """Whether some database can have a table of this name that the rules leave out."""
+        """Returns whether some database can have a table of this name that the rules exclude."""
         hidden = bool(self._rules)
         for rule in self._rules:
             if rule.names(table) and (not rule.wanted or rule.all_databases):
@@ -67,7 +67,7 @@ class _Rule:
     def fits(self, table: TableName) -> bool:
         if not self._database.search(table.database):
             return False
-        # A database passes with any rule that wants some table of it, and is left out only with all of its tables.
+        # A database passes with any rule that includes some table of it, and is excluded only with all of its tables.
         return bool(self._table.search(table.table)) if table.table else self.wanted or self.all_tables
 
     def meets(self, database: str) -> bool:
@@ -97,7 +97,7 @@ def _anchored(pattern: str) -> str:
 
 
 def _patterns(body: str, rule: str) -> Iterator[str]:
-    """The regular expressions of the dot-separated parts of one rule."""
+    """Yields the regular expressions of the dot-separated parts of one rule."""
     position = 0
     while True:
         pattern, position = _part(body, position, rule)
@@ -122,10 +122,10 @@ def _part(body: str, start: int, rule: str) -> tuple[str, int]:
 
 
 def _quoted(body: str, start: int, quote: str, rule: str) -> tuple[str, int]:
-    found = re.compile(_QUOTED[quote]).match(body, start)
-    if found is None:
+    match = re.compile(_QUOTED[quote]).match(body, start)
+    if match is None:
         raise ValueError(f"'{rule}' is not a table rule: its {quote} is not closed")
-    return _anchored(re.escape(_unquoted(found[0]))), found.end()
+    return _anchored(re.escape(_unquoted(match[0]))), match.end()
 
 
 def _wildcard(body: str, start: int, rule: str) -> tuple[str, int]:
@@ -145,18 +145,18 @@ def _wildcard_piece(body: str, at: int, rule: str) -> tuple[str, int]:
     if character == "\\" and at + 1 < len(body):
         return re.escape(body[at + 1]), at + 2
     if character == "[":
-        found = re.compile(r"\[!?[^\]]+\]").match(body, at)
-        if found:
-            return found[0].replace("[!", "[^", 1), found.end()
+        match = re.compile(r"\[!?[^\]]+\]").match(body, at)
+        if match:
+            return match[0].replace("[!", "[^", 1), match.end()
     if not re.match(_PLAIN, character):
         raise ValueError(f"'{rule}' is not a table rule: '{character}' must be quoted, as in `a b`.`c`")
     return re.escape(character), at + 1
 
 
 def whole_name(rule: str) -> TableName | None:
-    """The table that a rule names without any wildcard."""
-    found = re.fullmatch(rf"({_NAME})\.({_NAME})", rule, re.DOTALL)
-    return None if found is None else TableName(*map(_unquoted, found.groups()))
+    """Returns the table that a rule names without any wildcard."""
+    match = re.fullmatch(rf"({_NAME})\.({_NAME})", rule, re.DOTALL)
+    return None if match is None else TableName(*map(_unquoted, match.groups()))
 
 
 def _unquoted(name: str) -> str:
@@ -166,5 +166,5 @@ def _unquoted(name: str) -> str:
 
 @lru_cache(maxsize=512)
 def table_filter(rules: tuple[str, ...], case_sensitive: bool) -> TableFilter:
-    """The filter of these rules, compiled once."""
+    """Returns the filter of these rules, compiled once."""
     return TableFilter(rules, case_sensitive=case_sensitive)

@@ -1,5 +1,5 @@
-"""The written forms of settings: text (or TOML values) -> typed values. Each reader raises ValueError that says what is
-allowed; the loader puts the name of the setting before it."""
+"""Turns the written forms of settings, text or TOML values, into typed values. Each reader raises ValueError with what
+is allowed; the loader puts the name of the setting before it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
 
 
 def upstream(text: object) -> Uri:
-    """A storage URI, as TiCDC's sink-uri. Raises BadConfig too, in the storage's own words."""
+    """Returns a storage URI, as TiCDC's sink-uri. Also raises BadConfig, in the storage's own words."""
     StorageSettings.from_uri(str(text))
     return Uri(text)
 
 
 def dead_letters(text: object) -> Uri | None:
-    """Where quarantined rows go."""
+    """Returns where quarantined rows are kept."""
     if text is None:
         return None
     try:
@@ -53,7 +53,7 @@ def dead_letters(text: object) -> Uri | None:
 
 
 def downstream(text: object) -> Uri:
-    """A target URI; what follows the scheme is the sink's to check."""
+    """Returns a target URI; the sink checks what follows the scheme."""
     uri = Uri(text)
     if uri.partition("://")[0] not in TARGETS:
         raise ValueError(f"{uri!r} does not begin with one of {schemes()}")
@@ -61,12 +61,12 @@ def downstream(text: object) -> Uri:
 
 
 def protocol(text: object) -> str:
-    """How the changefeed encodes rows."""
+    """Returns how the changefeed encodes rows."""
     return one_of(str(text).lower().replace("_", "-"), tuple(PROTOCOLS))
 
 
 def duration(value: object) -> float:
-    """Go duration text -> seconds."""
+    """Returns the seconds of a Go duration text."""
     text = str(value)
     pieces = _GO_DURATION.findall(text)
     seconds = sum(_piece(piece) for piece in pieces)
@@ -76,12 +76,12 @@ def duration(value: object) -> float:
 
 
 def wait(value: object) -> float:
-    """Go duration text -> seconds; 0 is one too."""
+    """Returns the seconds of a Go duration text, or 0."""
     return 0.0 if str(value) in ("0", "0s", "0.0") else duration(value)
 
 
 def address(value: object) -> tuple[str, int] | None:
-    """``HOST:PORT``, of IPv6 ``[HOST]:PORT``; None stays."""
+    """Returns host and port of ``HOST:PORT``, for IPv6 of ``[HOST]:PORT``; None stays."""
     if value is None:
         return None
     host, colon, port = str(value).rpartition(":")
@@ -91,7 +91,7 @@ def address(value: object) -> tuple[str, int] | None:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches an address of `host`."""
+    """Returns whether only this machine reaches an address of `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -102,7 +102,7 @@ _SHORTEST_TOKEN = 16
 
 
 def token(value: object, info: ValidationInfo) -> str:
-    """A secret, or where it is; "" for none."""
+    """Returns a secret, which the text holds or names; "" for none."""
     text = str(value)
     if re.match(REFERENCES, text):
         text = read_secret(text, "http-token", info.context or {})
@@ -117,48 +117,48 @@ def _piece(piece: str) -> float:
 
 
 def size(value: object) -> int:
-    """Bytes: a whole number, or one with a unit."""
-    found = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", str(value))
-    unit = found[2] if found else "?"
+    """Returns bytes: a whole number, or one with a unit."""
+    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", str(value))
+    unit = match[2] if match else "?"
     factor = next((size for name, size in _SIZE_UNITS.items() if name.lower() == unit.lower()), 0)
-    if found is None or not factor or not int(found[1]):
+    if match is None or not factor or not int(match[1]):
         raise ValueError(
             f"'{value}' is not a size above zero; give bytes, or a number with its unit, as 256MiB or 4GiB"
         )
-    return int(found[1]) * factor
+    return int(match[1]) * factor
 
 
 def little_size(value: object) -> int:
-    """0, or bytes that one task may read."""
-    found = 0 if str(value).strip() == "0" else size(value)
-    if found > PACKED_BYTES:
+    """Returns 0, or bytes that one task may read."""
+    bytes_ = 0 if str(value).strip() == "0" else size(value)
+    if bytes_ > PACKED_BYTES:
         raise ValueError(f"'{value}' is more than 64MiB: larger loads are Spark's")
-    return found
+    return bytes_
 
 
 def whole_number(value: object) -> int:
-    """A whole number above zero."""
+    """Returns a whole number above zero."""
     if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)) or not int(str(value)):
         raise ValueError(f"'{value}' is not a whole number above zero")
     return int(str(value))
 
 
 def none_or_more(value: object) -> int:
-    """A whole number, 0 too."""
+    """Returns a whole number, which can be 0."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)):
         raise ValueError(f"'{value}' is not a whole number below a billion")
     return int(str(value))
 
 
 def index_width(value: object) -> int:
-    """Digits of a file number, as TiCDC's file-index-digit."""
+    """Returns the digits of a file number, as TiCDC's file-index-digit."""
     if not re.fullmatch(r"\d+", str(value)) or not 6 <= int(str(value)) <= 20:
         raise ValueError(f"'{value}' is not a file index width; give a number from 6 to 20")
     return int(str(value))
 
 
 def days(value: object) -> int | None:
-    """A number of days; 0: no limit, None: unknown."""
+    """Returns a number of days; 0: no limit, None: unknown."""
     if value is None:
         return None
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,5}", str(value)):
@@ -167,7 +167,7 @@ def days(value: object) -> int | None:
 
 
 def boolean(value: object) -> bool:
-    """Returns true or false, in the spellings that environments use."""
+    """Returns true or false, from the spellings that environments use."""
     text = str(value).lower()
     if text not in ("true", "false", "1", "0", "yes", "no"):
         raise ValueError(f"'{value}' is not a switch; give true or false")
@@ -175,7 +175,7 @@ def boolean(value: object) -> bool:
 
 
 def checkpoint(value: object) -> str | int | None:
-    """``max`` or a TSO, where `metadata` is absent."""
+    """Returns ``max`` or a TSO, for a storage without `metadata`."""
     if value is None or value == "max":
         return value
     if not re.fullmatch(r"\d+", str(value)) or not 0 < int(str(value)) <= MAX_TSO:
@@ -184,7 +184,7 @@ def checkpoint(value: object) -> str | int | None:
 
 
 def zone_name(value: object) -> str:
-    """The name of a time zone that exists; offsets with two digits of hours, as servers want them."""
+    """Returns the name of a time zone that exists; offsets get two digits of hours, as servers need them."""
     name = str(value)
     if name.lower() == "system":
         return "System"
@@ -194,17 +194,17 @@ def zone_name(value: object) -> str:
 
 
 def terminator(value: object) -> bytes:
-    """What ends a line; nothing means TiCDC's own default."""
+    """Returns what ends a line; an empty text stands for TiCDC's own default."""
     return (value if isinstance(value, bytes) else str(value).encode()) or b"\r\n"
 
 
 def date_separator(value: object) -> str | None:
-    """The date level of data folders."""
+    """Returns the date level of data folders."""
     return None if value is None else one_of(str(value).lower(), DATE_SEPARATORS)
 
 
 def log_level(value: object) -> str:
-    """A level, in Go's spellings too."""
+    """Returns a level; Go's spellings are accepted, too."""
     name = str(value).lower()
     return one_of(
         {"warn": "warning", "fatal": "error", "panic": "error", "dpanic": "error"}.get(name, name), LOG_LEVELS
@@ -212,12 +212,12 @@ def log_level(value: object) -> str:
 
 
 def date_order(value: object) -> str:
-    """What orders the files of date folders."""
+    """Returns what orders the files of date folders."""
     return one_of(str(value).lower(), ("", "date", "time"))
 
 
 def consistency(value: object) -> Consistency:
-    """row, table or snapshot."""
+    """Returns row, table or snapshot."""
     return Consistency(one_of(str(value).lower(), tuple(Consistency)))
 
 
@@ -227,30 +227,30 @@ def log_format(value: object) -> str:
 
 
 def consumer_name(value: object) -> str:
-    """The name of the progress: a key in the target's tables, so it is short and plain."""
+    """Returns the name of the progress: a key in the target's tables, so it is short and plain."""
     if not re.fullmatch(rf"[\w.-]{{1,{NAME_LIMIT}}}", str(value), re.ASCII):
         raise ValueError(f"'{value}' is not a name; give 1 to {NAME_LIMIT} letters, digits, '_', '-' or '.'")
     return str(value)
 
 
 def rules(value: object) -> tuple[str, ...]:
-    """Table filter rules, each checked."""
-    given = texts(value, "a list of rules")
-    found = tuple(rule for text in given for rule in split_rules(text))
-    if given and not found:
+    """Returns table filter rules, each checked."""
+    entries = texts(value, "a list of rules")
+    checked = tuple(rule for text in entries for rule in split_rules(text))
+    if entries and not checked:
         raise ValueError("it has no rule, and every table would be taken; leave it out for that")
-    TableFilter(found)
-    return found
+    TableFilter(checked)
+    return checked
 
 
 def routes(value: object) -> tuple[Route, ...]:
-    """``FROM -> TO`` entries: a list, text with these divided by ``;``, or the file's tables with `from`, `to`, and
-    `merge` where tables are merged."""
+    """Reads ``FROM -> TO`` entries: a list, a text with these divided by ``;``, or the file's tables with `from`, `to`,
+    and `merge` if tables are merged."""
     entries = value.split(";") if isinstance(value, str) else value
     if not isinstance(entries, (list, tuple)):
         raise ValueError("give a list of routes")
-    found = [_route(entry) if isinstance(entry, Mapping) else str(entry) for entry in entries]
-    return routes_of([text for text in found if text.strip()])
+    route_texts = [_route(entry) if isinstance(entry, Mapping) else str(entry) for entry in entries]
+    return routes_of([text for text in route_texts if text.strip()])
 
 
 def _route(entry: Mapping[str, object]) -> str:
@@ -263,13 +263,13 @@ def _route(entry: Mapping[str, object]) -> str:
 
 
 def split_rules(text: str) -> list[str]:
-    """Rules divided by commas, those inside quotes left alone."""
-    found = re.findall(r"""((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|/(?:[^/\\]|\\.)*/|[^,])+)""", text)
-    return [rule.strip() for rule in found if rule.strip()]
+    """Splits rules at commas, but not at those inside quotes."""
+    parts = re.findall(r"""((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|/(?:[^/\\]|\\.)*/|[^,])+)""", text)
+    return [rule.strip() for rule in parts if rule.strip()]
 
 
 def pairs(value: object) -> tuple[tuple[str, str], ...]:
-    """``K=V`` entries; a TOML table, a list, or text divided by ``;``."""
+    """Reads ``K=V`` entries: a TOML table, a list, or a text divided by ``;``."""
     if isinstance(value, Mapping):
         return tuple((str(key), _spark_text(entry)) for key, entry in value.items())
     entries = value.split(";") if isinstance(value, str) else texts(value, "a list of K=V or a table")
@@ -277,7 +277,7 @@ def pairs(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def commands(value: object) -> tuple[str, ...]:
-    """Commands or URLs: one, or a list."""
+    """Reads commands or URLs: one, or a list."""
     return tuple(text for text in texts(value, "a command or a URL, or a list of them") if text.strip())
 
 
@@ -293,7 +293,7 @@ def _spark_text(entry: object) -> str:
 
 
 def texts(value: object, wanted: str) -> list[str]:
-    """Text alone, or a list of texts; `wanted` is what else to give. Raises ValueError."""
+    """Reads a text alone, or a list of texts; `wanted` is what else to give. Raises ValueError."""
     if isinstance(value, str):
         return [value]
     if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
@@ -307,7 +307,7 @@ _FORM = "give a TSO, or a time as 2006-01-02T15:04:05Z, 2006-01-02T15:04:05+08:0
 
 
 def moment(value: object) -> str | None:
-    """A moment in a written form that `tso_of` takes."""
+    """Returns a moment in a written form that `tso_of` takes."""
     if value is None:
         return None
     text = str(value).strip()
@@ -319,8 +319,8 @@ def moment(value: object) -> str | None:
 
 
 def tso_of(text: str, zone_name: str) -> int:
-    """The TSO of a moment. A time is the first TSO of its millisecond, as in TiDB; one that does not say its own zone
-    is in `zone_name`. Raises ValueError where that is System, or the clocks were turned at that time."""
+    """Returns the TSO of a moment. A time is the first TSO of its millisecond, as in TiDB; one without its own zone is
+    in `zone_name`. Raises ValueError if that is System, or if the clocks were turned at that time."""
     if text.isdecimal():
         return int(text)
     time = _time(text)
@@ -333,7 +333,7 @@ def tso_of(text: str, zone_name: str) -> int:
 
 
 def _time(text: str) -> datetime:
-    # TiDB writes the zone behind a blank, as in "2006-01-02 15:04:05 +0800".
+    # TiDB writes the zone after a blank, as in "2006-01-02 15:04:05 +0800".
     joined = re.sub(r"\s+(?=[+-]\d\d:?\d\d$|Z$)", "", text)
     try:
         return datetime.fromisoformat(joined)
@@ -346,8 +346,8 @@ def _placed(text: str, time: datetime, zone_name: str) -> datetime:
         raise ValueError(
             f"'{text}' does not say its time zone; write it as {time.isoformat()}Z, or give the zone with --tz"
         )
-    place = zone_of(zone_name)
-    early, late = time.replace(tzinfo=place, fold=0), time.replace(tzinfo=place, fold=1)
+    zone = zone_of(zone_name)
+    early, late = time.replace(tzinfo=zone, fold=0), time.replace(tzinfo=zone, fold=1)
     if early.utcoffset() != late.utcoffset():
         raise ValueError(f"'{text}' is a time at which the clocks of {zone_name} were turned; write it with its offset")
     return early

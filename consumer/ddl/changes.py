@@ -1,5 +1,5 @@
-"""What a statement does, compiled once from its text and kept with its schema file (the text itself is only taken apart
-again where it is rewritten); and what a table is after its statements, which no schema file says."""
+"""What a statement does, compiled once from its text and kept with its schema file (the text itself is only parsed
+again where it is rewritten); and what a table is after its statements, which no schema file shows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from consumer.ddl.charsets import declared_charset
-from consumer.ddl.declared import Definition, Definitions, declared
+from consumer.ddl.declared import Definition, Definitions, declared_definitions
 from consumer.ddl.definitions import ParsedStatement, statement_of
-from consumer.ddl.indexes import IndexChanges, after, copied, index_changes
-from consumer.ddl.partitions import TAKES_ROWS, PartitionChanges, PartitionedTable, altered, created, partition_changes
-from consumer.ddl.references import Role, TableReference, untold
+from consumer.ddl.indexes import IndexChanges, copied_indexes, index_changes, indexes_after
+from consumer.ddl.partitions import (
+    TAKES_ROWS,
+    PartitionChanges,
+    PartitionedTable,
+    altered_table,
+    created_table,
+    partition_changes,
+)
+from consumer.ddl.references import Role, TableReference, ambiguous_names
 from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS, TAKING_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
@@ -22,9 +29,9 @@ from consumer.model.table_modes import TableMode
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """`names` are the tables that the statement names, in the order of its text; `charset` is what it declares for a
-    database."""
+class StatementChanges:
+    """What a statement does. `names` are the tables that it names, in the order of its text; `charset` is what it
+    declares for a database."""
 
     names: tuple[TableReference, ...]
     columns: Definitions
@@ -33,58 +40,58 @@ class Changes:
     charset: Charset | None
 
     def named(self, role: Role) -> TableReference | None:
-        """The first table in this role, as LIKE's source, or the plain table of EXCHANGE PARTITION."""
+        """Returns the first table in this role, as LIKE's source, or the plain table of EXCHANGE PARTITION."""
         return next((name for name in self.names if name.role == role), None)
 
 
-def changes_of(file: SchemaFile) -> Changes:
-    """Those of the file's statement; none where it holds no statement."""
+def statement_changes(file: SchemaFile) -> StatementChanges:
+    """Returns the changes of the file's statement; none if it has no statement."""
     return file.once(_compiled)
 
 
 def declared_columns(file: SchemaFile, mode: TableMode | None, before: Iterable[Column]) -> Definitions:
-    """What the file's statement declares of columns, in the names that a table of `mode` has in the target; `before`
-    are its columns before the statement, in these names."""
-    found = changes_of(file).columns
-    called = found if mode is None or mode.chosen is None else found.called(mode.chosen)
+    """Returns what the file's statement declares of columns, in the names that a table of `mode` has in the target;
+    `before` are its columns before the statement, in these names."""
+    definitions = statement_changes(file).columns
+    called = definitions if mode is None or mode.chosen is None else definitions.called(mode.chosen)
     return called.beside(column.name for column in before)
 
 
-def compiled(statement: ParsedStatement) -> Changes:
+def compile_statement(statement: ParsedStatement) -> StatementChanges:
     of_database = statement.kind.endswith("DATABASE")
-    return Changes(
+    return StatementChanges(
         statement.references,
-        declared(statement),
+        declared_definitions(statement),
         index_changes(statement),
         partition_changes(statement),
         declared_charset(statement.options) if of_database else None,
     )
 
 
-def _compiled(file: SchemaFile) -> Changes:
-    return compiled(statement_of(file.query))
+def _compiled(file: SchemaFile) -> StatementChanges:
+    return compile_statement(statement_of(file.query))
 
 
 def written_tables(file: SchemaFile) -> list[TableName]:
-    """The tables that the statement names; a name without a database is one of the file's."""
-    return [name.within(file.database) for name in changes_of(file).names]
+    """Returns the tables that the statement names; a name without a database is one of the file's."""
+    return [name.within(file.database) for name in statement_changes(file).names]
 
 
 def takes_rows(file: SchemaFile) -> bool:
-    """Whether the statement takes rows away, or brings some, by partitions."""
-    clauses = changes_of(file).partitions.clauses
+    """Returns whether the statement removes rows, or brings some, by partitions."""
+    clauses = statement_changes(file).partitions.clauses
     return file.type in TAKING_ACTIONS or any(clause.verb in TAKES_ROWS for clause in clauses)
 
 
 def counts_partitions(file: SchemaFile) -> bool:
-    """Whether the statement adds partitions, or takes some away, by their number."""
-    return any(clause.count for clause in changes_of(file).partitions.clauses)
+    """Returns whether the statement adds or removes partitions by their number."""
+    return any(clause.count for clause in statement_changes(file).partitions.clauses)
 
 
 def recovered_table(file: SchemaFile) -> TableName | None:
-    """The name under which a table was lost that RECOVER or FLASHBACK TABLE brings back; None where a job number
-    tells."""
-    lost = next(iter(changes_of(file).names), None)
+    """Returns the name under which a table was lost that RECOVER or FLASHBACK TABLE restores; None if a job number
+    identifies it."""
+    lost = next(iter(statement_changes(file).names), None)
     return None if lost is None else lost.within(file.database)
 
 
@@ -102,79 +109,80 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`columns` are those that a statement declared, by their names in lower case. `leaves_rows`: a statement that took
-    rows away upstream was not executed, so the target has them."""
+    """The definition of a table. `columns` are those that a statement declared, by their names in lower case.
+    `leaves_rows`: a statement that removed rows upstream was not executed, so the target has them."""
 
     columns: Mapping[str, Definition] = field(default_factory=dict)
     indexes: TableIndexes = UNTOLD
     leaves_rows: bool = False
 
     def unique_keys(self, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
-        """The NOT NULL unique keys (column names, the primary key left out) of the table while it has `columns`.
+        """Returns the NOT NULL unique keys (column names, without the primary key) of the table while it has `columns`.
 
-        Keys with the fewest columns come first, then in the order of their making. A key that the statements do not
-        state beyond doubt is not in the answer.
+        Keys with the fewest columns come first, then in the order of their creation. A key that the statements leave in
+        doubt is not included.
         """
         required = {same_name(column.name): column.name for column in columns if not column.nullable}
-        found = [
+        keys = [
             tuple(required[column] for column in index.columns)
             for index in self.indexes.indexes
             if index.kind == "UNIQUE" and index.columns and not index.doubtful
             if all(column in required and not self._is_virtual(column) for column in index.columns)
         ]
-        return tuple(sorted(dict.fromkeys(found), key=len))
+        return tuple(sorted(dict.fromkeys(keys), key=len))
 
     def handle_key(self, columns: Sequence[Column]) -> tuple[str, ...] | None:
-        """The columns that tell the rows of the table apart while it has `columns`: of the primary key, or else of a
-        NOT NULL unique key; () where it has neither. None where the statements do not tell whether it has one."""
+        """Returns the columns that identify the rows of the table while it has `columns`: of the primary key, or
+        else of a NOT NULL unique key; () if it has neither. Returns None if the statements do not show whether it
+        has one."""
         primary = tuple(column.name for column in columns if column.is_pk)
         unique = next(iter(self.unique_keys(columns)), ())
-        whole = self.indexes.complete and not any(i.doubtful for i in self.indexes.indexes if i.kind == "UNIQUE")
-        return primary or unique or (() if whole else None)
+        is_complete = self.indexes.complete and not any(i.doubtful for i in self.indexes.indexes if i.kind == "UNIQUE")
+        return primary or unique or (() if is_complete else None)
 
     @property
     def index_names(self) -> frozenset[str | frozenset[str]] | None:
-        """Every index: its name, and of a unique one the set of its columns, all in lower case. None where the
-        statements do not begin with the table's CREATE TABLE."""
+        """Every index: its name, and for a unique one the set of its columns, all in lower case. None if the statements
+        do not begin with the table's CREATE TABLE."""
         if not self.indexes.complete:
             return None
         names = (same_name(index.name) for index in self.indexes.indexes if index.kind != "PRIMARY")
-        return frozenset([*names, *self.told_unique])
+        return frozenset([*names, *self.known_unique_columns])
 
     @property
-    def told_unique(self) -> frozenset[frozenset[str]]:
-        """The column sets, in lower case, of the unique indexes that the statements tell beyond doubt."""
+    def known_unique_columns(self) -> frozenset[frozenset[str]]:
+        """The column sets, in lower case, of the unique indexes that the statements declare beyond doubt."""
         unique = (index for index in self.indexes.indexes if index.kind == "UNIQUE" and not index.doubtful)
         return frozenset(frozenset(index.columns) for index in unique if index.columns)
 
     @property
-    def told_names(self) -> frozenset[str]:
-        """The names, in lower case, of which the statements tell what index has them, or that none has."""
+    def known_index_names(self) -> frozenset[str]:
+        """The names, in lower case, of which the statements show what index has them, or that none has."""
         indexes = (index for index in self.indexes.indexes if not (index.automatic or index.doubtful))
         return same_names(index.name for index in indexes) | self.indexes.dropped_names
 
     @property
     def plain(self) -> frozenset[str]:
-        """The columns, in lower case, of which a statement tells that upstream does not compute them."""
+        """The columns, in lower case, of which a statement shows that upstream does not compute them."""
         return frozenset(name for name, column in self.columns.items() if not column.generated)
 
     def _is_virtual(self, column: str) -> bool:
-        """Whether rows do not carry the column."""
+        """Returns whether rows do not carry the column."""
         return column in self.columns and self.columns[column].virtual
 
 
 @dataclass(slots=True, eq=False)
-class Told:
-    """A table once the statement of `file` has run. Its shape is only worked out when somebody asks for it: of few
-    tables anybody does, and there can be thousands.
+class TableState:
+    """A table once the statement of `file` has run. Its shape is only computed when somebody needs it: that is so for
+    few tables, and there can be thousands.
 
-    `before` is the table before the statement (None: it made the table, or nothing is known of it), or what a `copy`
-    was made of. `collation` is what its database gives to a new table, "" where that is not known.
+    `before` is the table before the statement (None: it created the table, or nothing is known of it), or the source of
+    a `copy`. `collation` is what its database gives to a new table, "" if that is not known.
     """
 
     file: SchemaFile
     fate: Fate
-    before: Told | None = None
+    before: TableState | None = None
     copy: bool = False
     collation: str = ""
     known_shape: Shape | None = None
@@ -183,36 +191,37 @@ class Told:
     def shape(self) -> Shape:
         shape, line = self._line(lambda told: told.known_shape)
         shape = shape or Shape()
-        for each in line:
-            shape = each.known_shape = _after(each, shape)
+        for state in line:
+            shape = state.known_shape = _after(state, shape)
         return shape
 
     def partitioned(self) -> PartitionedTable:
-        """Folded apart from the rest: it is long where a table has many partitions, and only what moves their rows
-        asks for it."""
-        found, line = self._line(lambda told: told.known_partitioned)
-        found = found or PartitionedTable()
-        for each in line:
-            found = _partitioned_after(each, found)
-        self.known_partitioned = found
-        return found
+        """Returns the partitioning. It is folded apart from the rest: it is long if a table has many partitions, and
+        only what moves their rows needs it."""
+        result, line = self._line(lambda told: told.known_partitioned)
+        result = result or PartitionedTable()
+        for state in line:
+            result = _partitioned_after(state, result)
+        self.known_partitioned = result
+        return result
 
-    def _line(self, known: Callable[[Told], _Known | None]) -> tuple[_Known | None, list[Told]]:
-        """What is known of the last table before this one of which it is, and those behind that one, in order."""
-        line: list[Told] = []
-        told: Told | None = self
-        while told is not None and known(told) is None:
-            line.append(told)
-            told = told.before
-        return (None if told is None else known(told)), line[::-1]
+    def _line(self, known_part: Callable[[TableState], _Known | None]) -> tuple[_Known | None, list[TableState]]:
+        """Returns what is known of the last table state of which something is known, and the states after that one, in
+        order."""
+        line: list[TableState] = []
+        state: TableState | None = self
+        while state is not None and known_part(state) is None:
+            line.append(state)
+            state = state.before
+        return (None if state is None else known_part(state)), line[::-1]
 
 
-def _after(told: Told, before: Shape) -> Shape:
-    changes, file, fate = changes_of(told.file), told.file, told.fate
-    if told.copy:
-        # Where the text does not tell of which database the source was, another table can have had the same columns.
-        indexes, unsure = copied(before.indexes), bool(untold(changes.names, file.name))
-        own = tuple(
+def _after(state: TableState, before: Shape) -> Shape:
+    changes, file, fate = statement_changes(state.file), state.file, state.fate
+    if state.copy:
+        # If the text does not show the database of the source, another table can have had the same columns.
+        indexes, unsure = copied_indexes(before.indexes), bool(ambiguous_names(changes.names, file.name))
+        copies = tuple(
             replace(
                 index,
                 skipped=index.skipped or fate.skipped,
@@ -220,20 +229,20 @@ def _after(told: Told, before: Shape) -> Shape:
             )
             for index in indexes.indexes
         )
-        return Shape(before.columns, replace(indexes, indexes=own))
+        return Shape(before.columns, replace(indexes, indexes=copies))
     return Shape(
         changes.columns.after(before.columns),
-        after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
+        indexes_after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
         fate.skipped
         if file.action is Action.TRUNCATE_TABLE
         else before.leaves_rows or (fate.skipped and takes_rows(file)),
     )
 
 
-def _partitioned_after(told: Told, before: PartitionedTable) -> PartitionedTable:
-    changes = changes_of(told.file)
-    if told.copy:
+def _partitioned_after(state: TableState, before: PartitionedTable) -> PartitionedTable:
+    changes = statement_changes(state.file)
+    if state.copy:
         return before
-    if told.file.type in CREATE_ACTIONS:
-        return created(changes.partitions, told.collation)
-    return altered(before, changes.partitions) if told.file.type in PARTITION_ALTERS else before
+    if state.file.type in CREATE_ACTIONS:
+        return created_table(changes.partitions, state.collation)
+    return altered_table(before, changes.partitions) if state.file.type in PARTITION_ALTERS else before

@@ -1,4 +1,4 @@
-"""Character sets and collations: TiDB's defaults made explicit, and stand-ins for those a server does not know."""
+"""Character sets and collations: makes TiDB's defaults explicit, and replaces those that a server does not know."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIDB_COLLATIONS = {
     "latin1": "latin1_bin",
     "ascii": "ascii_bin",
 }
-"""What TiDB takes where a character set comes without a collation, and MySQL and MariaDB take another."""
+"""What TiDB takes for a character set without a collation; MySQL and MariaDB take another."""
 
 _LATIN1 = "latin1"
 """TiDB keeps any text in it, as UTF-8."""
@@ -28,7 +28,7 @@ _LATIN1 = "latin1"
 STAYS = "character set latin1 stays, because the columns would be too long for the server as utf8mb4"
 
 _ROW_BYTES, _KEY_BYTES = 65_535, 3072
-"""What InnoDB takes."""
+"""The most that InnoDB takes."""
 
 _STAND_INS = {
     "0900_ai_ci": ("utf8mb4_uca1400_nopad_ai_ci", "utf8mb4_unicode_520_nopad_ci"),
@@ -36,16 +36,16 @@ _STAND_INS = {
     "0900_as_cs": ("utf8mb4_uca1400_nopad_as_cs", "utf8mb4_nopad_bin"),
     "0900_bin": ("utf8mb4_nopad_bin",),
 }
-"""Closest first. Trailing blanks count in all of them, so no two keys fall together that upstream tells apart."""
+"""Closest first. Trailing blanks count in all of them, so keys that upstream distinguishes never become equal."""
 
 
 _CHARSET_WORDS = ("CHARSET", "SET")
-"""Before the name of a character set: the second one is the end of CHARACTER SET."""
+"""Words before the name of a character set: the second one is the end of CHARACTER SET."""
 
 
 def explicit_collations(statement: ParsedStatement, edits: Edits, wide: bool) -> None:
-    """Add the collation wherever a character set is named alone: a key must not become coarser than upstream's.
-    `wide`: that of what `wide_charsets` makes of it."""
+    """Adds the collation wherever a character set is named alone: a key must not become coarser than upstream's.
+    `wide`: the collation of the character set that `wide_charsets` writes."""
     for tokens in _attribute_lists(statement) if statement.has_word(*_CHARSET_WORDS) else ():
         at = _charset(tokens)
         if at is None or find_words(tokens, "COLLATE") is not None:
@@ -61,7 +61,7 @@ def explicit_collations(statement: ParsedStatement, edits: Edits, wide: bool) ->
 def explicit_default(
     statement: ParsedStatement, edits: Edits, default: Charset, supported: Collection[str] | None
 ) -> None:
-    """Write `default`, what upstream's database gives, into a CREATE TABLE that names no character set: the target's
+    """Writes `default`, what upstream's database gives, into a CREATE TABLE that names no character set: the target's
     database may give another by then. `supported` as in `known_collations`; None: all."""
     if statement.kind != "CREATE TABLE" or not statement.members or declared_charset(statement.options) is not None:
         return
@@ -76,48 +76,48 @@ def explicit_default(
 
 
 def any_text(charset: Charset) -> Charset:
-    """What a server needs for the texts that TiDB takes in this character set."""
+    """Returns what a server needs for the texts that TiDB takes in this character set."""
     return TIDB_DEFAULT if charset.collation.startswith(f"{_LATIN1}_") else charset
 
 
 def too_wide(statement: ParsedStatement, default: Charset | None) -> bool:
-    """Whether the columns of a new table that are latin1 fit into the server's rows and keys, and would not as utf8mb4.
+    """Returns whether the latin1 columns of a new table fit into the server's rows and keys, and would not as utf8mb4.
     `default` is what upstream's database gives."""
     if statement.kind != "CREATE TABLE":
         return False
-    own, lengths = declared_charset(statement.options) or default, dict[str, int]()
+    table_charset, lengths = declared_charset(statement.options) or default, dict[str, int]()
     for column in statement.columns:
-        charset, tokens = declared_charset(column.tokens) or own, column.tokens
+        charset, tokens = declared_charset(column.tokens) or table_charset, column.tokens
         sized = any(starts(tokens, kind, "(", at=1) for kind in ("CHAR", "VARCHAR"))
         if sized and charset is not None and charset.name == _LATIN1:
             lengths[same_name(column.name)] = int(tokens[3].text)
     parts = ([part for part in index.parts if not part.prefix] for index in statement.indexes)
-    keys = (sum(lengths.get(same_name(part.column or ""), 0) for part in whole) for whole in parts)
+    keys = (sum(lengths.get(same_name(part.column or ""), 0) for part in parts_of_index) for parts_of_index in parts)
     single = (lengths.get(same_name(c.name), 0) for c in statement.columns if c.has("PRIMARY") or c.has("UNIQUE"))
     return 4 * sum(lengths.values()) > _ROW_BYTES or any(4 * key > _KEY_BYTES >= key for key in (*keys, *single))
 
 
 def wide_charsets(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
-    """latin1 becomes utf8mb4, with one note."""
-    tokens, found = statement.tokens if _LATIN1 in statement.text.lower() else (), False
+    """Turns latin1 into utf8mb4. Yields one note."""
+    tokens, is_changed = statement.tokens if _LATIN1 in statement.text.lower() else (), False
     for at, token in enumerate(tokens):
         previous = tokens[at - 2 if tokens[at - 1].text == "=" else at - 1]
         if token.word == f"_{_LATIN1.upper()}" and at + 1 < len(tokens) and tokens[at + 1].kind is TokenKind.STRING:
             edits.replace(token.start, token.end, "_UTF8MB4")
         elif token.word == _LATIN1.upper() and (_is_charset(tokens, at) or previous.word == "USING"):
             edits.replace(token.start, token.end, "UTF8MB4")
-            found = True
+            is_changed = True
         elif token.word.startswith(f"{_LATIN1.upper()}_") and previous.word == "COLLATE":
             edits.replace(token.start, token.end, TIDB_DEFAULT.collation)
-            found = True
-    if found:
+            is_changed = True
+    if is_changed:
         yield "character set latin1 became utf8mb4, because TiDB keeps any text in it"
 
 
 def known_collations(statement: ParsedStatement, edits: Edits, supported: Collection[str]) -> Iterator[str]:
-    """Replace collations and character sets that are not in `supported` (lower case), one note each.
+    """Replaces collations and character sets that are not in `supported` (lower case). Yields one note for each.
 
-    Raises DdlRefused where no stand-in keeps upstream's keys apart.
+    Raises DdlRefused if no replacement keeps upstream's keys distinct.
     """
     tokens = statement.tokens if statement.has_word("COLLATE", *_CHARSET_WORDS) else ()
     for at, token in enumerate(tokens):
@@ -132,13 +132,13 @@ def known_collations(statement: ParsedStatement, edits: Edits, supported: Collec
 
 
 def declares_collations(statement: ParsedStatement) -> bool:
-    """Whether a character set or a collation may stand in it."""
+    """Returns whether a character set or a collation may stand in it."""
     return statement.has_word("COLLATE", "BINARY", *_CHARSET_WORDS)
 
 
 def declared_charset(tokens: Tokens) -> Charset | None:
-    """What a column's, a table's or a database's attributes declare: a collation of their own, or TiDB's for their
-    character set. None where they declare neither."""
+    """Returns what the attributes of a column, table or database declare: a collation of their own, or TiDB's for their
+    character set. Returns None if they declare neither."""
     at = find_words(tokens, "COLLATE")
     if at is not None:
         name = same_name(next((token.name for token in tokens[at + 1 :] if token.text != "="), ""))
@@ -151,14 +151,14 @@ def declared_charset(tokens: Tokens) -> Charset | None:
 
 
 def declared_collation(tokens: Tokens) -> str | None:
-    """The collation that attributes declare, in lower case; "" for one that is not known, None where they declare
+    """Returns the collation that attributes declare, in lower case; "" for one that is not known, None if they declare
     none."""
     declared = declared_charset(tokens)
     return None if declared is None else declared.collation
 
 
 def _attribute_lists(statement: ParsedStatement) -> Iterator[Tokens]:
-    """Each run of tokens in which one character set and one collation belong together."""
+    """Yields each run of tokens in which one character set and one collation belong together."""
     for column in statement.columns:
         yield column.tokens
     if statement.kind == "ALTER TABLE":
@@ -170,7 +170,7 @@ def _attribute_lists(statement: ParsedStatement) -> Iterator[Tokens]:
 
 
 def _charset(tokens: Tokens) -> int | None:
-    """The position of the character set's name, outside of parentheses."""
+    """Returns the position of the character set's name, outside of parentheses."""
     for at in top_level(tokens):
         if at > 0 and tokens[at].kind is not TokenKind.SYMBOL and _is_charset(tokens, at):
             return at
@@ -188,12 +188,12 @@ def _is_charset(tokens: Tokens, at: int) -> bool:
 def _stand_in(collation: str, supported: Collection[str]) -> str:
     charset, _, rest = collation.partition("_")
     candidates = _STAND_INS.get(rest, (f"{charset}_bin", "utf8mb4_bin"))
-    found = next((name for name in candidates if _known(name, supported)), None)
-    if found is None:
+    replacement = next((name for name in candidates if _known(name, supported)), None)
+    if replacement is None:
         raise DdlRefused(
             f"the server has neither the collation {collation} nor one that separates the same keys",
         )
-    return found
+    return replacement
 
 
 def _known(collation: str, supported: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""A statement taken apart: ALTER specifications, CREATE TABLE members, and the columns and indexes they define."""
+"""Takes a statement apart: ALTER specifications, CREATE TABLE members, and the columns and indexes they define."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
-from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level, without_comments
+from consumer.ddl.tokens import (
+    Edits,
+    Token,
+    TokenKind,
+    Tokens,
+    closing,
+    starts,
+    tokens_with_comments,
+    top_level,
+    without_comments,
+)
 from consumer.model.names import same_name
 from consumer.model.table_definition import PARTIAL, SHARD, IndexPart
 
@@ -39,7 +49,7 @@ class Index:
 
     @property
     def label(self) -> str:
-        """What a person calls it."""
+        """The index's description in messages."""
         parts = ", ".join(part.column or "an expression" for part in self.parts)
         return f"index {self.name}" if self.name else f"the index on {parts}"
 
@@ -66,27 +76,27 @@ class ColumnDefinition:
 
     @cached_property
     def _outside(self) -> dict[str, list[int]]:
-        """Where the words and symbols stand, outside of parentheses."""
-        places: dict[str, list[int]] = {}
+        """The positions of words and symbols outside of parentheses."""
+        positions: dict[str, list[int]] = {}
         for at in top_level(self.tokens):
             token = self.tokens[at]
-            places.setdefault(token.word or token.text, []).append(at)
-        return places
+            positions.setdefault(token.word or token.text, []).append(at)
+        return positions
 
     def has(self, *words: str) -> bool:
-        """Whether the words stand in a row, outside of parentheses."""
+        """Returns whether the words stand next to one another, outside of parentheses."""
         return self.find(*words) is not None
 
     def find(self, *words: str) -> int | None:
-        """The position in `tokens` where the words stand in a row, outside of parentheses."""
+        """Returns the position in `tokens` where the words stand next to one another, outside of parentheses."""
         return next((at for at in self._outside.get(words[0], ()) if starts(self.tokens, *words, at=at)), None)
 
 
 @dataclass(frozen=True)
 class ParsedStatement:
-    """One statement. `members` are the parts of a CREATE TABLE's list, or the specifications of an ALTER TABLE;
-    `options` are the tokens behind a CREATE TABLE's list, or of a whole statement about a database. Many rules ask for
-    its columns and keys: they are found once."""
+    """One statement. `members` are the parts of a CREATE TABLE's list, or the specifications of an ALTER TABLE.
+    `options` are the tokens after a CREATE TABLE's list, or of a whole statement about a database. Many rules need its
+    columns and keys, so these are parsed once."""
 
     text: str
     comments: Tokens
@@ -100,7 +110,8 @@ class ParsedStatement:
         return self.kind == "ALTER TABLE"
 
     def has_word(self, *words: str) -> bool:
-        """Whether one of `words` stands in it, wherever: most statements have nothing of what most rules are about."""
+        """Returns whether one of `words` stands anywhere in it: most statements have nothing that most rules are
+        about."""
         return not self._words.isdisjoint(words)
 
     @cached_property
@@ -108,7 +119,7 @@ class ParsedStatement:
         return frozenset(token.word for token in self.tokens)
 
     def definitions(self) -> Iterator[Tokens]:
-        """The columns, indexes and constraints that the statement defines, each from its first own token."""
+        """Yields the columns, indexes and constraints that the statement defines, each from its first own token."""
         for member in self.members:
             if not self.is_alter:
                 yield member.tokens
@@ -116,10 +127,10 @@ class ParsedStatement:
                 yield from _defined(member.tokens)
 
     def added_columns(self, unless_there: bool = False) -> list[str]:
-        """The names of the columns that an ALTER TABLE adds; `unless_there`: with IF NOT EXISTS alone."""
+        """Returns the names of the columns that an ALTER TABLE adds; `unless_there`: only those with IF NOT EXISTS."""
         adding = (member.tokens for member in self.members if self.is_alter and starts(member.tokens, "ADD"))
-        meant = (spec for spec in adding if not unless_there or _unless_there(spec))
-        return [name for spec in meant for name in _names(spec)]
+        specs = (spec for spec in adding if not unless_there or _unless_there(spec))
+        return [name for spec in specs for name in _names(spec)]
 
     @cached_property
     def references(self) -> tuple[TableReference, ...]:
@@ -140,12 +151,12 @@ class ParsedStatement:
 
 
 def _unless_there(spec: Tokens) -> bool:
-    """Whether it is ``ADD [COLUMN] IF NOT EXISTS ..``."""
+    """Returns whether it is ``ADD [COLUMN] IF NOT EXISTS ..``."""
     return starts(spec, "IF", "NOT", "EXISTS", at=1 + starts(spec, "COLUMN", at=1))
 
 
 def statement_of(text: str) -> ParsedStatement:
-    everything = pieces(text)
+    everything = tokens_with_comments(text)
     tokens = without_comments(everything)
     comments = [token for token in everything if token.kind is TokenKind.COMMENT]
     kind, at = _kind(tokens)
@@ -177,7 +188,7 @@ def _kind(tokens: Tokens) -> tuple[str, int]:
 
 
 def members_of(tokens: Tokens, start: int, end: int) -> Iterator[Member]:
-    """The parts between the commas that stand in no parentheses."""
+    """Yields the parts between the commas that stand in no parentheses."""
     commas = [at for at in top_level(tokens) if tokens[at].text == ","]
     first = 0
     for at in commas:
@@ -186,12 +197,12 @@ def members_of(tokens: Tokens, start: int, end: int) -> Iterator[Member]:
     yield Member(start, end, tokens[first:])
 
 
-def remove_members(edits: Edits, members: Sequence[Member], gone: Sequence[Member]) -> bool:
-    """Remove the members `gone`, each with one comma. False, and nothing removed, if none would be left."""
-    kept = [member for member in members if member not in gone]
+def remove_members(edits: Edits, members: Sequence[Member], removed: Sequence[Member]) -> bool:
+    """Removes the members `gone`, each with one comma. Returns False, and removes nothing, if none would be left."""
+    kept = [member for member in members if member not in removed]
     if not kept:
         return False
-    for member in gone:
+    for member in removed:
         if member.start > kept[0].start:
             edits.remove(member.start - 1, member.end)
         else:
@@ -200,13 +211,13 @@ def remove_members(edits: Edits, members: Sequence[Member], gone: Sequence[Membe
 
 
 def name_in(tokens: Tokens, at: int) -> str:
-    """The name at position `at`, behind an ``IF EXISTS``; "" for none."""
+    """Returns the name at position `at`, after an ``IF EXISTS``; "" for none."""
     name, _ = name_at(tokens, skip_if_exists(tokens, at), "table")
     return name.table if name else ""
 
 
 def renamed_columns(members: Sequence[Member]) -> Iterator[tuple[str, str]]:
-    """Old and new names, in lower case."""
+    """Yields old and new names, in lower case."""
     for member in members:
         tokens = member.tokens
         if starts(tokens, "RENAME", "COLUMN"):
@@ -217,21 +228,21 @@ def renamed_columns(members: Sequence[Member]) -> Iterator[tuple[str, str]]:
 
 
 def find_words(tokens: Tokens, *words: str) -> int | None:
-    """The first position outside of parentheses where `words` stand in a row."""
+    """Returns the first position outside of parentheses where `words` stand next to one another."""
     return next((at for at in top_level(tokens) if starts(tokens, *words, at=at)), None)
 
 
 def _defined(spec: Tokens) -> Iterator[Tokens]:
-    """What an ADD, MODIFY or CHANGE specification defines."""
+    """Yields what an ADD, MODIFY or CHANGE specification defines."""
     at = skip_if_exists(spec, 1 + starts(spec, "COLUMN", at=1))
     if starts(spec, "(", at=at):
-        yield from (member.tokens for member in listed(spec))
+        yield from (member.tokens for member in listed_definitions(spec))
     else:
         yield spec[at:]
 
 
-def listed(spec: Tokens) -> list[Member]:
-    """The definitions of ``ADD [COLUMN] (.., ..)``; none for another specification."""
+def listed_definitions(spec: Tokens) -> list[Member]:
+    """Returns the definitions of ``ADD [COLUMN] (.., ..)``; none for another specification."""
     at = skip_if_exists(spec, 1 + starts(spec, "COLUMN", at=1))
     if not starts(spec, "ADD") or not starts(spec, "(", at=at):
         return []
@@ -244,7 +255,7 @@ def _names(spec: Tokens) -> list[str]:
 
 
 def added_columns(member: Member) -> list[str]:
-    """The columns that one specification adds."""
+    """Returns the columns that one specification adds."""
     return _names(member.tokens) if starts(member.tokens, "ADD") else []
 
 

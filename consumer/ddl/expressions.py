@@ -1,4 +1,4 @@
-"""Partition expressions: the few forms that TiDB allows there, parsed from their text."""
+"""Partition expressions: parses the few forms that TiDB allows from their text."""
 
 from __future__ import annotations
 
@@ -56,20 +56,21 @@ class Binary:
 Expression = ColumnName | Number | TextLiteral | Null | Call | Binary
 
 
-def parse_expression(text: str) -> Expression:
+def parse_partition_expression(text: str) -> Expression:
     """Raises NotUnderstood."""
     parser = _Parser(tokenize(text))
     try:
-        found = parser.sum()
+        expression = parser.sum()
     except RecursionError:
         raise NotUnderstood(f"more parentheses in each other than are looked into: {text[:_SHOWN]} ..") from None
     if parser.peek() is not None:
         raise NotUnderstood(text)
-    return found
+    return expression
 
 
 class _Parser:
-    """Recursive descent; ``*``, ``DIV``, ``MOD`` and ``%`` bind closer than ``+`` and ``-``, all to the left."""
+    """A recursive descent parser. ``*``, ``DIV``, ``MOD`` and ``%`` bind closer than ``+`` and ``-``; all associate to
+    the left."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens, self._at = tokens, 0

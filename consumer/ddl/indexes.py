@@ -1,5 +1,5 @@
-"""Book of a table's indexes and foreign keys, kept by upstream's own rules: which it makes itself, and their names.
-Those names, written into a statement that leaves them to the server: servers choose others."""
+"""Keeps track of a table's indexes and foreign keys by upstream's own rules: which it creates itself, and their names.
+Those names are written into a statement that leaves them to the server, because servers choose others."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Source = Literal["index", "column", "foreign key"]
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
-    """An index as a statement defines it; `at` is its place among those of its `source`."""
+class DefinedIndex:
+    """An index as a statement defines it; `at` is its position among those of its `source`."""
 
     kind: str
     name: str | None
@@ -32,9 +32,9 @@ class Defined:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """What a statement takes away: an index, a foreign key, a column (with its indexes), or the primary key.
-    `renamed_to`: an index goes on under that name."""
+class Removal:
+    """What a statement removes: an index, a foreign key, a column (with its indexes), or the primary key. `renamed_to`:
+    an index continues under that name."""
 
     kind: Literal["index", "foreign key", "column", "primary"]
     name: str = ""
@@ -43,22 +43,22 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class IndexChanges:
-    """All that one statement says of indexes and foreign keys. `creates`: it makes the table. `checks` are names that
-    are given to no index; `foreign_keys` have their names, where they have one, and columns; `renamed` columns are in
-    lower case."""
+    """Everything in one statement about indexes and foreign keys. `creates`: it creates the table. `checks` are names
+    that no index gets. `foreign_keys` have their names, if they have one, and columns. `renamed` columns are in lower
+    case."""
 
     creates: bool = False
-    defined: tuple[Defined, ...] = ()
+    defined: tuple[DefinedIndex, ...] = ()
     foreign_keys: tuple[tuple[str | None, tuple[str, ...]], ...] = ()
     checks: frozenset[str] = frozenset()
     renamed: tuple[tuple[str, str], ...] = ()
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[Removal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MadeIndex:
-    """An index that a statement makes, under upstream's name for it. `source` and `at` say where it is defined: with a
-    foreign key that no index covers, it is not. `given`: the statement names it."""
+    """An index that a statement creates, under upstream's name for it. `source` and `at` are where it is defined; for a
+    foreign key that no index covers, it is created without a definition. `given`: the statement names it."""
 
     known: KnownIndex
     source: Source
@@ -68,7 +68,7 @@ class MadeIndex:
 
 @dataclass(frozen=True, slots=True)
 class MadeForeignKey:
-    """A foreign key that a statement makes, with upstream's name for it; `at` is its place in the statement."""
+    """A foreign key that a statement creates, with upstream's name for it; `at` is its position in the statement."""
 
     name: str
     columns: tuple[str, ...]
@@ -77,9 +77,9 @@ class MadeForeignKey:
 
 
 def index_changes(statement: ParsedStatement) -> IndexChanges:
-    indexes = [Defined(i.kind, i.name, i.parts, "index", at) for at, i in enumerate(statement.indexes)]
+    indexes = [DefinedIndex(i.kind, i.name, i.parts, "index", at) for at, i in enumerate(statement.indexes)]
     with_columns = [
-        Defined(kind, None, (IndexPart(column.name),), "column", at)
+        DefinedIndex(kind, None, (IndexPart(column.name),), "column", at)
         for at, column in enumerate(statement.columns)
         for kind in _column_keys(column)
     ]
@@ -94,47 +94,48 @@ def index_changes(statement: ParsedStatement) -> IndexChanges:
     )
 
 
-def after(
+def indexes_after(
     before: TableIndexes, changes: IndexChanges, version: int, *, skipped: bool = False, restored: bool = False
 ) -> TableIndexes:
-    """The table once a statement of `version` has run upstream: a CREATE TABLE, or one that changes a table.
+    """Returns the table's indexes once a statement of `version` has run upstream: a CREATE TABLE, or one that changes a
+    table.
 
-    `skipped`: it was not executed here. `restored`: the target was given with what it made, under upstream's names.
+    `skipped`: it was not executed here. `restored`: the target was given with what it created, under upstream's names.
     """
     if changes.creates:
         before = TableIndexes(complete=True, foreign_ids=0)
     keys, made = made_foreign_keys(changes, before), made_indexes(changes, before)
-    left = _renamed_parts(before, dict(changes.renamed))
+    remaining = _renamed_parts(before, dict(changes.renamed))
     for loss in changes.losses:
-        left = _without(left, loss)
-    own = (name_there(key.name, version) if not (key.given or restored) else key.name for key in keys)
+        remaining = _without(remaining, loss)
+    key_names = (target_key_name(key.name, version) if not (key.given or restored) else key.name for key in keys)
     return replace(
-        left,
-        indexes=(*left.indexes, *(replace(index.known, skipped=skipped) for index in made)),
+        remaining,
+        indexes=(*remaining.indexes, *(replace(index.known, skipped=skipped) for index in made)),
         foreign_keys=(
-            *left.foreign_keys,
-            *(KnownForeignKey(key.name, there, skipped) for key, there in zip(keys, own, strict=True)),
+            *remaining.foreign_keys,
+            *(KnownForeignKey(key.name, key_name, skipped) for key, key_name in zip(keys, key_names, strict=True)),
         ),
-        foreign_ids=None if left.foreign_ids is None else left.foreign_ids + len(keys),
-        dropped_names=left.dropped_names - same_names(index.known.name for index in made),
+        foreign_ids=None if remaining.foreign_ids is None else remaining.foreign_ids + len(keys),
+        dropped_names=remaining.dropped_names - same_names(index.known.name for index in made),
     )
 
 
-def name_there(name: str, version: int) -> str:
-    """What a foreign key that upstream has named gets for a name where tables share such names: `version` is that of
-    the statement that makes it."""
+def target_key_name(name: str, version: int) -> str:
+    """Returns the target's name of a foreign key that upstream has named, if tables share such names: `version` is that
+    of the statement that creates it."""
     return f"{name}_{version}"
 
 
-def copied(source: TableIndexes) -> TableIndexes:
-    """What CREATE TABLE .. LIKE makes of `source`: indexes without the foreign keys, numbered on."""
+def copied_indexes(source: TableIndexes) -> TableIndexes:
+    """Returns what CREATE TABLE .. LIKE makes of `source`: indexes without the foreign keys, whose numbers continue."""
     return replace(source, foreign_keys=())
 
 
 def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]:
-    """The indexes that a CREATE TABLE, CREATE INDEX or ALTER TABLE makes, those of foreign keys last."""
+    """Returns the indexes that a CREATE TABLE, CREATE INDEX or ALTER TABLE creates, those of foreign keys last."""
     creates, defined = changes.creates, changes.defined
-    # A new table's own definitions reserve their names first; a later statement looks at what is there.
+    # A new table's own definitions reserve their names first; a later statement considers the existing ones.
     given = same_names(index.name for index in defined if index.name)
     taken = {*(given | changes.checks if creates else same_names(i.name for i in before.indexes))}
     made = []
@@ -142,34 +143,35 @@ def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]
     for index in defined:
         name = index.name or automatic_name(_stem(index, any_part=creates), taken, numbers)
         # The primary key takes a name as any other index does, and is called PRIMARY.
-        own = _PRIMARY if index.kind == _PRIMARY else name
-        known = KnownIndex(own, index.kind, index.parts, automatic=not index.name)
-        made.append(MadeIndex(known, index.source, index.at, bool(index.name)))
+        index_name = _PRIMARY if index.kind == _PRIMARY else name
+        new_index = KnownIndex(index_name, index.kind, index.parts, automatic=not index.name)
+        made.append(MadeIndex(new_index, index.source, index.at, bool(index.name)))
         taken.add(same_name(name))
-    there = replace(before, indexes=(*before.indexes, *(index.known for index in made)))
+    indexes = replace(before, indexes=(*before.indexes, *(index.known for index in made)))
     for key in made_foreign_keys(changes, before) if creates or before.complete else ():
         lowered = [same_name(column) for column in key.columns]
-        if lowered and not there.covers(lowered):
-            known = KnownIndex(key.name, "INDEX", tuple(map(IndexPart, key.columns)), automatic=True)
-            made.append(MadeIndex(known, "foreign key", key.at, given=False))
-            there = replace(there, indexes=(*there.indexes, known))
+        if lowered and not indexes.covers(lowered):
+            new_index = KnownIndex(key.name, "INDEX", tuple(map(IndexPart, key.columns)), automatic=True)
+            made.append(MadeIndex(new_index, "foreign key", key.at, given=False))
+            indexes = replace(indexes, indexes=(*indexes.indexes, new_index))
     return made
 
 
 def made_foreign_keys(changes: IndexChanges, before: TableIndexes) -> list[MadeForeignKey]:
-    """The foreign keys that a CREATE TABLE or ALTER TABLE makes, but for unnamed ones whose number is not known."""
-    number, found = 0 if changes.creates else before.foreign_ids, []
+    """Returns the foreign keys that a CREATE TABLE or ALTER TABLE creates, without unnamed ones whose number is not
+    known."""
+    number, keys = 0 if changes.creates else before.foreign_ids, []
     for at, (name, columns) in enumerate(changes.foreign_keys):
         if number is not None:
             number += changes.creates or name is None  # a later statement counts only those that it has to name
         if name is not None or number is not None:
-            found.append(MadeForeignKey(name or f"fk_{number}", columns, name is not None, at))
-    return found
+            keys.append(MadeForeignKey(name or f"fk_{number}", columns, name is not None, at))
+    return keys
 
 
 def automatic_name(stem: str, taken: Collection[str], numbers: dict[str, int]) -> str:
-    """TiDB's name for an index that was given none: `stem`, with a number where that is `taken` (lower case).
-    `numbers` has by stem those from which on one can be free, while more names are taken, and is kept."""
+    """Returns TiDB's name for an index without a name: `stem`, with a number if that is `taken` (lower case). `numbers`
+    has by stem the first number that can be free, as long as names are only added, and is updated."""
     key = same_name(stem)
     number = numbers.get(key, 2 if key == "primary" else 1)
     while same_name(name := f"{stem}_{number}" if number > 1 else stem) in taken:
@@ -179,69 +181,70 @@ def automatic_name(stem: str, taken: Collection[str], numbers: dict[str, int]) -
 
 
 def dropped_index(tokens: Tokens) -> str:
-    """The index that a specification (or a DROP INDEX statement) drops, renames or alters; "" for none."""
+    """Returns the index that a specification (or a DROP INDEX statement) drops, renames or alters; "" for none."""
     if any(starts(tokens, verb, noun) for verb in ("DROP", "RENAME", "ALTER") for noun in INDEX_NOUNS):
         return name_in(tokens, 2)
     return ""
 
 
 def dropped_foreign_key(tokens: Tokens) -> str:
-    """The foreign key that a specification drops; "" for none."""
+    """Returns the foreign key that a specification drops; "" for none."""
     return name_in(tokens, 3) if starts(tokens, "DROP", "FOREIGN", "KEY") else ""
 
 
 def _check_names(statement: ParsedStatement) -> frozenset[str]:
-    """The names that a CREATE TABLE's checks have, in lower case: TiDB gives them to no index."""
+    """Returns the names of a CREATE TABLE's checks, in lower case: TiDB gives them to no index."""
     lists = [member.tokens for member in statement.members if any(token.word == "CHECK" for token in member.tokens)]
-    named = (
+    name_tokens = (
         tokens[at + 1]
         for tokens in lists
         for at in top_level(tokens)
         if starts(tokens, "CONSTRAINT", at=at) and starts(tokens, "CHECK", "(", at=at + 2)
     )
-    return same_names(token.name for token in named)
+    return same_names(token.name for token in name_tokens)
 
 
-def _stem(index: Defined, any_part: bool) -> str:
-    """What the name of an index is made from. TiDB looks at all parts in a CREATE TABLE, at the first one later."""
-    looked_at = index.parts if any_part else index.parts[:1]
-    if not looked_at or any(part.column is None for part in looked_at):
+def _stem(index: DefinedIndex, any_part: bool) -> str:
+    """Returns what the name of an index is made from. TiDB considers all parts in a CREATE TABLE, the first one
+    later."""
+    parts = index.parts if any_part else index.parts[:1]
+    if not parts or any(part.column is None for part in parts):
         return "expression_index" if any_part or index.kind != "VECTOR" else "vector_index"
     return index.parts[0].column or ""
 
 
 def _column_keys(column: ColumnDefinition) -> Iterator[str]:
-    """The keys that a column's definition makes."""
+    """Yields the keys that a column's definition creates."""
     if column.has("PRIMARY"):
         yield _PRIMARY
     if column.has("UNIQUE"):
         yield "UNIQUE"
 
 
-def _losses(statement: ParsedStatement) -> Iterator[Loss]:
-    """What the statement drops, and the indexes that it renames, in its order."""
+def _losses(statement: ParsedStatement) -> Iterator[Removal]:
+    """Yields what the statement drops, and the indexes that it renames, in its order."""
     if statement.kind == "DROP INDEX":
-        yield Loss("index", name_in(statement.tokens, 2))
+        yield Removal("index", name_in(statement.tokens, 2))
     for member in statement.members if statement.is_alter else ():
         tokens = member.tokens
         if any(starts(tokens, "DROP", noun) for noun in INDEX_NOUNS):
-            yield Loss("index", name_in(tokens, 2))
+            yield Removal("index", name_in(tokens, 2))
         elif any(starts(tokens, "RENAME", noun) for noun in INDEX_NOUNS):
-            yield Loss("index", name_in(tokens, 2), name_in(tokens, skip_if_exists(tokens, 2) + 2))
+            yield Removal("index", name_in(tokens, 2), name_in(tokens, skip_if_exists(tokens, 2) + 2))
         elif starts(tokens, "DROP", "PRIMARY", "KEY"):
-            yield Loss("primary")
-        elif gone := dropped_foreign_key(tokens):
-            yield Loss("foreign key", gone)
+            yield Removal("primary")
+        elif dropped := dropped_foreign_key(tokens):
+            yield Removal("foreign key", dropped)
         elif starts(tokens, "DROP", "COLUMN"):
-            yield Loss("column", same_name(name_in(tokens, 2)))
+            yield Removal("column", same_name(name_in(tokens, 2)))
 
 
-def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
-    """`before` without what is dropped, or under the name that it gets."""
+def _without(before: TableIndexes, loss: Removal) -> TableIndexes:
+    """Returns `before` without what is dropped, or with the new name."""
     match loss.kind:
         case "index" if loss.renamed_to is not None:
-            found = _with_gone(_renamed(before, loss.name, loss.renamed_to), loss.name)
-            return replace(found, dropped_names=found.dropped_names - {same_name(loss.renamed_to)})
+            renamed = _with_gone(_renamed(before, loss.name, loss.renamed_to), loss.name)
+            return replace(renamed, dropped_names=renamed.dropped_names - {same_name(loss.renamed_to)})
         case "index":
             return _with_gone(_without_index(before, loss.name), loss.name)
         case "primary":
@@ -253,12 +256,13 @@ def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
     return _without_column(before, loss.name)
 
 
-def _with_gone(left: TableIndexes, name: str) -> TableIndexes:
-    return left if left.complete else replace(left, dropped_names=left.dropped_names | {same_name(name)})
+def _with_gone(indexes: TableIndexes, name: str) -> TableIndexes:
+    return indexes if indexes.complete else replace(indexes, dropped_names=indexes.dropped_names | {same_name(name)})
 
 
 def _without_index(before: TableIndexes, name: str) -> TableIndexes:
-    """Where the name is not known, one of the names that upstream chose is not what it is taken for."""
+    """If the name is not known, one of the names that upstream chose is not what was assumed, so all of these become
+    doubtful."""
     if before.index(name) is None:
         return replace(
             before,
@@ -278,13 +282,14 @@ def _renamed(before: TableIndexes, old: str, new: str) -> TableIndexes:
 
 
 def _without_column(before: TableIndexes, column: str) -> TableIndexes:
-    """An index goes with its last column. Upstream drops no column of a longer one: what that left is not known."""
-    left = []
+    """An index is removed with its last column. Upstream drops no column of a longer one, so what remains of such an
+    index is doubtful."""
+    indexes = []
     for index in before.indexes:
         parts = tuple(part for part in index.parts if part.column is None or same_name(part.column) != column)
         if parts:
-            left.append(replace(index, parts=parts, doubtful=index.doubtful or parts != index.parts))
-    return replace(before, indexes=tuple(left))
+            indexes.append(replace(index, parts=parts, doubtful=index.doubtful or parts != index.parts))
+    return replace(before, indexes=tuple(indexes))
 
 
 def _renamed_parts(before: TableIndexes, names: Mapping[str, str]) -> TableIndexes:
@@ -306,7 +311,7 @@ _LONG_ACTIONS = (("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
 def name_indexes(statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
-    """Name every index that is defined as one; those of an ALTER TABLE where the table's others are known."""
+    """Names every index that is defined as one; those of an ALTER TABLE only if the table's other indexes are known."""
     if statement.is_alter and not before.complete:
         return
     for index in made_indexes(changes, before):
@@ -315,26 +320,27 @@ def name_indexes(statement: ParsedStatement, changes: IndexChanges, edits: Edits
 
 
 def define_indexes(statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
-    """Define by itself, with its name, what is defined with its column, or made for a foreign key: MySQL and MariaDB
-    make those at another time, under another name, and drop the latter unasked."""
-    more = []
+    """Adds a separate definition, with its name, for what is defined with its column, or created for a foreign key:
+    MySQL and MariaDB create those at another time, under another name, and drop the latter by themselves."""
+    definitions = []
     for index in made_indexes(changes, before):
         if index.source == "column" and index.known.kind == "UNIQUE":
-            more.append(_definition(index, _cut_unique(statement, statement.columns[index.at], edits)))
+            definitions.append(_definition(index, _cut_unique(statement, statement.columns[index.at], edits)))
         elif index.source == "foreign key":
-            more.append(_definition(index, "KEY"))
-    if more and statement.members:
+            definitions.append(_definition(index, "KEY"))
+    if definitions and statement.members:
         add = ", ADD " if statement.is_alter else ", "
-        edits.insert(statement.members[-1].end, "".join(add + text for text in more))
+        edits.insert(statement.members[-1].end, "".join(add + text for text in definitions))
 
 
 def name_foreign_keys(
     statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes, version: int
 ) -> None:
-    """Name every foreign key: unnamed ones by `name_there`, as on MySQL and MariaDB a database shares their names."""
+    """Names every foreign key: unnamed ones by `target_key_name`, as on MySQL and MariaDB the tables of a database
+    share their names."""
     for key in made_foreign_keys(changes, before):
         if not key.given:
-            tokens, name = statement.foreign_keys[key.at].tokens, quote(name_there(key.name, version))
+            tokens, name = statement.foreign_keys[key.at].tokens, quote(target_key_name(key.name, version))
             if starts(tokens, "CONSTRAINT"):
                 edits.insert(tokens[0].end, f" {name}")
             else:
@@ -342,7 +348,7 @@ def name_foreign_keys(
 
 
 def inline_references(statement: ParsedStatement, edits: Edits) -> None:
-    """``REFERENCES ..`` in a column's definition: TiDB takes it and makes no foreign key of it."""
+    """Removes ``REFERENCES ..`` in a column's definition: TiDB takes it and creates no foreign key."""
     for column in statement.columns:
         at = column.find("REFERENCES")
         if at is not None and at > 0:
@@ -350,7 +356,7 @@ def inline_references(statement: ParsedStatement, edits: Edits) -> None:
 
 
 def _end_of_reference(tokens: Tokens, at: int) -> int:
-    """The last token of ``REFERENCES table (columns) [MATCH x] [ON DELETE x] [ON UPDATE x]``."""
+    """Returns the last token of ``REFERENCES table (columns) [MATCH x] [ON DELETE x] [ON UPDATE x]``."""
     end = at + 3 if starts(tokens, ".", at=at + 2) else at + 1
     if starts(tokens, "(", at=end + 1):
         end = closing(tokens, end + 1)
@@ -369,12 +375,13 @@ def _definition(index: MadeIndex, kind: str) -> str:
 
 
 def _cut_unique(statement: ParsedStatement, column: ColumnDefinition, edits: Edits) -> str:
-    """Take ``UNIQUE [KEY] [GLOBAL | LOCAL]`` out of a column's definition; the kind of key to define instead."""
+    """Removes ``UNIQUE [KEY] [GLOBAL | LOCAL]`` from a column's definition. Returns the kind of key to define
+    instead."""
     tokens = column.tokens
     at = next(at for at in top_level(tokens) if tokens[at].word == "UNIQUE")
     last = at + starts(tokens, "KEY", at=at + 1)
     scope = any(starts(tokens, word, at=last + 1) for word in ("GLOBAL", "LOCAL"))
-    behind = tokens[last + 1 + scope].start if last + 1 + scope < len(tokens) else None
+    end = tokens[last + 1 + scope].start if last + 1 + scope < len(tokens) else None
     edits.remove(tokens[at - 1].end, tokens[last + scope].end)
     # As with the indexes that are defined as such: the servers take no unique key without the partitioning columns.
-    return "KEY" if is_global(statement, tokens[at].start, behind) else "UNIQUE KEY"
+    return "KEY" if is_global(statement, tokens[at].start, end) else "UNIQUE KEY"

@@ -1,4 +1,5 @@
-"""What MySQL and TiDB understand and MariaDB does not (and the one thing MariaDB does and MySQL does not)."""
+"""What MySQL and TiDB understand and MariaDB does not (and the one thing that MariaDB understands and MySQL does
+not)."""
 
 from __future__ import annotations
 
@@ -16,26 +17,26 @@ from consumer.ddl.definitions import (
 from consumer.ddl.indexes import INDEX_NOUNS
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.session_times import generated_at
-from consumer.ddl.tidb_syntax import computed
+from consumer.ddl.tidb_syntax import computed_clauses
 from consumer.ddl.tokens import Edits, Tokens, starts, top_level
 from consumer.model.names import same_name, same_names
 from consumer.model.table_definition import TableIndexes
 
 
 def expression_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:
-    """Indexes on expressions, multi-valued ones too, and why they are left out."""
+    """Yields indexes on expressions, multi-valued ones too, and why they are left out."""
     for index in statement.indexes:
-        if is_left_out(index.kind, index.has_expression):
+        if is_unsupported_index(index.kind, index.has_expression):
             yield index, f"{index.label} is left out: MariaDB has no indexes on expressions"
 
 
-def is_left_out(kind: str, has_expression: bool) -> bool:
-    """Whether MariaDB has no such index."""
+def is_unsupported_index(kind: str, has_expression: bool) -> bool:
+    """Returns whether MariaDB has no such index."""
     return has_expression and kind in ("INDEX", "UNIQUE")
 
 
 def index_visibility(statement: ParsedStatement, edits: Edits) -> None:
-    """INVISIBLE is IGNORED in MariaDB."""
+    """Writes INVISIBLE as IGNORED, MariaDB's word."""
     if not statement.has_word("INVISIBLE", "VISIBLE"):
         return
     for index in statement.indexes:
@@ -53,10 +54,10 @@ def _ignored(tokens: Tokens, edits: Edits) -> None:
 
 
 def generated_columns(statement: ParsedStatement, edits: Edits, plain: Collection[str] = ()) -> Iterator[str]:
-    """MariaDB takes neither NULL nor NOT NULL on a generated column, nor a primary key of one.
+    """Removes what MariaDB does not take: NULL and NOT NULL on a generated column, and a primary key of one.
 
     A STORED column under a primary key, or NOT NULL under a unique one, becomes a plain column: rows carry its values.
-    Those in `plain` are such already.
+    Those in `plain` are plain already. Yields notes.
     """
     indexes = statement.indexes
     for column in statement.columns if statement.has_word("AS") else ():
@@ -82,21 +83,21 @@ def _must_not_be_null(column: ColumnDefinition, indexes: Sequence[Index]) -> boo
 
 
 def json_zeros(statement: ParsedStatement, edits: Edits) -> list[str]:
-    """``ADD COLUMN .. JSON NOT NULL``: rows that are there get JSON null upstream, and '' from MariaDB, to which JSON
-    is a text. They get it as a default; the columns are answered that must lose that again."""
+    """``ADD COLUMN .. JSON NOT NULL``: existing rows get JSON null upstream, and '' from MariaDB, to which JSON is a
+    text. Gives the columns JSON null as a default. Returns those that must lose this default again."""
     added = same_names(statement.added_columns())
-    found = []
+    columns = []
     for column in statement.columns if added else ():
         bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and generated_at(column) is None
         at = column.find("NOT", "NULL")
         if bare and at is not None and same_name(column.name) in added:
             edits.insert(column.tokens[at + 1].end, " DEFAULT 'null'")
-            found.append(column.name)
-    return found
+            columns.append(column.name)
+    return columns
 
 
-def remove_options(statement: ParsedStatement, edits: Edits) -> None:
-    """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
+def remove_unknown_options(statement: ParsedStatement, edits: Edits) -> None:
+    """Removes options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
     if not statement.has_word("STORAGE", "COLUMN_FORMAT", "VALIDATION"):
         return
     tokens = statement.tokens
@@ -107,21 +108,21 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     for member in statement.members:
         at_validation = find_words(member.tokens, "VALIDATION")
         if starts(member.tokens, "EXCHANGE", "PARTITION") and at_validation is not None:
-            # MariaDB always looks: rows that do not belong in the partition are refused, never misplaced.
+            # MariaDB always validates: rows that do not belong in the partition are refused, never misplaced.
             edits.remove(member.tokens[at_validation - 2].end, member.tokens[at_validation].end)
 
 
 def bracketed_defaults(statement: ParsedStatement, edits: Edits) -> None:
-    """For MySQL: ``DEFAULT RAND()``, as TiDB writes some, in parentheses."""
-    for one in computed(statement):
-        if not one.generated and one.expression[0].text != "(":
-            first, last = one.expression[0].start, one.expression[-1].end
+    """Writes for MySQL ``DEFAULT RAND()``, as TiDB has some, in parentheses."""
+    for clause in computed_clauses(statement):
+        if not clause.generated and clause.expression[0].text != "(":
+            first, last = clause.expression[0].start, clause.expression[-1].end
             edits.replace(first, last, f"({statement.text[first:last]})")
 
 
 def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
-    """For MySQL: ``IF [NOT] EXISTS`` inside ALTER TABLE and on indexes. TiCDC writes no statement that did nothing; of
-    several specifications some may have (see `without_effect`)."""
+    """Removes for MySQL ``IF [NOT] EXISTS`` inside ALTER TABLE and on indexes. TiCDC writes no statement that did
+    nothing; some of several specifications may have done nothing (see `without_effect`)."""
     if statement.kind not in ("ALTER TABLE", "CREATE INDEX", "DROP INDEX"):
         return
     tokens = statement.tokens
@@ -133,8 +134,8 @@ def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
 def without_effect(
     statement: ParsedStatement, columns: frozenset[str] | None, indexes: TableIndexes
 ) -> Iterator[Member]:
-    """The specifications of an ALTER TABLE that did nothing upstream by their ``IF [NOT] EXISTS``. The table had
-    `columns` (in lower case; None: not known) and `indexes` before it."""
+    """Yields the specifications of an ALTER TABLE that did nothing upstream because of their ``IF [NOT] EXISTS``. The
+    table had `columns` (in lower case; None: not known) and `indexes` before it."""
     for member in statement.members if statement.is_alter else ():
         tokens = member.tokens
         at = 1 + starts(tokens, "COLUMN", at=1)
@@ -150,7 +151,7 @@ def without_effect(
 
 
 def _keeps_index(tokens: Tokens, indexes: TableIndexes) -> bool:
-    """Whether it adds an index that is there unless it is, or drops one that is not there if it is."""
+    """Returns whether it adds an existing index unless it exists, or drops a missing one if it exists."""
     at = 2 + (starts(tokens, "ADD", "UNIQUE") and any(starts(tokens, noun, at=2) for noun in INDEX_NOUNS))
     if starts(tokens, "ADD") and starts(tokens, "IF", "NOT", "EXISTS", at=at):
         return indexes.index(name_in(tokens, at)) is not None

@@ -23,8 +23,8 @@ _NAMING = frozenset({"DROP", "TRUNCATE", "REORGANIZE"})
 class PartitionClause:
     """One clause of an ALTER TABLE. `verb` is its first word, or ``PARTITION BY``, or ``REMOVE PARTITIONING``.
 
-    `names` are the partitions it names (`all_of_them` for ALL), `added` those that it defines; `count` is how many it
-    adds (HASH, KEY) or COALESCE takes away; `by` is the new PARTITION BY.
+    `names` are the partitions it names (`all_of_them` for ALL), `added` those that it defines. `count` is how many it
+    adds (HASH, KEY) or COALESCE removes. `by` is the new PARTITION BY.
     """
 
     verb: str
@@ -36,7 +36,7 @@ class PartitionClause:
 
 
 def partition_clauses(statement: ParsedStatement) -> list[PartitionClause]:
-    """The clauses about partitions of an ALTER TABLE, none for any other statement. Raises NotUnderstood."""
+    """Returns the clauses about partitions of an ALTER TABLE, none for any other statement. Raises NotUnderstood."""
     if not statement.is_alter:
         return []
     _check_comments(statement)
@@ -44,36 +44,36 @@ def partition_clauses(statement: ParsedStatement) -> list[PartitionClause]:
 
 
 def created_partitioning(statement: ParsedStatement) -> Partitioning | None:
-    """The PARTITION BY of a CREATE TABLE, None where it has none. Raises NotUnderstood."""
+    """Returns the PARTITION BY of a CREATE TABLE, None if it has none. Raises NotUnderstood."""
     _check_comments(statement)
     at = find_words(statement.options, "PARTITION", "BY")
     return None if at is None else _partition_by(statement.text, statement.options[at + 2 :])
 
 
 def _check_comments(statement: ParsedStatement) -> None:
-    """In a comment of MySQL's or TiDB's own there is syntax, which is not read here."""
+    """Raises NotUnderstood for a comment of MySQL's or TiDB's own about partitions: its syntax is not read here."""
     for token in statement.comments:
         if "PARTITION" in token.text.upper():
             raise NotUnderstood(token.text)
 
 
 def _specifications(statement: ParsedStatement) -> Iterator[Tokens]:
-    """The parts between commas, with the names of a list of partitions brought together again."""
-    held: list[Tokens] = []
+    """Yields the parts between commas, with the names of a list of partitions joined again."""
+    pending: list[Tokens] = []
     for member in statement.members:
         tokens = member.tokens
-        if held and len(tokens) > 0 and tokens[0].is_name and (len(tokens) == 1 or starts(tokens, "INTO", at=1)):
-            held.append(tokens)
+        if pending and len(tokens) > 0 and tokens[0].is_name and (len(tokens) == 1 or starts(tokens, "INTO", at=1)):
+            pending.append(tokens)
             continue
-        if held:
-            yield [token for piece in held for token in piece]
-        held = []
+        if pending:
+            yield [token for piece in pending for token in piece]
+        pending = []
         if tokens and tokens[0].word in _NAMING and starts(tokens, "PARTITION", at=1):
-            held = [tokens]
+            pending = [tokens]
         else:
             yield tokens
-    if held:
-        yield [token for piece in held for token in piece]
+    if pending:
+        yield [token for piece in pending for token in piece]
 
 
 def _clause(text: str, tokens: Tokens) -> PartitionClause | None:
@@ -103,15 +103,15 @@ def _verb(text: str, verb: str, tokens: Tokens, at: int) -> PartitionClause:
     into = find_words(tokens, "INTO") if verb == "REORGANIZE" else len(tokens)
     if into is None:
         raise NotUnderstood(text)
-    # Between the pieces that the commas parted no comma is left.
-    names = tuple(_name(tokens, place) for place in range(at, into))
+    # No comma is left between the pieces that the commas separated.
+    names = tuple(_name(tokens, position) for position in range(at, into))
     if not names:
         raise NotUnderstood(text)
     return PartitionClause(verb, names, added=_partitions(text, tokens, into + 1) if verb == "REORGANIZE" else ())
 
 
 def _partition_by(text: str, tokens: Tokens) -> Partitioning:
-    """From behind PARTITION BY. LINEAR (which TiDB passes over or refuses, by version) and subpartitions are not
+    """Parses what follows PARTITION BY. LINEAR (which TiDB ignores or refuses, by version) and subpartitions are not
     understood, nor are the forms with INTERVAL, which TiDB writes out as partitions."""
     word = tokens[0].word if tokens else ""
     columns = starts(tokens, "COLUMNS", at=1)
@@ -135,13 +135,13 @@ def _partition_by(text: str, tokens: Tokens) -> Partitioning:
     if rest and not starts(rest, "UPDATE", "INDEXES"):
         raise NotUnderstood(text)
     if kind in NUMBERED_KINDS:
-        listed = listed or numbered(0, count or 1)
-    return checked(Partitioning(kind, by, listed), text)
+        listed = listed or numbered_partitions(0, count or 1)
+    return checked_partitioning(Partitioning(kind, by, listed), text)
 
 
-def checked(partitioning: Partitioning, text: str) -> Partitioning:
-    """The partitioning itself. Raises NotUnderstood, with `text`, where names are not unique, or where a partition does
-    not say in the way of its kind which rows it takes."""
+def checked_partitioning(partitioning: Partitioning, text: str) -> Partitioning:
+    """Returns the partitioning itself. Raises NotUnderstood, with `text`, if names are not unique, or if a partition
+    does not declare its rows in the way of its kind."""
     parts, width = partitioning.partitions, len(partitioning.by)
     fit = all(_fits(part, partitioning.kind) and all(len(row) == width for row in part.values) for part in parts)
     if not parts or not fit or len(same_names(part.name for part in parts)) < len(parts):
@@ -157,21 +157,21 @@ def _fits(part: Partition, kind: PartitionKind) -> bool:
     return bool(part.values) or part.is_default
 
 
-def numbered(first: int, count: int) -> tuple[Partition, ...]:
-    """Partitions that were given no names."""
+def numbered_partitions(first: int, count: int) -> tuple[Partition, ...]:
+    """Returns partitions that were given no names."""
     return tuple(Partition(f"p{number}") for number in range(first, first + count))
 
 
 def _partitions(text: str, tokens: Tokens, at: int) -> tuple[Partition, ...]:
-    """The definitions in the parentheses at position `at`."""
+    """Returns the definitions in the parentheses at position `at`."""
     if not starts(tokens, "(", at=at):
         raise NotUnderstood(text)
-    found = []
+    partitions = []
     for member in members_of(tokens[at + 1 : closing(tokens, at)], 0, 0):
         if not starts(member.tokens, "PARTITION") or any(t.word.startswith("SUBPARTITION") for t in member.tokens):
             raise NotUnderstood(text)
-        found.append(_partition(text, _name(member.tokens, 1), member.tokens[2:]))
-    return tuple(found)
+        partitions.append(_partition(text, _name(member.tokens, 1), member.tokens[2:]))
+    return tuple(partitions)
 
 
 def _partition(text: str, name: str, tokens: Tokens) -> Partition:
@@ -191,9 +191,9 @@ def _partition(text: str, name: str, tokens: Tokens) -> Partition:
 
 
 def _row(text: str, tokens: Tokens) -> tuple[str, ...]:
-    """One member of a LIST: ``(1, 'a')`` in parentheses of its own, or a single value."""
-    whole = starts(tokens, "(") and closing(tokens, 0) == len(tokens) - 1
-    return _values(text, tokens, 0) if whole else (_text(text, tokens),)
+    """Returns one member of a LIST: ``(1, 'a')`` in parentheses of its own, or a single value."""
+    in_parentheses = starts(tokens, "(") and closing(tokens, 0) == len(tokens) - 1
+    return _values(text, tokens, 0) if in_parentheses else (_text(text, tokens),)
 
 
 def _values(text: str, tokens: Tokens, at: int) -> tuple[str, ...]:
@@ -225,8 +225,8 @@ _PARTS = ("INDEX", "KEY", "PRIMARY", "FOREIGN", "CONSTRAINT", "CHECK", "PARTITIO
 
 @dataclass(frozen=True, slots=True)
 class PartitionedTable:
-    """What is known of one table: its `partitioning` (None: it has none, or it cannot be told), and the collations of
-    the text columns that its CREATE TABLE declared and no statement touched since, by lower-case name."""
+    """What is known of one table: its `partitioning` (None: it has none, or it is not known), and the collations of the
+    text columns that its CREATE TABLE declared and no statement has touched since, by lower-case name."""
 
     partitioning: Partitioning | None = None
     collations: tuple[tuple[str, str], ...] = ()
@@ -234,12 +234,12 @@ class PartitionedTable:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """All that one statement says of partitions and of what they hang on. `misread` says what in it is not understood,
-    "" for nothing; `divides`: PARTITION BY stands in it.
+    """Everything in one statement about partitions and what they depend on. `misread` is the part that is not
+    understood, "" for none; `divides`: the statement has a PARTITION BY.
 
     A CREATE TABLE declares the `default` collation and that of each column (None: none, "": one that is not known) and
-    its `partitioning`; an ALTER TABLE has `clauses`, and `touched` columns, each specification's with whether it may
-    give them another name; None: it may touch the collations of all.
+    its `partitioning`. An ALTER TABLE has `clauses`, and `touched` columns: those of each specification, with whether
+    it may rename them; None: it may touch the collations of all.
     """
 
     misread: str = ""
@@ -253,10 +253,10 @@ class PartitionChanges:
 
 def partition_changes(statement: ParsedStatement) -> PartitionChanges:
     if statement.kind == "CREATE TABLE":
-        some = declares_collations(statement)
+        declares_some = declares_collations(statement)
         changes = PartitionChanges(
             default=declared_collation(statement.options),
-            collations=tuple((same_name(c.name), _collation(c) if some else None) for c in statement.columns),
+            collations=tuple((same_name(c.name), _collation(c) if declares_some else None) for c in statement.columns),
         )
     else:
         changes = PartitionChanges(touched=tuple(_touched(statement)))
@@ -276,16 +276,18 @@ def _collation(column: ColumnDefinition) -> str | None:
     return "" if column.has("BINARY") else declared_collation(column.tokens)
 
 
-def created(changes: PartitionChanges, database_collation: str) -> PartitionedTable:
-    """A table after its CREATE TABLE. `database_collation` is what its database gives to a table that declares none, ""
-    for one that is not known."""
+def created_table(changes: PartitionChanges, database_collation: str) -> PartitionedTable:
+    """Returns a table after its CREATE TABLE. `database_collation` is what its database gives to a table that declares
+    none, "" if it is not known."""
     default = database_collation if changes.default is None else changes.default
-    found = ((name, default if own is None else own) for name, own in changes.collations)
-    return _partitioned(PartitionedTable(collations=tuple(pair for pair in found if pair[1])), changes.partitioning)
+    collations = ((name, default if declared is None else declared) for name, declared in changes.collations)
+    return _partitioned(
+        PartitionedTable(collations=tuple(pair for pair in collations if pair[1])), changes.partitioning
+    )
 
 
-def altered(table: PartitionedTable, changes: PartitionChanges) -> PartitionedTable:
-    """The table after an ALTER TABLE."""
+def altered_table(table: PartitionedTable, changes: PartitionChanges) -> PartitionedTable:
+    """Returns the table after an ALTER TABLE."""
     used = set() if table.partitioning is None else set(columns_read(table.partitioning))
     renamed = (columns for columns, renames in changes.touched if renames and columns is not None)
     unclear = bool(changes.misread) or any(columns & used for columns in renamed)
@@ -320,33 +322,33 @@ def _after(before: Partitioning | None, clause: PartitionClause) -> Partitioning
     match clause.verb:
         case "ADD":
             _check_kind(before, clause)
-            after = (*parts, *clause.added, *numbered(len(parts), clause.count))
+            after = (*parts, *clause.added, *numbered_partitions(len(parts), clause.count))
         case "COALESCE":
             _check_kind(before, clause)
             after = parts[: len(parts) - clause.count]
         case "DROP":
-            gone = positions(before, clause)
-            after = tuple(part for at, part in enumerate(parts) if at not in gone)
+            removed = positions(before, clause)
+            after = tuple(part for at, part in enumerate(parts) if at not in removed)
         case _:
-            gone = positions(before, clause)
-            first = min(gone)
-            kept = [part for at, part in enumerate(parts) if at not in gone and at >= first]
+            removed = positions(before, clause)
+            first = min(removed)
+            kept = [part for at, part in enumerate(parts) if at not in removed and at >= first]
             after = (*parts[:first], *clause.added, *kept)
-    return checked(replace(before, partitions=after), clause.verb)
+    return checked_partitioning(replace(before, partitions=after), clause.verb)
 
 
 def positions(partitioning: Partitioning, clause: PartitionClause) -> frozenset[int]:
-    """Where the partitions stand that `clause` names. Raises NotUnderstood for one that is not known."""
-    found = [partitioning.find(name) for name in clause.names]
+    """Returns the positions of the partitions that `clause` names. Raises NotUnderstood for one that is not known."""
+    indexes = [partitioning.find(name) for name in clause.names]
     if clause.all_of_them:
         return frozenset(range(len(partitioning.partitions)))
-    if any(at is None for at in found):
-        raise NotUnderstood(f"partition {clause.names[found.index(None)]}")
-    return frozenset(at for at in found if at is not None)
+    if any(at is None for at in indexes):
+        raise NotUnderstood(f"partition {clause.names[indexes.index(None)]}")
+    return frozenset(at for at in indexes if at is not None)
 
 
 def _check_kind(before: Partitioning, clause: PartitionClause) -> None:
-    """HASH and KEY grow and shrink by a number, RANGE and LIST by definitions."""
+    """Raises NotUnderstood unless HASH and KEY grow and shrink by a number, RANGE and LIST by definitions."""
     by_number = before.kind in NUMBERED_KINDS
     if clause.count >= len(before.partitions) and clause.verb == "COALESCE":
         raise NotUnderstood(clause.verb)
@@ -355,7 +357,7 @@ def _check_kind(before: Partitioning, clause: PartitionClause) -> None:
 
 
 def _touched(statement: ParsedStatement) -> Iterator[tuple[frozenset[str] | None, bool]]:
-    """See PartitionChanges."""
+    """Yields the columns of `PartitionChanges.touched`."""
     for member in statement.members:
         tokens = member.tokens
         first = tokens[0].word if tokens else ""
@@ -374,7 +376,7 @@ def _without_collations(table: PartitionedTable, columns: frozenset[str] | None)
 
 
 def columns_read(partitioning: Partitioning) -> Iterator[str]:
-    """Every name in the partitioning's expression, in lower case."""
+    """Yields every name in the partitioning's expression, in lower case."""
     for text in partitioning.by:
         if partitioning.kind in (*_COLUMN_KINDS, PartitionKind.KEY):
             yield same_name(text)

@@ -1,4 +1,4 @@
-"""Every table name in a statement, with the place where it stands."""
+"""Finds every table name in a statement, with its position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATABASE_OPTIONS = frozenset({"CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "PL
 
 @dataclass(frozen=True, slots=True)
 class TableReference:
-    """A table name as typed: ``text[start:end]`` is the whole of it, the database included where it was typed."""
+    """A table name as written: ``text[start:end]`` is all of it, including the database if it is written."""
 
     start: int
     end: int
@@ -26,12 +26,12 @@ class TableReference:
     role: Role
 
     def within(self, database: str) -> TableName:
-        """The table that is meant where a name without a database is one of `database`."""
+        """Returns the table that is meant if a name without a database is one of `database`."""
         return TableName(self.database or database, self.table)
 
 
 def references(tokens: Tokens) -> list[TableReference]:
-    """Every table name of a statement, in the order of the text; no column, alias or index name."""
+    """Returns every table name of a statement, in the order of the text; no column, alias or index name."""
     match tokens[0].word if tokens else "":
         case "CREATE":
             return _create(tokens)
@@ -48,18 +48,18 @@ def references(tokens: Tokens) -> list[TableReference]:
     return []
 
 
-def untold(found: Sequence[TableReference], own: TableName) -> list[TableReference]:
-    """The names without a database of which the text does not tell which one they are relative to. They are typed in a
-    session that uses one database, and `own` is the name of the statement's own table: where that stands alone too, it
-    is the database of all."""
-    alone = [name for name in found if name.database is None]
+def ambiguous_names(names: Sequence[TableReference], own: TableName) -> list[TableReference]:
+    """Returns the names without a database if the text does not show to which one they are relative. They were written
+    in a session that uses one database. `own` is the name of the statement's own table: if that stands without a
+    database, too, its database is that of all."""
+    alone = [name for name in names if name.database is None]
     if any(name.role in ("table", "new") and same_name(name.table) == same_name(own.table) for name in alone):
         return []
     return [name for name in alone if name.role != "new"]
 
 
 def name_at(tokens: Tokens, at: int, role: Role) -> tuple[TableReference | None, int]:
-    """The table name at position `at`, and the position behind it."""
+    """Returns the table name at position `at`, and the position after it."""
     if at >= len(tokens) or not tokens[at].is_name:
         return None, at
     first = tokens[at]
@@ -70,33 +70,33 @@ def name_at(tokens: Tokens, at: int, role: Role) -> tuple[TableReference | None,
 
 
 def skip_if_exists(tokens: Tokens, at: int) -> int:
-    """The position behind ``IF [NOT] EXISTS``, if that stands at `at`."""
+    """Returns the position after ``IF [NOT] EXISTS``, if that stands at `at`."""
     if starts(tokens, "IF", "NOT", "EXISTS", at=at):
         return at + 3
     return at + 2 if starts(tokens, "IF", "EXISTS", at=at) else at
 
 
 def created_object(tokens: Tokens) -> int:
-    """Position of the word that says what a CREATE creates (the end where it says nothing known)."""
+    """Returns the position of the word for what a CREATE creates (the end if there is no known one)."""
     kinds = ("TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA")
     return next((at for at, token in enumerate(tokens) if token.word in kinds), len(tokens))
 
 
 def database_at(tokens: Tokens) -> Token | None:
-    """The name in a statement about a database; None where it has none, as ALTER DATABASE need not."""
+    """Returns the name in a statement about a database; None if it has none, which ALTER DATABASE need not have."""
     at = skip_if_exists(tokens, 2)
-    named = at < len(tokens) and tokens[at].is_name and tokens[at].word not in _DATABASE_OPTIONS
-    return tokens[at] if named else None
+    has_name = at < len(tokens) and tokens[at].is_name and tokens[at].word not in _DATABASE_OPTIONS
+    return tokens[at] if has_name else None
 
 
 def _names(tokens: Tokens, at: int, role: Role) -> list[TableReference]:
-    """A list of names, separated by commas."""
-    found: list[TableReference] = []
+    """Returns a list of names, separated by commas."""
+    names: list[TableReference] = []
     while True:
         name, at = name_at(tokens, at, role)
-        found += [name] if name is not None else []
+        names += [name] if name is not None else []
         if name is None or not starts(tokens, ",", at=at):
-            return found
+            return names
         at += 1
 
 
@@ -118,29 +118,30 @@ def _create(tokens: Tokens) -> list[TableReference]:
 
 
 def _indexed(tokens: Tokens, at: int) -> list[TableReference]:
-    """The table of CREATE INDEX and DROP INDEX; the index's parts are behind it."""
+    """Returns the table of CREATE INDEX and DROP INDEX; the index's parts follow it."""
     on = next((p for p in range(at, len(tokens)) if tokens[p].word == "ON"), len(tokens))
     return _names(tokens, on + 1, "table")
 
 
 _AHEAD = 8
-"""A list in parentheses begins not further behind the words in front of it."""
+"""A list in parentheses begins at most this many tokens after the words before it."""
 
 
 def _opening(tokens: Tokens, at: int) -> int:
-    """The next opening parenthesis (`at` where there is none)."""
+    """Returns the next opening parenthesis (`at` if there is none)."""
     return next((p for p in range(at, min(at + _AHEAD, len(tokens))) if tokens[p].text == "("), at)
 
 
 def _foreign(tokens: Tokens, at: int) -> list[TableReference]:
-    """The tables of foreign keys; ``REFERENCES`` in a column's definition makes none (see `inline_references`)."""
-    found: list[TableReference] = []
+    """Returns the tables of foreign keys; ``REFERENCES`` in a column's definition makes none (see
+    `inline_references`)."""
+    tables: list[TableReference] = []
     for key in (p for p in range(at, len(tokens)) if tokens[p].word == "FOREIGN" and starts(tokens, "KEY", at=p + 1)):
         opening = _opening(tokens, key)
-        behind = closing(tokens, opening) + 1
-        if starts(tokens, "REFERENCES", at=behind) and (name := name_at(tokens, behind + 1, "foreign")[0]) is not None:
-            found.append(name)
-    return found
+        after = closing(tokens, opening) + 1
+        if starts(tokens, "REFERENCES", at=after) and (name := name_at(tokens, after + 1, "foreign")[0]) is not None:
+            tables.append(name)
+    return tables
 
 
 def _alter(tokens: Tokens) -> list[TableReference]:
@@ -172,16 +173,16 @@ def _drop(tokens: Tokens) -> list[TableReference]:
 
 
 def _rename(tokens: Tokens) -> list[TableReference]:
-    found: list[TableReference] = []
+    names: list[TableReference] = []
     at = 2
     while starts(tokens, "TABLE", at=1) and at < len(tokens):
-        old, behind_old = name_at(tokens, at, "old")
-        new, behind_new = name_at(tokens, behind_old + 1, "new")
-        if old is None or new is None or not starts(tokens, "TO", at=behind_old):
+        old, after_old = name_at(tokens, at, "old")
+        new, after_new = name_at(tokens, after_old + 1, "new")
+        if old is None or new is None or not starts(tokens, "TO", at=after_old):
             break
-        found += [old, new]
-        at = behind_new + 1
-    return found
+        names += [old, new]
+        at = after_new + 1
+    return names
 
 
 def _recover(tokens: Tokens) -> list[TableReference]:
@@ -199,19 +200,20 @@ _ENDS_FROM = frozenset(
 
 
 def _view_tables(tokens: Tokens, at: int) -> list[TableReference]:
-    """The tables in the FROM lists of a view's body, common table expressions left out."""
+    """Returns the tables in the FROM lists of a view's body, without common table expressions."""
     body = next((p + 1 for p in range(at, len(tokens)) if tokens[p].word == "AS"), len(tokens))
     return _query_tables(tokens[body:])
 
 
 def _cte_body(tokens: Tokens, at: int) -> int:
-    """The AS before the query of the common table expression that is named at `at`; 0 where none is."""
+    """Returns the AS before the query of the common table expression that is named at `at`; 0 if none is."""
     after = closing(tokens, at + 1) + 1 if starts(tokens, "(", at=at + 1) else at + 1
     return after if tokens[at].kind is TokenKind.QUOTED and starts(tokens, "AS", "(", at=after) else 0
 
 
 def _hint_end(tokens: Tokens, at: int) -> int:
-    """The last token of the index hint that begins at `at`, as ``USE INDEX FOR ORDER BY (`i`)``; 0 where none does."""
+    """Returns the last token of the index hint that begins at `at`, as ``USE INDEX FOR ORDER BY (`i`)``; 0 if none
+    does."""
     if tokens[at].word not in ("USE", "FORCE", "IGNORE") or at + 1 >= len(tokens):
         return 0
     if tokens[at + 1].word not in ("INDEX", "KEY"):
@@ -221,9 +223,10 @@ def _hint_end(tokens: Tokens, at: int) -> int:
 
 @dataclass(slots=True)
 class _Level:
-    """Inside of a parenthesis: a query, a table list in its FROM, or neither; where no query is, a FROM means
-    nothing, as in ``EXTRACT(YEAR FROM d)``. `expecting`: a table may come next. `own` are the common table expressions
-    that are known from here on, `defines` the one whose query this is: known behind it, or if `recursive` inside."""
+    """The inside of a parenthesis: a query, a table list in its FROM, or neither. Without a query a FROM means
+    nothing, as in ``EXTRACT(YEAR FROM d)``. `expecting`: a table may come next. `own` are the common table
+    expressions that are known from here on. `defines` is the one whose query this is: it is known after it, or if
+    `recursive` inside, too."""
 
     is_query: bool
     in_from: bool = False
@@ -240,10 +243,10 @@ def _define(level: _Level, name: str, own: Counter[str]) -> None:
 
 
 def _query_tables(tokens: Tokens) -> list[TableReference]:
-    """The tables of a query, and of the queries inside it, however deep."""
-    found: list[TableReference] = []
+    """Returns the tables of a query, and of the queries inside it, however deep."""
+    tables: list[TableReference] = []
     levels, at, defines = [_Level(is_query=True)], 0, ""
-    own: Counter[str] = Counter()  # of all levels that are open: a look at each for each table is too much
+    own: Counter[str] = Counter()  # of all open levels: a search of each for each table would be too slow
     while at < len(tokens):
         token, level = tokens[at], levels[-1]
         if token.text == "(":
@@ -270,9 +273,9 @@ def _query_tables(tokens: Tokens) -> list[TableReference]:
         elif level.in_from and (token.word in ("JOIN", "STRAIGHT_JOIN") or token.text == ","):
             level.expecting = True
         elif level.expecting and token.is_name and token.word != "DUAL":
-            reference, behind = name_at(tokens, at, "from")
+            reference, after = name_at(tokens, at, "from")
             if reference and (reference.database or not own[same_name(reference.table)]):
-                found.append(reference)
-            level.expecting, at = False, behind - 1
+                tables.append(reference)
+            level.expecting, at = False, after - 1
         at += 1
-    return found
+    return tables

@@ -1,5 +1,5 @@
-"""Table names of a statement: found among the known tables and given their true spelling, and written in the target's
-names."""
+"""Finds the table names of a statement among the known tables and gives them their true spelling, and writes them in
+the target's names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from consumer.ddl.definitions import ParsedStatement, statement_of
-from consumer.ddl.references import TableReference, database_at, untold
+from consumer.ddl.references import TableReference, ambiguous_names, database_at
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, starts
 from consumer.errors import Code, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
@@ -17,30 +17,30 @@ from consumer.model.naming import Naming
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class StatementNames:
     """The tables that a statement can mean. TiDB compares names without case."""
 
     known: Collection[TableName]
-    """All tables of the target but its own, where later statements', and others' databases', can be too."""
+    """All tables of the target except its own; it can include databases of later statements, and of others."""
     own: TableName
     old_name: TableName | None
     planned: Collection[TableName] = ()
-    """Those that existed upstream then, and that the statement names as far as is known."""
+    """The tables that existed upstream then, and that the statement names as far as is known."""
     session: str = ""
-    """The database that names without one are relative to, as far as the text tells: `resolve_names` looks."""
+    """The database to which names without one are relative, as far as the text shows it: `resolve_names` finds it."""
 
     def spelled(self, database: str) -> str:
-        """The true spelling of a database's name, or `database` as it is where it is not known."""
+        """Returns the true spelling of a database's name, or `database` as it is if it is not known."""
         if database == self.own.database:
-            return database  # most names are: the target's tables, which can be many, are not looked through for them
+            return database  # most names are: the target's tables, which can be many, are not searched for them
         return _closest(database, [self.own.database, *sorted(table.database for table in self.known)]) or database
 
     def find(self, database: str, table: str) -> TableName | None:
         return _find(self.planned, database, table) or _find(self.known, database, table)
 
     def alone(self, table: str) -> list[TableName]:
-        """The tables that a name without a database can mean: where nothing tells of its database, only one that is
-        older than the changefeed is left."""
+        """Returns the tables that a name without a database can mean. If nothing shows its database, only a table that
+        is older than the changefeed remains."""
         if self.session:
             return [self.find(self.session, table) or TableName(self.session, table)]
         return sorted(name for name in self.known if same_name(name.table) == same_name(table))
@@ -61,10 +61,10 @@ def _closest(name: str, spellings: Collection[str]) -> str | None:
     return next((spelling for spelling in spellings if same_name(spelling) == same_name(name)), None)
 
 
-def resolve_names(statement: ParsedStatement, action: Action, names: Names, edits: Edits) -> None:
-    """Give every table name its true spelling, and its database where the name alone would mean another table.
+def resolve_names(statement: ParsedStatement, action: Action, names: StatementNames, edits: Edits) -> None:
+    """Gives every table name its true spelling, and its database if the name alone would mean another table.
 
-    Raises DdlRefused for a name that no table, or more than one, can be meant by.
+    Raises DdlRefused for a name that matches no table, or more than one.
     """
     if action in DATABASE_ACTIONS:
         spell_database(statement, names.own, edits)
@@ -77,16 +77,18 @@ def resolve_names(statement: ParsedStatement, action: Action, names: Names, edit
     _spell_qualifiers(statement, statement.references, names, edits)
 
 
-def _in_session(statement: ParsedStatement, names: Names) -> Names:
-    return names if untold(statement.references, names.own) else replace(names, session=names.own.database)
+def _in_session(statement: ParsedStatement, names: StatementNames) -> StatementNames:
+    return names if ambiguous_names(statement.references, names.own) else replace(names, session=names.own.database)
 
 
-def meant_tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName | None]]:
-    """Every table name of the statement with the table that is meant; None where the name can stay as typed. Raises as
-    `resolve_names`."""
-    found = statement.references
-    own_rename = _own_rename(found, names)
-    for at, reference in enumerate(found):
+def meant_tables(
+    statement: ParsedStatement, names: StatementNames
+) -> Iterator[tuple[TableReference, TableName | None]]:
+    """Yields every table name of the statement with the table that is meant; None if the name can stay as written.
+    Raises the errors of `resolve_names`."""
+    names_found = statement.references
+    own_rename = _own_rename(names_found, names)
+    for at, reference in enumerate(names_found):
         if reference.role in ("old", "new"):
             meant = names.own if reference.role == "new" else names.old_name
             meant = meant if at // 2 == own_rename else None
@@ -95,14 +97,14 @@ def meant_tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[Tab
             yield reference, _target(reference, names)
 
 
-def _own_rename(found: Sequence[TableReference], names: Names) -> int:
-    """Which of a RENAME's pairs is the own table's (pairs of references are old, new)."""
+def _own_rename(found: Sequence[TableReference], names: StatementNames) -> int:
+    """Returns which of a RENAME's pairs is the own table's (pairs of references are old, new)."""
     new = [number for number, reference in enumerate(found[1::2]) if names.is_own(reference)]
     return new[0] if new else 0
 
 
-def _target(reference: TableReference, names: Names) -> TableName | None:
-    """The table that is meant; None: leave the name as typed."""
+def _target(reference: TableReference, names: StatementNames) -> TableName | None:
+    """Returns the table that is meant; None: the name stays as written."""
     if reference.role == "table":
         return names.own if names.is_own(reference) else _meant(reference, names)
     if reference.role == "foreign":
@@ -114,7 +116,7 @@ def _target(reference: TableReference, names: Names) -> TableName | None:
     return _meant(reference, names)
 
 
-def _meant(reference: TableReference, names: Names) -> TableName:
+def _meant(reference: TableReference, names: StatementNames) -> TableName:
     if reference.database is not None:
         as_typed = TableName(names.spelled(reference.database), reference.table)
         return names.find(reference.database, reference.table) or as_typed
@@ -141,8 +143,8 @@ def write_name(reference: TableReference, target: TableName, edits: Edits, quali
 
 
 def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> None:
-    """Names `own` in a statement about a database, also if it means the session's, as ``ALTER DATABASE COLLATE = ..``
-    does."""
+    """Writes `own` into a statement about a database, also if it means the session's: ``ALTER DATABASE COLLATE =
+    ..``"""
     name = database_at(statement.tokens)
     if name is None:
         edits.insert(statement.tokens[1].end, f" {quote(own.database)}")
@@ -150,15 +152,17 @@ def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> 
         edits.replace(name.start, name.end, quote(own.database))
 
 
-def _spell_qualifiers(statement: ParsedStatement, found: Sequence[TableReference], names: Names, edits: Edits) -> None:
+def _spell_qualifiers(
+    statement: ParsedStatement, found: Sequence[TableReference], names: StatementNames, edits: Edits
+) -> None:
     """In a view's body, columns are often named with their table: those follow the spelling of the table."""
     body = [reference for reference in found if reference.role == "from"]
     spellings = {reference.table: _meant(reference, names) for reference in body}
-    places = {reference.start for reference in found}
+    table_starts = {reference.start for reference in found}
     tokens = statement.tokens
     for at, token in enumerate(tokens):
         chained = token.kind is TokenKind.QUOTED and starts(tokens, ".", at=at + 1)
-        if not chained or token.start in places or not body:
+        if not chained or token.start in table_starts or not body:
             continue
         is_first = at == 0 or tokens[at - 1].text != "."
         is_database = is_first and starts(tokens, ".", at=at + 3)
@@ -173,13 +177,13 @@ _BEHIND_A_TABLE = frozenset(
     {"WHERE", "JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "NATURAL", "STRAIGHT_JOIN", "ON", "USING", "GROUP", "HAVING"}
     | {"ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW", "USE", "FORCE", "IGNORE", "FOR", "LOCK", "WITH"}
 )
-"""Words that can stand behind a table of a query that has no alias."""
+"""Words that can follow a table of a query that has no alias."""
 
 
 def with_session(file: SchemaFile, session: str | None) -> SchemaFile:
-    """`file` with the database of the session written to the names that are relative to it, where the text does not
-    tell which one it was."""
-    unsure = untold(statement_of(file.query).references, file.name) if session is not None else ()
+    """Returns `file` with the session's database added to the names that are relative to it, if the text does not show
+    which one it was."""
+    unsure = ambiguous_names(statement_of(file.query).references, file.name) if session is not None else ()
     if session is None or not unsure:
         return file
     edits = Edits()
@@ -188,11 +192,12 @@ def with_session(file: SchemaFile, session: str | None) -> SchemaFile:
     return replace(file, query=edits.apply(file.query))
 
 
-def routed(
+def routed_file(
     file: SchemaFile, naming: Naming, tables: Collection[TableName], old_name: TableName | None
 ) -> SchemaFile | None:
-    """`file` in the target's names, None where these are the upstream's. `tables` are the upstream's that the statement
-    can mean, `old_name` is a RENAME's. Raises DdlRefused where its text cannot be written in the target's names."""
+    """Returns `file` in the target's names, None if these are the upstream's. `tables` are the upstream's that the
+    statement can mean, `old_name` is a RENAME's. Raises DdlRefused if its text cannot be written in the target's
+    names."""
     if naming.rename is None:
         return None
     own, statement, edits = naming.target(file.name), statement_of(file.query), Edits()
@@ -203,7 +208,7 @@ def routed(
         spell_database(statement, own, edits)
     else:
         others = {*tables} - {file.name}
-        names = Names(others, file.name, old_name, others)
+        names = StatementNames(others, file.name, old_name, others)
         found = [(at, meant, naming.target(meant)) for at, meant in _tables(statement, names)]
         if own == file.name and all(meant == target for _, meant, target in found):
             return None
@@ -224,20 +229,22 @@ def routed(
 
 
 def _check_tables(own: TableName, tables: Sequence[TableName]) -> None:
-    """What is done to a database is done to all of its tables."""
+    """Raises DdlRefused if the tables of a database are in several of the target: what is done to a database is done to
+    all of its tables."""
     if others := sorted({table.database for table in tables} - {own.database}):
         raise DdlRefused(
             f"the tables of the database are not all in {own} of the target, but in {', '.join(others)} too"
         )
 
 
-def _tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName]]:
+def _tables(statement: ParsedStatement, names: StatementNames) -> Iterator[tuple[TableReference, TableName]]:
     for reference, meant in meant_tables(statement, _in_session(statement, names)):
         yield reference, meant or reference.within(names.own.database)
 
 
 def _write(statement: ParsedStatement, reference: TableReference, target: TableName, edits: Edits) -> None:
-    """With its database: the statement runs in another one than upstream's. FLASHBACK TABLE's new name has none."""
+    """Writes the name with its database: the statement runs in another one than upstream's. FLASHBACK TABLE's new name
+    has none."""
     if reference.role == "new" and starts(statement.tokens, "FLASHBACK"):
         edits.replace(reference.start, reference.end, quote(target.table))
     else:
@@ -247,31 +254,31 @@ def _write(statement: ParsedStatement, reference: TableReference, target: TableN
 def _keep_qualifiers(
     statement: ParsedStatement, body: Sequence[tuple[TableReference, TableName, TableName]], edits: Edits
 ) -> None:
-    """Columns of a view's body can be named with their table: a table that gets another name has its own as its alias.
-    Where they are named with the database too, that is the target's."""
-    tokens, places = statement.tokens, {reference.start for reference, _, _ in body}
+    """Columns of a view's body can be named with their table: a table that gets another name gets its own as its alias.
+    If they are named with the database too, that becomes the target's."""
+    tokens, table_starts = statement.tokens, {reference.start for reference, _, _ in body}
     databases = {meant.folded: target.database for _, meant, target in body}
     for reference, meant, target in body:
         if meant.table != target.table and not _has_alias(tokens, reference):
             edits.insert(reference.end, f" AS {quote(reference.table)}")
     for at, token in enumerate(tokens):
-        if not _is_qualified_column(tokens, at) or token.start in places:
+        if not _is_qualified_column(tokens, at) or token.start in table_starts:
             continue
-        known = databases.get(TableName(token.name, tokens[at + 2].name).folded)
-        if known is not None and known != token.name:
-            edits.replace(token.start, token.end, quote(known))
+        database = databases.get(TableName(token.name, tokens[at + 2].name).folded)
+        if database is not None and database != token.name:
+            edits.replace(token.start, token.end, quote(database))
 
 
 def _has_alias(tokens: Tokens, reference: TableReference) -> bool:
-    behind = next((token for token in tokens if token.start >= reference.end), None)
-    if behind is None or not behind.is_name:
+    following = next((token for token in tokens if token.start >= reference.end), None)
+    if following is None or not following.is_name:
         return False
-    if behind.word in ("PARTITION", "TABLESAMPLE"):
+    if following.word in ("PARTITION", "TABLESAMPLE"):
         raise DdlRefused(f"a view over a part of `{reference.table}`, which the target calls otherwise")
-    return behind.word not in _BEHIND_A_TABLE
+    return following.word not in _BEHIND_A_TABLE
 
 
 def _is_qualified_column(tokens: Tokens, at: int) -> bool:
-    """Whether ``database.table.column`` begins there; the column can be a star."""
+    """Returns whether ``database.table.column`` begins there; the column can be a star."""
     chained = starts(tokens, ".", at=at + 1) and starts(tokens, ".", at=at + 3)
     return chained and tokens[at].is_name and tokens[at + 2].is_name and (at == 0 or tokens[at - 1].text != ".")

@@ -1,5 +1,5 @@
-"""What hangs on the time zone of a statement's session: generated columns that read TIMESTAMPs, and literal defaults of
-TIMESTAMP columns."""
+"""What depends on the time zone of a statement's session: generated columns that read TIMESTAMPs, and literal defaults
+of TIMESTAMP columns."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from consumer.model.columns import Column
 from consumer.model.names import same_name, same_names
 
 
-def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
-    """Those of the generated columns, by name, that read one of `times` (TIMESTAMP columns), be it through another;
-    not to ask for its place on the line of time."""
-    found = {name for name, tokens in expressions.items() if _reads(tokens, times, but="UNIX_TIMESTAMP")}
-    return found | reading(found, expressions)
+def zone_dependent(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
+    """Returns the names of the generated columns that read one of `times` (TIMESTAMP columns), directly or through
+    another column. Reading its number of seconds does not count."""
+    names = {name for name, tokens in expressions.items() if _reads(tokens, times, but="UNIX_TIMESTAMP")}
+    return names | columns_reading(names, expressions)
 
 
-def reading(columns: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
-    """Those of the generated columns, by name, that read one of `columns`, be it through another."""
-    found: set[str] = set()
-    while more := {n for n, tokens in expressions.items() if n not in found and _reads(tokens, {*columns, *found})}:
-        found |= more
-    return found
+def columns_reading(columns: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
+    """Returns the names of the generated columns that read one of `columns`, directly or through another."""
+    names: set[str] = set()
+    while more := {n for n, tokens in expressions.items() if n not in names and _reads(tokens, {*columns, *names})}:
+        names |= more
+    return names
 
 
 def plain_columns(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[ColumnDefinition, str]]:
-    """Make STORED columns that read TIMESTAMPs plain ones, in a CREATE TABLE: rows carry the values of upstream's
-    sessions. Gives the columns, and why."""
+    """Turns STORED columns that read TIMESTAMPs into plain ones, in a CREATE TABLE: rows carry the values of upstream's
+    sessions. Yields the columns, and why."""
     if statement.is_alter or not (statement.has_word("AS") and statement.has_word("TIMESTAMP")):
         return
-    places = {column.name: place for column in statement.columns if (place := generated_at(column))}
+    spans = {column.name: span for column in statement.columns if (span := generated_at(column))}
     times = [column.name for column in statement.columns if starts(column.tokens, "TIMESTAMP", at=1)]
-    if not times or not places:
+    if not times or not spans:
         return
-    expressions = {c.name: c.tokens[slice(*places[c.name])] for c in statement.columns if c.name in places}
-    found = hanging(times, expressions)
+    expressions = {c.name: c.tokens[slice(*spans[c.name])] for c in statement.columns if c.name in spans}
+    dependent = zone_dependent(times, expressions)
     for column in statement.columns:
-        start, end = places.get(column.name, (0, 0))
-        if column.name in found and starts(column.tokens, "STORED", at=end + 1):
+        start, end = spans.get(column.name, (0, 0))
+        if column.name in dependent and starts(column.tokens, "STORED", at=end + 1):
             edits.remove(column.tokens[start - 1].end, column.tokens[end + 1].end)
             yield (
                 column,
@@ -50,7 +50,7 @@ def plain_columns(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[Co
 
 
 def generated_at(column: ColumnDefinition) -> tuple[int, int] | None:
-    """Positions of the first token of ``[GENERATED ALWAYS] AS (..)`` and of its closing parenthesis."""
+    """Returns the positions of the first token of ``[GENERATED ALWAYS] AS (..)`` and of its closing parenthesis."""
     at = column.find("AS", "(")
     if at is None:
         return None
@@ -58,7 +58,7 @@ def generated_at(column: ColumnDefinition) -> tuple[int, int] | None:
 
 
 def _reads(tokens: Tokens, names: Collection[str], but: str = "") -> bool:
-    """Whether the expression names one of the columns, `but` as the argument of that function."""
+    """Returns whether the expression names one of the columns other than as the argument of the function `but`."""
     folded = same_names(names)
     return any(
         token.kind is TokenKind.QUOTED
@@ -68,8 +68,10 @@ def _reads(tokens: Tokens, names: Collection[str], but: str = "") -> bool:
     )
 
 
-def in_session_zone(statement: ParsedStatement, edits: Edits, columns: Sequence[Column], offset: timedelta) -> None:
-    """Write TIMESTAMP literals as a session with this offset means them. A statement has them in its session's zone,
+def shift_to_session_zone(
+    statement: ParsedStatement, edits: Edits, columns: Sequence[Column], offset: timedelta
+) -> None:
+    """Writes TIMESTAMP literals as a session with this offset means them. A statement has them in its session's zone,
     which TiCDC does not record; `columns`, the schema file's, have them in UTC."""
     defaults = {same_name(column.name): column.default for column in columns if column.type == "TIMESTAMP"}
     for column in statement.columns if any(defaults.values()) else ():
@@ -82,7 +84,7 @@ def in_session_zone(statement: ParsedStatement, edits: Edits, columns: Sequence[
 
 
 def _moment(text: str | None) -> datetime | None:
-    """None for what is no moment: CURRENT_TIMESTAMP, '0000-00-00 00:00:00'."""
+    """Returns None for what is no moment: CURRENT_TIMESTAMP, '0000-00-00 00:00:00'."""
     try:
         return datetime.fromisoformat(text or "")
     except ValueError:

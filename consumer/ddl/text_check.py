@@ -1,4 +1,4 @@
-"""Whether a statement's text is what its schema file says that it is. Whoever can write to the storage can write any
+"""Checks whether a statement's text is what its schema file declares. Whoever can write to the storage can write any
 text there, and a server would execute it."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.references import Role, TableReference, database_at, references
-from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize, without_comments
+from consumer.ddl.tokens import TokenKind, Tokens, tokenize, tokens_with_comments, without_comments
 from consumer.errors import Code, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
@@ -37,14 +37,14 @@ _BEGINS: Mapping[Action, str] = {
 }
 _SERVERS_OWN = re.compile(r"/\*(?:M?!|T!)")
 _EXECUTED = re.compile(r"/\*!(?:[0-4]\d{4}|50[0-6]\d\d)?(?!\d)(.*)\*/", re.DOTALL)
-"""A comment that every server executes: with no version, or with one below that of any server."""
+"""A comment that every server executes: without a version, or with one below that of any server."""
 _OF_TIDB = re.compile(r"/\*T!(?:\[[\w,]*\])?(.*)\*/", re.DOTALL)
 _NAMED: Mapping[Action, frozenset[Role]] = {
     **dict.fromkeys(RENAME_ACTIONS, frozenset({"old", "new"})),
     Action.EXCHANGE_PARTITION: frozenset({"table", "exchange"}),
     Action.RECOVER_TABLE: frozenset({"table", "old", "new"}),
 }
-"""As what these name the tables that they change; all others as "table"."""
+"""The roles in which these name the tables that they change; all others use "table"."""
 _CHANGED: frozenset[Role] = frozenset({"table", "old", "new", "exchange"})
 
 
@@ -53,8 +53,8 @@ def check_text(file: SchemaFile, action: Action) -> None:
     file.once(_CheckedAs(action))
 
 
-def is_as_told(file: SchemaFile, action: Action) -> bool:
-    """Whether `check_text` lets the text of `file` pass."""
+def passes_text_check(file: SchemaFile, action: Action) -> bool:
+    """Returns whether `check_text` accepts the text of `file`."""
     try:
         check_text(file, action)
     except DdlRefused:
@@ -95,30 +95,30 @@ def _check(tokens: Tokens, file: SchemaFile, action: Action) -> None:
 
 
 def _check_tables(found: Sequence[TableReference], file: SchemaFile, action: Action) -> None:
-    """The text must name the file's table, and change no other one but that which its kind says."""
-    roles, own = _NAMED.get(action, {"table"}), False
+    """Raises DdlRefused unless the text names the file's table, and changes no other one except those of its kind."""
+    roles, names_own = _NAMED.get(action, {"table"}), False
     for name in found:
         meant = name.within(file.database)
         same = meant.folded == file.name.folded
-        another = name.role == "old" or action is Action.EXCHANGE_PARTITION
+        may_differ = name.role == "old" or action is Action.EXCHANGE_PARTITION
         if name.role in _CHANGED - roles and same:
             raise _of_another_kind(action)
-        if name.role in _CHANGED and (name.role not in roles or not (same or another)):
+        if name.role in _CHANGED and (name.role not in roles or not (same or may_differ)):
             raise DdlRefused(
                 f"its text is about {meant}, and its schema file about {file.name}", code=Code.STATEMENT_TEXT
             )
-        own |= same and name.role in roles - {"old"}
-    if not own:
+        names_own |= same and name.role in roles - {"old"}
+    if not names_own:
         raise DdlRefused(
             f"its text does not name {file.name}, which its schema file is about", code=Code.STATEMENT_TEXT
         )
 
 
 def _readings(text: str) -> Iterator[Tokens]:
-    """`text` as servers execute it, once without what TiDB alone does. What is in a comment that is executed must be
-    whole: else its end would not be where it seems."""
+    """Yields `text` as servers execute it, once without what only TiDB does. The content of an executed comment must be
+    complete: else its end would not be where it seems."""
     plain = full = text
-    everything = pieces(text)
+    everything = tokens_with_comments(text)
     for comment in reversed([token for token in everything if token.kind is TokenKind.COMMENT]):
         if not _SERVERS_OWN.match(comment.text):
             continue
@@ -136,8 +136,8 @@ def _readings(text: str) -> Iterator[Tokens]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether no quote and no comment that begins in it goes on behind it."""
-    tokens = pieces(f"{text} x")
+    """Returns whether no quote and no comment that begins in it extends beyond it."""
+    tokens = tokens_with_comments(f"{text} x")
     return tokens[-1].text == "x" and all(token.text != "`" for token in tokens)
 
 

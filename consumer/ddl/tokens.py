@@ -19,9 +19,9 @@ class TokenKind(enum.Enum):
 
 
 class Token(NamedTuple):
-    """A piece of a statement, `text` as it stands there from `start` on. `word` is the upper-case text of a WORD token,
-    "" for all others. An opening parenthesis is closed by the token `reach` places behind it (further than there are
-    any: by none): of tokens without comments, in any slice of them. A tuple, as statements have many."""
+    """A part of a statement, `text` as it stands there from `start` on. `word` is the upper-case text of a WORD token,
+    "" for all others. An opening parenthesis is closed by the token `reach` positions after it (beyond the end: by
+    none), in tokens without comments and in any slice of them. It is a tuple, as statements have many."""
 
     kind: TokenKind
     text: str
@@ -47,7 +47,7 @@ Tokens = Sequence[Token]
 
 # The repetitions are possessive: a text that never closes its quote costs one pass, not a search. A comment of TiDB's
 # own holds syntax, so a quote in it hides an end of comment; any other comment ends where it first can. Servers know no
-# blanks but ASCII's, and take all that is not ASCII for letters.
+# blanks but ASCII's, and take everything that is not ASCII for letters.
 _TOKEN = re.compile(
     r"""
       (?P<COMMENT> /\*T! (?: [^'"`*] | \*(?!/) | '[^']*+' | "[^"]*+" | `[^`]*+` )*+ \*/
@@ -68,73 +68,74 @@ _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", 
 _KINDS: dict[str | None, TokenKind] = {kind.name: kind for kind in TokenKind}
 
 
-def pieces(text: str) -> list[Token]:
-    """All of `text` but the blanks, comments included."""
+def tokens_with_comments(text: str) -> list[Token]:
+    """Returns all of `text` except blanks, comments included."""
     kinds = _KINDS
-    found = []
+    tokens = []
     for match in _TOKEN.finditer(text):
         kind, piece = kinds[match.lastgroup], match[0]
-        found.append(Token(kind, piece, match.start(), piece.upper() if kind is TokenKind.WORD else ""))
-    return found
+        tokens.append(Token(kind, piece, match.start(), piece.upper() if kind is TokenKind.WORD else ""))
+    return tokens
 
 
 def tokenize(text: str) -> list[Token]:
-    """All of `text` but the blanks and comments."""
-    return without_comments(pieces(text))
+    """Returns all of `text` except blanks and comments."""
+    return without_comments(tokens_with_comments(text))
 
 
 def without_comments(tokens: Tokens) -> list[Token]:
-    found = [token for token in tokens if token.kind is not TokenKind.COMMENT]
+    kept = [token for token in tokens if token.kind is not TokenKind.COMMENT]
     opened: list[int] = []
-    for at, token in enumerate(found):
+    for at, token in enumerate(kept):
         if token.text == "(":
             opened.append(at)
-            found[at] = token._replace(reach=len(found))
+            kept[at] = token._replace(reach=len(kept))
         elif token.text == ")" and opened:
             first = opened.pop()
-            found[first] = found[first]._replace(reach=at - first)
-    return found
+            kept[first] = kept[first]._replace(reach=at - first)
+    return kept
 
 
 def string_value(token: Token) -> str:
-    """What a string literal spells."""
+    """Returns the value of a string literal."""
     quote = token.text[0]
     escaped = re.compile(rf"{quote}{quote}|\\(.)", re.DOTALL)
-    return escaped.sub(lambda found: quote if found[1] is None else _ESCAPES.get(found[1], found[1]), token.text[1:-1])
+    return escaped.sub(lambda match: quote if match[1] is None else _ESCAPES.get(match[1], match[1]), token.text[1:-1])
 
 
 def starts(tokens: Tokens, *wanted: str, at: int = 0) -> bool:
-    """Whether the words or symbols `wanted` stand at position `at`; "IF NOT EXISTS" is three of them."""
+    """Returns whether the words or symbols `wanted` stand at position `at`; "IF NOT EXISTS" is three of them."""
     if at + len(wanted) > len(tokens):
         return False
     for position, text in enumerate(wanted, at):
         token = tokens[position]
-        if (token[3] or token[1]) != text:  # its word, or its text: this is asked more often than all else
+        if (token[3] or token[1]) != text:  # its word, or its text: this is called more often than everything else
             return False
     return True
 
 
 def closing(tokens: Tokens, at: int) -> int:
-    """The position of the parenthesis that closes the one at `at`; the end where none does, or none is there."""
+    """Returns the position of the parenthesis that closes the one at `at`; the end if none does, or if there is none at
+    `at`."""
     return min(at + tokens[at].reach, len(tokens)) if at < len(tokens) else len(tokens)
 
 
 def top_level(tokens: Tokens) -> list[int]:
-    """Positions of the tokens that stand in no parentheses; the outermost parentheses themselves count."""
-    found, at = [], 0
+    """Returns the positions of the tokens that stand in no parentheses; the outermost parentheses themselves count."""
+    outside, at = [], 0
     while at < len(tokens):
-        found.append(at)
+        outside.append(at)
         if tokens[at].text == "(":
             at = closing(tokens, at)
             if at < len(tokens):
-                found.append(at)
+                outside.append(at)
         at += 1
-    return found
+    return outside
 
 
 @dataclass(slots=True)
 class Edits:
-    """Replacements by span. One inside another, larger one is void, so rules need not know of one another."""
+    """Replacements by span. One inside another, larger one is void, so rules need not know one another."""
 
     _edits: list[tuple[int, int, str]] = field(default_factory=list)
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partitions, recovered_table
+from consumer.ddl.changes import Fate, Shape, TableState, counts_partitions, recovered_table, statement_changes
 from consumer.ddl.charsets import TIDB_DEFAULT
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.history.renames import find_old_name, upstream_order
@@ -83,9 +83,9 @@ class History:
         """The statements up to the checkpoint that exchanged partitions."""
         self._by_path: dict[str, Incarnation] = {}
         self._holders: defaultdict[TableName, list[_NameHolder]] = defaultdict(list)
-        self._declared_by_path: dict[str, Told] = {}
+        self._declared_by_path: dict[str, TableState] = {}
         self._all_holders: defaultdict[TableName, list[Incarnation]] = defaultdict(list)
-        self._declared_by_lost_name: dict[TableName, Told | None] = {}
+        self._declared_by_lost_name: dict[TableName, TableState | None] = {}
         self._ends: dict[TableName, SchemaFile] = {}
         self._databases: dict[str, Charset] = {}
         self._beyond = False
@@ -143,7 +143,7 @@ class History:
     def named(self, file: SchemaFile) -> set[TableName]:
         """Returns the existing tables that the statement names. The name of its own table is taken from the file."""
         own_reference, session = ("table", same_name(file.table)), self.session(file)
-        others = (name for name in changes_of(file).names if (name.role, same_name(name.table)) != own_reference)
+        others = (name for name in statement_changes(file).names if (name.role, same_name(name.table)) != own_reference)
         return {name for reference in others if (name := session.meant(reference, self.tables)) is not None}
 
     def before(self, event: Event) -> TableBefore:
@@ -244,7 +244,7 @@ class History:
             table = self._created(event, fate)
         else:
             table = self._table_of(file)
-            table.declared = table.declared if event is None else Told(file, fate, table.declared)
+            table.declared = table.declared if event is None else TableState(file, fate, table.declared)
         table.columns = file.columns
         if table.declared is not None:
             self._declared_by_path[file.path] = table.declared
@@ -265,11 +265,11 @@ class History:
         file, database_charset = event.file, self._databases.get(event.file.database)
         if event.action is Action.RECOVER_TABLE:
             told = self._recovered(file)
-        elif "LIKE" in file.query.upper() and changes_of(file).named("like") is not None:
+        elif "LIKE" in file.query.upper() and statement_changes(file).named("like") is not None:
             copied = self.tables.get(event.copied)
-            told = Told(file, fate, None if copied is None else copied.declared, copy=True)
+            told = TableState(file, fate, None if copied is None else copied.declared, copy=True)
         else:
-            told = Told(file, fate, collation="" if database_charset is None else database_charset.collation)
+            told = TableState(file, fate, collation="" if database_charset is None else database_charset.collation)
         table = self._new(Incarnation(file, [], [], declared=told))
         self._name(table, file, file.version)
         return table
@@ -300,7 +300,7 @@ class History:
         file = event.file
         for name in event.drops:
             self._ended(name, file)
-        declared = changes_of(file).charset
+        declared = statement_changes(file).charset
         if event.action == Action.DROP_SCHEMA:
             self._databases.pop(file.database, None)
         elif event.action == Action.CREATE_SCHEMA or declared is not None:
@@ -326,7 +326,7 @@ class History:
         if not self._beyond:
             self._holders[name].append(_NameHolder(version, table))
 
-    def _recovered(self, file: SchemaFile) -> Told | None:
+    def _recovered(self, file: SchemaFile) -> TableState | None:
         """Returns what is declared of a table that was dropped, or was truncated and still exists."""
         lost = recovered_table(file)
         if lost is None:
@@ -337,12 +337,12 @@ class History:
     def _copied(self, file: SchemaFile) -> TableName | None:
         if "LIKE" not in file.query.upper():
             return None
-        source = changes_of(file).named("like")
+        source = statement_changes(file).named("like")
         return None if source is None else self.session(file).meant(source, self.tables)
 
 
 def exchanged_tables(file: SchemaFile) -> Iterator[TableName]:
     """Yields the tables between which an EXCHANGE PARTITION moves rows."""
     yield file.name
-    if (other := changes_of(file).named("exchange")) is not None:
+    if (other := statement_changes(file).named("exchange")) is not None:
         yield other.within(file.database)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from consumer.ddl.changes import Told, changes_of
+from consumer.ddl.changes import TableState, statement_changes
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
@@ -41,7 +41,7 @@ class Incarnation:
     """The DROP that removed it."""
     columns: tuple[Column, ...] = ()
     """The columns in the last file, even if that is above the checkpoint."""
-    declared: Told | None = None
+    declared: TableState | None = None
     """What its statements declare, including those above the checkpoint; None if there were none."""
 
     @property
@@ -72,7 +72,7 @@ class Incarnation:
             return f"it came back with rows that TiCDC does not write again ({self.birth.query})"
         if len(self.names) > 1:
             return f"it began under another name, {self.names[0]}, so its rows are not all under this one"
-        if changes_of(self.birth).named("like") is not None:
+        if statement_changes(self.birth).named("like") is not None:
             return f"it began as a copy of a table that may have changed since ({self.birth.query})"
         return None
 

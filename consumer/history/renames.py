@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.history.incarnations import LiveTables
 from consumer.history.upstream_session import upstream_session
 from consumer.model.actions import RENAME_ACTIONS
@@ -34,7 +34,7 @@ class RenamePair:
 
 def rename_pairs(file: SchemaFile) -> list[RenamePair]:
     """Returns the renames in the file's statement. The file's own new name is spelled as in the file."""
-    names = changes_of(file).names
+    names = statement_changes(file).names
     pairs = []
     for old, new in zip(names[::2], names[1::2], strict=False):
         if (old.role, new.role) != ("old", "new"):

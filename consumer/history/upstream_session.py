@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from consumer.ddl.changes import changes_of
-from consumer.ddl.references import TableReference, untold
+from consumer.ddl.changes import statement_changes
+from consumer.ddl.references import TableReference, ambiguous_names
 from consumer.ddl.tokens import closing, tokenize
 from consumer.history.incarnations import Incarnation, LiveTables
 from consumer.model.files import SchemaFile
@@ -44,7 +44,7 @@ def upstream_session(file: SchemaFile, live: LiveTables) -> UpstreamSession:
     2. A table that is renamed must have the columns in the file, or have had some of them, or more: an event filter can
        have excluded statements.
     """
-    unsure = untold(changes_of(file).names, file.name)
+    unsure = ambiguous_names(statement_changes(file).names, file.name)
     if not unsure:
         return UpstreamSession((file.database,))
     having: dict[str, frozenset[str]] = {}
@@ -90,7 +90,7 @@ def _declared_statements(table: Incarnation) -> list[tuple[str, bool, str]] | No
     creation."""
     texts, declared = [], table.declared
     while declared is not None:
-        query, own_name = declared.file.query, next(iter(changes_of(declared.file).names), None)
+        query, own_name = declared.file.query, next(iter(statement_changes(declared.file).names), None)
         text = query if own_name is None else query[: own_name.start] + query[own_name.end :]
         texts.append((text, declared.fate.skipped, declared.collation))
         if declared.file is table.birth:

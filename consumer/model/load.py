@@ -126,7 +126,7 @@ class LoadTarget:
     """The sink's own frozen value."""
     events: bool = False
     """Whether each change is decoded as it was, not only as what it leaves. Then it has a commit-ts, all values even
-    for a deleted row, and tells whether it is part of an UPDATE."""
+    for a deleted row, and shows whether it is part of an UPDATE."""
     befores: bool = False
     """With `events`: whether the row before an UPDATE comes too, as a deleted row, even if its key has not changed, and
     the place of each change."""

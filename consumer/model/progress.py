@@ -269,7 +269,7 @@ class ProgressChange:
       be nowhere. After that `quarantined` and `losses` are added, by table and id, and the ids in `taken_in` are
       removed.
     - `late` is as in `Progress`.
-    - `syncpoint` tells, if not 0, that all tables are at `applied_ts` now, which is published for outside checkers. It
+    - `syncpoint` means, if not 0, that all tables are at `applied_ts` now, which is published for outside checkers. It
       is the number of newest syncpoint rows to keep.
     - `leaves` means that the tables leave this common moment now.
     """

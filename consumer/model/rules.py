@@ -158,7 +158,7 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True)
 class NamedTables:
-    """All tables that rules name. `case_sensitive` tells how they are compared with the tables that exist."""
+    """All tables that rules name. `case_sensitive` is how they are compared with the tables that exist."""
 
     named: tuple[NamedTable, ...] = ()
     case_sensitive: bool = False

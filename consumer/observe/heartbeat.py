@@ -1,4 +1,4 @@
-"""What the driver does right now, and a line about it if nothing was logged for long: on a thread of its own, so that
+"""What the driver does now, and a line about it if nothing was logged for long. It has a thread of its own, so that
 nothing that blocks the driver is silent."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ IDLE_SECONDS = 300.0
 
 
 class Activity:
-    """The driver does `what` since `since`. `applied_ts`: while idle, the commit-ts that everything is applied up to,
-    else None. `begun` is when it did something first, 0.0 before."""
+    """The driver has been doing `what` since `since`. `applied_ts`: while idle, the commit-ts up to which everything is
+    applied, else None. `begun` is when it first did something, 0.0 before."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Activity:
 
 
 class Heartbeat:
-    """Without a terminal. `beat` is called from time to time, on a thread of its own."""
+    """Logs long work where there is no terminal. `beat` is called from time to time, on a thread of its own."""
 
     def __init__(self, log: Log, activity: Activity, meter: Meter, clock: Callable[[], float]) -> None:
         self._log, self._activity, self._meter, self._clock = log, activity, meter, clock
@@ -90,7 +90,7 @@ class Pulse:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread once."""
+        """Starts the thread once."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
             self._thread.start()

@@ -23,9 +23,9 @@ _SAFE = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-"""With every answer. Names in it come from others."""
+"""Headers of every answer. Names in it come from others."""
 _SECONDS = 10.0
-"""For which a client may be silent."""
+"""Seconds for which a client may be silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What there is at a path, or below one that ends with ``/`` and is not the root. `token`: what a client must show,
-    as a bearer or as the password of basic authentication; "": nothing. Paths in `open` need none."""
+    """What is served at a path, or below one that ends with ``/`` and is not the root. `token` is what a client must
+    present, as a bearer or as the password of basic authentication; "": nothing. Paths in `open` need none."""
 
     routes: Mapping[str, Callable[[Query], Answer]]
     token: str = ""
@@ -67,7 +67,8 @@ class Site:
 
 @contextmanager
 def serving(site: Site, address: tuple[str, int], setting: str) -> Iterator[str]:
-    """Serve `site` within it; yields its URL. Raises BadConfig, which names `setting`, when the port is taken."""
+    """Serves `site` within the context; yields its URL. Raises BadConfig, which names `setting`, if the port is
+    taken."""
     host, port = address
     try:
         server = _Server((host, port), site)

@@ -1,4 +1,4 @@
-"""A line of the log for each event that is worth one."""
+"""Logs a line for each event that is worth one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from consumer.model.times import seconds_behind
 from consumer.observe.logs import Log
 
 MANY = 20
-"""Where a round reads more tables than these, the lines of single loads are only for debugging."""
+"""If a round reads more tables than this, the lines of single loads are only for debugging."""
 
 
 class Lines:
-    """`options` are the flags that a command in a hint needs as well. `summed_up`: the summary at the end of the same
-    stream says what to do about stopped tables, so a line says only why."""
+    """A listener that logs. `options` are the flags that a command in a hint needs as well. `summed_up`: the summary at
+    the end of the same stream says what to do about stopped tables, so a line only says why."""
 
     def __init__(self, log: Log, options: str, summed_up: bool) -> None:
         self._log, self._options, self._summed_up = log, options, summed_up

@@ -34,13 +34,13 @@ from consumer.plan.statuses import table_statuses
 from consumer.results import StatusResult, TableStatus
 
 SAMPLE_SECONDS = 15.0
-"""Between two points of a chart."""
+"""Seconds between two points of a chart."""
 _SAMPLES = 960
 """How many points are kept: four hours."""
 _STATEMENTS = 50
 _IDLE = "waits for new files"
 _LONG = 5.0
-"""Seconds after which it is told for how long the same is done."""
+"""Seconds after which the duration of an activity is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A point of the charts: rows written until then, and how far the slowest of the tables that go on was behind, in
-    seconds (`Progress.slowest`); None where one had nothing yet."""
+    """A point of the charts: rows written until then, and the lag in seconds of the slowest of the tables that are not
+    stopped (`Progress.slowest`); None if one had nothing yet."""
 
     at: float
     rows: int
@@ -67,7 +67,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Totals:
-    """Since the process began."""
+    """Totals since the process began."""
 
     puts: Counter[TableName] = field(default_factory=Counter)
     """Rows written, by table."""
@@ -77,11 +77,11 @@ class Totals:
     dropped_rows: int = 0
     """Of these, changes at or below a watermark."""
     bytes: int = 0
-    """Of change files that were read and written."""
+    """Bytes of change files that were read and written."""
     files: int = 0
-    """Files of loads that ended."""
+    """Files of finished loads."""
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Of finished steps, by the kind of step; steps go side by side."""
+    """Seconds of finished steps, by the kind of step; steps run in parallel."""
     steps: Counter[str] = field(default_factory=Counter)
     retries: int = 0
     warnings: int = 0
@@ -95,12 +95,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at a consumer. `ended` is the exit code of a command that is over."""
+    """The state of a consumer at one time. `ended` is the exit code of a finished command."""
 
     identity: Identity
     status: StatusResult
     tables: Sequence[TableStatus]
-    """All that upstream has, or that are not in order, by name."""
+    """All tables that upstream has, or that are not healthy, by name."""
     totals: Totals
     reading: Reading
     doing: str
@@ -109,29 +109,29 @@ class View:
     checkpoint_read: float | None
     """When the storage's checkpoint was read last, in seconds since 1970."""
     trouble: Sequence[str]
-    """What else fails and is tried again, a sentence each."""
+    """What else fails and is retried, one sentence each."""
     failed: str
-    """What ended it, where it is begun again after a while."""
+    """What ended the consumer, if it is restarted after a while."""
     statements: Sequence[tuple[float, AuditRow, float]]
-    """The last ones: when, what, and the seconds that each took; the newest first."""
+    """The last statements: when, what, and the seconds that each took; the newest first."""
     samples: Sequence[Sample]
     round_finished: float | None
     """When the last round ended, in seconds since 1970."""
     ended: int | None
     plan: RoundStarted | None = None
-    """What the last listing has found to do."""
+    """The work that the last listing has found."""
     knows_tables: bool = True
     """Whether the progress was read."""
 
     def lag(self, table: TableStatus) -> float | None:
-        """How far `table` is behind now, in seconds; None where it has nothing yet, or upstream has it no more."""
+        """Returns the lag of `table` now, in seconds; None if it has nothing yet, or upstream no longer has it."""
         if not table.watermark or table.state in ("dropped", "excluded"):
             return None
         return seconds_behind(table.watermark, self.status.asked)
 
 
 class Live:
-    """An observer. It is told on any thread, and looked at on others."""
+    """An observer. Events come on any thread, and views are read on others."""
 
     def __init__(self, identity: Identity, clock: Callable[[], float] = time.time) -> None:
         self.identity, self._clock, self._lock = identity, clock, threading.Lock()
@@ -198,7 +198,7 @@ class Live:
         self._doing, self._since = what, self._clock()
 
     def _doing_text(self) -> str:
-        """With its time, where it takes long."""
+        """Returns the activity, with its duration if it takes long."""
         seconds = self._clock() - self._since
         return self._doing if self._doing == _IDLE or seconds < _LONG else f"{self._doing}, {duration_text(seconds)}"
 
@@ -223,12 +223,12 @@ class Live:
 
     @property
     def _held_up_by(self) -> Exception | None:
-        """What ended it; else of the systems that do not answer the one that is away for longest."""
+        """Returns what ended it; else, among the systems that do not answer, the one that has been away for longest."""
         outages = sorted(self._outages.away.values(), key=lambda outage: outage.since)
         return next(filter(None, (self._failed, *(outage.error for outage in outages))), None)
 
     def beat(self) -> None:
-        """Called from time to time: keeps a point of the charts when it is due."""
+        """Called from time to time: adds a point of the charts when it is due."""
         now = self._clock()
         if self._samples and now - self._samples[-1].at < SAMPLE_SECONDS:
             return
@@ -238,15 +238,15 @@ class Live:
             self._samples.append(Sample(now, self._totals.rows, lag))
 
     def ended(self, exit_code: int, error: ConsumerError | None = None) -> None:
-        """The command is over; `error` has ended it."""
+        """Notes that the command is over; `error` has ended it."""
         if error is not None:
             self._outages.met(error)
         with self._lock:
             self._ended = exit_code
 
     def status(self) -> StatusResult:
-        """What `status` prints, without what only the storage or another look at the target can say. While the consumer
-        cannot go on, it has the error."""
+        """Returns what `status` prints, without what only the storage or another reading of the target can show. While
+        the consumer cannot continue, it has the error."""
         with self._lock:
             progress, names, plan = self._progress or Progress(), self._names, self._plan
             checkpoint = self._checkpoint
@@ -268,7 +268,7 @@ class Live:
         return found if error is None else found.ended_by(error)
 
     def view(self) -> View:
-        """One look at all of it."""
+        """Returns the current state."""
         status, reading = self.status(), self._meter.reading()
         own = {row.table: row for row in status.tables}
         with self._lock:

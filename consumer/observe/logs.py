@@ -28,7 +28,7 @@ _QUIET = (
     "gcsfs",
     "adlfs",
 )
-"""These log errors that they also raise. The consumer reports each once, in its own words."""
+"""These loggers report errors that they also raise. The consumer reports each once, in its own words."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 Line = MutableMapping[str, Any]
@@ -36,8 +36,8 @@ Line = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """`scrub` takes the secrets out of a text; it sees every text that is logged. `consumer`: which one of several in
-    this process the lines are about."""
+    """How to log. `scrub` removes the secrets from a text; every logged text passes through it. `consumer` is the one,
+    of several in this process, that the lines are about."""
 
     level: str = "info"
     format: str = "text"
@@ -47,7 +47,7 @@ class LogSettings:
 
 
 class Log:
-    """The logger is made with its first line: a run that logs nothing does not load structlog."""
+    """The log. The logger is made with its first line: a run that logs nothing does not load structlog."""
 
     def __init__(self, settings: LogSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
@@ -77,14 +77,14 @@ class Log:
             getattr(_logger(self._settings, _Lines(self._file)), level)(event, **about, **values)
 
     def close(self) -> None:
-        """Close the log file, if there is one."""
+        """Closes the log file, if there is one."""
         if self._file:
             self._file.close()
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Where lines go: a file, or the current stderr (a live progress bar replaces it)."""
+    """Where lines are written: a file, or the current stderr (a live progress bar replaces it)."""
 
     file: _LogFile | None
 
@@ -97,7 +97,7 @@ class _Lines:
 
 
 class _LogFile:
-    """The file at a path, opened again once somebody has moved or removed it (logrotate). Raises BadConfig where it
+    """The file at a path, which is reopened once somebody has moved or removed it (logrotate). Raises BadConfig if it
     cannot be opened at first."""
 
     def __init__(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""How far a round is: what is done, what is in hand, and the speed."""
+"""How far a round is: the finished work, the running work, and the speed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`done` of `total` bytes of change files, in `seconds` since the first load began; 0.0: there was none yet.
-    `oldest` describes the work that is in hand for longest, "" for none."""
+    """`done` of `total` bytes of change files, in `seconds` since the first load began; 0.0: none has begun. `oldest`
+    describes the work that has been running for longest, "" for none."""
 
     done: LoadPart
     total: int
@@ -28,12 +28,12 @@ class Reading:
 
     @property
     def rate(self) -> float:
-        """Bytes a second."""
+        """Returns bytes a second."""
         return self.done.bytes / self.seconds if self.seconds else 0.0
 
     @property
     def left(self) -> float | None:
-        """Seconds until all is done at this rate; None if unknown."""
+        """Returns the seconds until all is done at this rate; None if unknown."""
         return (self.total - self.done.bytes) / self.rate if self.rate else None
 
 
@@ -44,7 +44,7 @@ class _InHand:
 
 
 class Meter:
-    """Gets events of work from any thread, and is read on another."""
+    """Receives events of work on any thread, and is read on another."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()

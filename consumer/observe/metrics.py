@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 PREFIX = "storage_consumer_"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Values = Iterable[tuple[tuple[str, ...], float]]
-"""The values of the labels behind `consumer`, and the value."""
+"""The values of the labels after `consumer`, and the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`labels` stand behind `consumer`, which all have. A counter's name ends with ``_total`` in what is printed."""
+    """A metric. `labels` stand after `consumer`, which all have. A counter's name ends with ``_total`` in what is
+    printed."""
 
     name: str
     kind: Literal["gauge", "counter"]
@@ -218,7 +219,7 @@ class _Collector:
 
 
 def registry(lives: Sequence[Live]) -> CollectorRegistry:
-    """What prometheus-client prints, writes and pushes: the metrics of `lives`, and those of this process."""
+    """Returns what prometheus-client prints, writes and pushes: the metrics of `lives`, and those of this process."""
     from prometheus_client import CollectorRegistry, ProcessCollector
 
     found = CollectorRegistry()
@@ -228,14 +229,14 @@ def registry(lives: Sequence[Live]) -> CollectorRegistry:
 
 
 def exposition(lives: Sequence[Live]) -> bytes:
-    """The metrics in Prometheus's text format."""
+    """Returns the metrics in Prometheus's text format."""
     from prometheus_client import generate_latest
 
     return generate_latest(registry(lives))
 
 
 def write(lives: Sequence[Live], to: str) -> None:
-    """Write the metrics to a file, at once, or push them to a gateway where `to` is its URL. Raises OSError."""
+    """Writes the metrics to a file, in one step, or pushes them to a gateway if `to` is its URL. Raises OSError."""
     if re.match("https?://", to):
         from prometheus_client import pushadd_to_gateway
 
@@ -247,7 +248,7 @@ def write(lives: Sequence[Live], to: str) -> None:
 
 
 def table() -> str:
-    """The metrics, as a table of the docs."""
+    """Returns the metrics as a table of the docs."""
     lines = ["| metric | kind | labels | what it is |", "| --- | --- | --- | --- |"]
     for metric in METRICS:
         total = "_total" if metric.kind == "counter" else ""

@@ -1,4 +1,4 @@
-"""The notes of a run: each is a warning in the log, once. A run of months remembers a bounded number of them."""
+"""The notes of a run: each is a warning in the log, once. A run of months keeps a bounded number of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from consumer.observe.logs import Log
 
 _MOST = 10_000
 _COUNTED = frozenset({NoteKind.LOST_TEXT, NoteKind.DOUBLED_TIME})
-"""Notes that each load has of its own rows: their counts add up."""
+"""Notes that each load has about its own rows: their counts add up."""
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class _Sum:
 
 
 class Notes:
-    """`texts` are the notes so far, each once. Of notes whose counts add up there is one for a kind and table, which
-    the log repeats when its sum has doubled."""
+    """`texts` are the notes so far, each once. Notes whose counts add up become one for each kind and table, which is
+    logged again when its sum has doubled."""
 
     def __init__(self, log: Log, most: int = _MOST) -> None:
         self._log, self._most = log, most

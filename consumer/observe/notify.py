@@ -1,4 +1,4 @@
-"""Notifications: a command or a webhook gets each change of state once. Delivered on a thread of its own."""
+"""Notifications: a command or a webhook gets each change of state once. They are delivered on a thread of their own."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from consumer.observe.logs import Log
 from consumer.observe.troubles import Outage, Outages, System
 
 WAITS = (0.0, 2.0, 10.0, 60.0)
-"""Seconds before each try of a delivery."""
+"""Seconds before each attempt of a delivery."""
 _ANSWERS_WITHIN = 30.0
 _ENDS_WITHIN = 20.0
-"""Seconds that a command that is over waits for what is not delivered yet."""
+"""Seconds that a finished command waits for undelivered notifications."""
 OUTAGE_SECONDS = 30.0
-"""For how long the target or the storage is away before somebody is told: a fail-over is shorter."""
+"""Seconds for which the target or the storage must be away before somebody is notified: a fail-over is shorter."""
 _MOST = 1000
-"""Notifications that wait at a time; more are logged and dropped."""
+"""The most notifications that wait at a time; more are logged and dropped."""
 
 Body = dict[str, Any]
 
 
 class Notifier:
     """An observer. `to` are commands, which get JSON on stdin, and URLs, which get it by POST. The state that the
-    target has recorded at the first look is no change: what an earlier run told is not told again. `lasts`: the command
-    goes on while the target or the storage is away, and tells of it; others end, and their exit code says so."""
+    target has recorded at the first reading is no change: what an earlier run reported is not reported again. `lasts`:
+    the command continues while the target or the storage is away, and reports that; others end, and their exit code
+    shows it."""
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class Notifier:
             self._log.warning("a notification was dropped: too many wait", notified=event)
 
     def close(self) -> None:
-        """Deliver what waits, for a while."""
+        """Delivers waiting notifications, for a while."""
         if self._thread is not None:
             self._over.set()
             try:
@@ -179,7 +180,7 @@ class Notifier:
 
 
 def send(to: str, body: bytes) -> None:
-    """Raises OSError or SubprocessError where it did not arrive."""
+    """Raises OSError or SubprocessError if it did not arrive."""
     if re.match("https?://", to):
         from urllib.request import Request, urlopen
 

@@ -20,8 +20,8 @@ from consumer.ports import Observer
 
 
 class CommandObserver:
-    """Implements ports.Observer. `with_bar`: a person watches a bar, and only warnings are logged. `live`: what metrics
-    and the page are made of, where somebody asked for them. `options` and `summed_up` are explained at `Lines`."""
+    """Implements ports.Observer. `with_bar`: a person watches a bar, and only warnings are logged. `live`: the source
+    of metrics and the page, if somebody asked for them. `options` and `summed_up` are explained at `Lines`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class CommandObserver:
 
     @property
     def stopped(self) -> Collection[TableName]:
-        """The stopped tables of which the stream of the summary says why already."""
+        """The stopped tables whose reason is already in the stream of the summary."""
         return self._lines.stopped
 
     @property
@@ -69,13 +69,13 @@ class CommandObserver:
             self._pulse.start()
 
     def close_bar(self) -> None:
-        """Clear the bar, so that other output can follow."""
+        """Clears the bar, so that other output can follow."""
         self._pulse.stop()
         if self._bar:
             self._bar.stop()
 
     def close(self) -> None:
-        """Clear the bar, deliver notifications, close the log."""
+        """Clears the bar, delivers notifications, closes the log."""
         self.close_bar()
         if self._notifier is not None:
             self._notifier.close()

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 ROWS = 100
-"""Tables on a page."""
+"""The most tables on a page."""
 WIDTH, HEIGHT = 600, 120
-"""Of a chart, in its own units."""
+"""The height of a chart, in its own units."""
 _STATES = ("all", "not in order", "stopped", "waits", "lacks rows", "ok", "dropped", "excluded")
 _STARTING = "Starting"
 _UNWELL = {"stopped": "stopped", "missing": "missing", "waits": "wait", "lacks rows": "lack rows"}
-"""States of tables that are not in order, the worst first, and how they stand of several."""
+"""States of tables that are not healthy, the worst first, and their names in the plural."""
 _COLOURS = {Health.HEALTHY: "good", Health.BEHIND: "warn", _STARTING: "warn"}
 _HTML = "text/html; charset=utf-8"
 _JSON = "application/json"
@@ -51,7 +51,7 @@ class Chart:
 
 
 def site(lives: Sequence[Live], ready_lag: float, token: str) -> Site:
-    """What `run --http` serves. It is ready while each consumer is at most `ready_lag` seconds behind."""
+    """Returns what `run --http` serves. It is ready while the lag of each consumer is at most `ready_lag` seconds."""
     return Site(
         {
             "/": lambda query: Answer(html(lives, query, ready_lag).encode(), _HTML),
@@ -66,7 +66,7 @@ def site(lives: Sequence[Live], ready_lag: float, token: str) -> Site:
 
 
 def _status(lives: Sequence[Live], query: Query) -> bytes:
-    """As `status --json`: of one consumer, or of several by name."""
+    """Answers as `status --json`: for one consumer, or for several by name."""
     found = {live.identity.name: printed(live.status()) for live in lives}
     one = found.get(query.get("consumer", "")) or (next(iter(found.values())) if len(found) == 1 else None)
     return json.dumps(one or {"consumers": found}).encode()
@@ -94,8 +94,8 @@ def _late(live: Live, ready_lag: float) -> str:
 
 
 def html(lives: Sequence[Live], query: Mapping[str, str], ready_lag: float) -> str:
-    """The page. `query`: `consumer` for one of several, `q` for a part of tables' names, `state`, `page`. `ready_lag`
-    as of `site`."""
+    """Returns the page. `query`: `consumer` for one of several, `q` for a part of tables' names, `state`, `page`.
+    `ready_lag` as for `site`."""
     names = [live.identity.name for live in lives]
     chosen = query.get("consumer", "")
     live = lives[names.index(chosen) if chosen in names else 0]
@@ -132,7 +132,7 @@ def html(lives: Sequence[Live], query: Mapping[str, str], ready_lag: float) -> s
 
 
 def time_text_of(now_ms: int) -> str:
-    """Milliseconds since 1970, as times stand elsewhere."""
+    """Returns milliseconds since 1970 in the usual form of times."""
     return time_text(now_ms << 18)
 
 
@@ -145,7 +145,7 @@ def _fits(row: TableStatus, search: str, state: str) -> bool:
 
 
 def _health_of(view: View, ready_lag: float) -> str:
-    """A `Health`, or that nothing is known yet."""
+    """Returns a `Health`, or that nothing is known yet."""
     if view.status.error is None and (view.status.checkpoint_ts is None or not view.round_finished):
         return _STARTING
     health = view.status.health(ready_lag)
@@ -153,7 +153,7 @@ def _health_of(view: View, ready_lag: float) -> str:
 
 
 def _reasons(view: View, ready_lag: float) -> Iterator[str]:
-    """Why it is not healthy, the widest trouble first."""
+    """Returns why it is not healthy, the widest trouble first."""
     if view.failed:
         yield "ended by an error"
     for system in view.away:
@@ -172,7 +172,7 @@ def _reasons(view: View, ready_lag: float) -> Iterator[str]:
 
 
 def _speed(samples: Sequence[Sample]) -> float | None:
-    """Rows a second over the last minute."""
+    """Returns rows a second over the last minute."""
     recent = [sample for sample in samples if samples[-1].at - sample.at <= 60]
     return (recent[-1].rows - recent[0].rows) / (recent[-1].at - recent[0].at) if len(recent) > 1 else None
 

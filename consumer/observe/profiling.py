@@ -13,7 +13,7 @@ PATH = "/debug/pprof/"
 
 
 def stacks() -> str:
-    """The stack of every thread, as Python prints it."""
+    """Returns the stack of every thread, as Python prints it."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     shown = ((names.get(ident, "?"), frame) for ident, frame in sys._current_frames().items())
     return "\n".join(f"{name}:\n{''.join(traceback.format_stack(frame))}" for name, frame in shown)

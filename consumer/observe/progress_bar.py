@@ -24,7 +24,7 @@ SHOWN_AFTER = 1.0
 
 
 class ProgressBar:
-    """On stderr; once stopped it does not come back. `read` says how far the work in hand is."""
+    """A bar on stderr; once stopped it does not return. `read` returns how far the running work is."""
 
     def __init__(self, activity: Activity, read: Callable[[], Reading], clock: Callable[[], float]) -> None:
         self._activity, self._read, self._clock = activity, read, clock
@@ -41,12 +41,12 @@ class ProgressBar:
             self._up_to_date = ""
 
     def beat(self) -> None:
-        """Show it if the work takes long enough. On any thread."""
+        """Shows it if the work takes long enough. It may be called on any thread."""
         if self._clock() - self._activity.begun >= SHOWN_AFTER or self._read().oldest:
             self.show()
 
     def show(self) -> None:
-        """Show it if it is not shown. On any thread."""
+        """Shows it if it is not shown. It may be called on any thread."""
         from rich.console import Console
         from rich.live import Live
 
@@ -62,7 +62,7 @@ class ProgressBar:
                 self._live.start(refresh=True)
 
     def stop(self) -> None:
-        """Clear the line."""
+        """Clears the line."""
         with self._lock:
             self._stopped = True
             if self._live is not None:
@@ -71,7 +71,8 @@ class ProgressBar:
                 self._live = None
 
     def _doing(self) -> str:
-        """What to show if no work is in hand. The short look of an idle `run` at the storage is not shown."""
+        """Returns what to show if no work is running. The short reading of the storage by an idle `run` is not
+        shown."""
         activity = self._activity
         quick = self._clock() - activity.since < SHOWN_AFTER
         return self._up_to_date if self._up_to_date and (quick or activity.applied_ts is not None) else activity.what
@@ -92,7 +93,7 @@ class ProgressBar:
 
 
 def line_text(doing: str, reading: Reading) -> str:
-    """The line without its bar."""
+    """Returns the line without its bar."""
     if not reading.loads:
         return reading.oldest or doing
     done = reading.done

@@ -1,5 +1,5 @@
-"""Failures that are retried: which system they come from, and whether it is away; logged at the first one, from time
-to time, and when they are over."""
+"""Failures that are retried: which system they come from, and whether it is away. They are logged at the first one,
+from time to time, and when they are over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SAY_AGAIN_AFTER = 60.0
 
 
 class System(StrEnum):
-    """What the program works with."""
+    """A system that the program works with."""
 
     STORAGE = "storage"
     TARGET = "target"
@@ -45,21 +45,21 @@ class System(StrEnum):
 
     @classmethod
     def of(cls, error: ConsumerError) -> System:
-        """The one that the error comes from."""
+        """Returns the system that the error comes from."""
         if isinstance(error, StorageUnavailable | StorageChanged | CheckpointMissing):
             return cls.STORAGE
         return cls.SPARK if isinstance(error, JobBroken | NoExecutors) else cls.TARGET
 
 
 def is_outage(error: ConsumerError) -> bool:
-    """Whether the system that the error comes from is away, for all who need it."""
+    """Returns whether the system that the error comes from is away, for all who need it."""
     away = isinstance(error, TargetUnavailable | StorageUnavailable | CheckpointMissing)
     return away and not isinstance(error, StagedRowsGone)
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`since` is a time of the clock. `error` is what was met last, `whats` are all that met it."""
+    """`since` is a time of the clock. `error` is the last one, `whats` are all activities that had it."""
 
     since: float
     error: ConsumerError
@@ -67,7 +67,7 @@ class Outage:
 
 
 class Outages:
-    """Which systems do not answer. An observer; it is told on any thread."""
+    """Which systems do not answer. An observer; its events come on any thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -91,7 +91,7 @@ class Outages:
                 self._answers(System.TARGET)
 
     def met(self, error: ConsumerError, what: str = "") -> None:
-        """Of one file that cannot be read its table is told, and `metadata` may be read all the same."""
+        """A file that cannot be read is reported for its table, and `metadata` may still be readable."""
         system = System.of(error)
         if is_outage(error) and not (system is System.STORAGE and error.table):
             with self._lock:
@@ -112,7 +112,7 @@ class Places:
     spark: str = "Spark"
 
     def of(self, error: ConsumerError) -> str:
-        """Where the error comes from."""
+        """Returns where the error comes from."""
         return {System.STORAGE: self.upstream, System.TARGET: self.target, System.SPARK: self.spark}[System.of(error)]
 
 
@@ -125,7 +125,7 @@ class _Trouble:
 
 
 class Troubles:
-    """An outage is one trouble for all who meet it. Trouble of one table belongs to that table."""
+    """An outage is one trouble for all activities that have it. Trouble of one table belongs to that table."""
 
     def __init__(self, log: Log, places: Places, clock: Callable[[], float]) -> None:
         self._log, self._places, self._clock, self._lock = log, places, clock, threading.Lock()
@@ -166,7 +166,7 @@ class Troubles:
         self._log.warning(line, **values)
 
     def _passed(self, what: str) -> None:
-        """`what` succeeded, or a step of the table of that name did."""
+        """Notes that `what` succeeded, or a step of the table of that name."""
         for key in [key for key, trouble in self._known.items() if key == what or what in trouble.whats]:
             trouble = self._known.pop(key)
             seconds = round(self._clock() - trouble.since, 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.errors import CannotBeExact, ConsumerError, TableMissing
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
@@ -178,7 +178,7 @@ def _rules(planned: Sequence[_Planned], options: RoundOptions) -> Iterator[str]:
 
 def _removes(statement: Statement) -> bool:
     """Returns whether the statement removes rows or values."""
-    several = statement.action is Action.MULTI_SCHEMA_CHANGE and changes_of(statement.file).columns.dropped
+    several = statement.action is Action.MULTI_SCHEMA_CHANGE and statement_changes(statement.file).columns.dropped
     return bool(several) or statement.action in REMOVING_ACTIONS
 
 

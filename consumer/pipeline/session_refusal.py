@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from consumer.ddl.changes import changes_of
-from consumer.ddl.references import untold
+from consumer.ddl.changes import statement_changes
+from consumer.ddl.references import ambiguous_names
 from consumer.errors import Code, DdlRefused
 from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName, same_names
@@ -28,7 +28,7 @@ def session_refusal(
     session = statement.session
     if session is None or not session.having or not statement.executed:
         return None
-    roles = {name.role for name in untold(changes_of(statement.file).names, statement.file.name)}
+    roles = {name.role for name in ambiguous_names(statement_changes(statement.file).names, statement.file.name)}
     if roles <= _REFERRING and not sink.refers:
         return None
     same = not roles.isdisjoint(_COPYING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.ddl.resolve import routed, with_session
+from consumer.ddl.resolve import routed_file, with_session
 from consumer.ddl.text_check import check_text
 from consumer.errors import Code, DdlRefused
 from consumer.history.renames import rename_pairs
@@ -57,7 +57,9 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, ModeDdl | None]:
         check_text(statement.file, statement.action)
         named = {*statement.touches, *statement.drops} - {*statement.follows}
         file = with_session(statement.file, statement.session.database if statement.session else None)
-        query = routed(file, statement.naming, named, statement.old_name) or (file if file != statement.file else None)
+        query = routed_file(file, statement.naming, named, statement.old_name) or (
+            file if file != statement.file else None
+        )
         check_mode_statement(statement)
         return query, mode_ddl(statement)
     except DdlRefused as error:

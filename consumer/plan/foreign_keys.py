@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.ddl.tokens import tokenize
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
@@ -137,7 +137,7 @@ def changed_under_keys(statements: Iterable[SchemaFile], referred: Collection[st
 def _made_by(file: SchemaFile) -> Iterator[tuple[TableName, set[str]]]:
     """Yields the tables to which the statement creates keys, with a set of words that includes the names of their
     columns."""
-    for reference in changes_of(file).names if "REFERENCES" in file.query.upper() else ():
+    for reference in statement_changes(file).names if "REFERENCES" in file.query.upper() else ():
         if reference.role == "foreign":
             other = reference.within(file.database).folded
             yield other, _words(file.query[reference.end :])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from consumer.ddl.changes import changes_of, written_tables
+from consumer.ddl.changes import statement_changes, written_tables
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.tokens import Tokens, starts
 from consumer.errors import BadConfig, Code, DdlRefused
@@ -105,7 +105,7 @@ def broken_rules(
     columns = filter_columns(shaping.where) if shaping is not None and shaping.where else frozenset()
     if not columns or creates or not file.columns:
         return ""
-    declared = changes_of(file).columns
+    declared = statement_changes(file).columns
     after = by_name(file.columns)
     # For a column that is new no row was filtered before: a load without it stops.
     columns_before = by_name(before or file.columns)
@@ -132,7 +132,7 @@ def _same_values(old: Column, new: Column) -> bool:
 
 def unmasked_refusal(shaping: Shaping, file: SchemaFile) -> str:
     """Returns why the file's statement must not run on a table with masks, "" if it may."""
-    changes = changes_of(file)
+    changes = statement_changes(file)
     if changes.named("like") is not None:
         return "it copies a definition, and columns of the table are masked: whether others depend on them is not seen"
     for new, old in changes.columns.renamed.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.ddl.changes import Shape
-from consumer.ddl.text_check import is_as_told
+from consumer.ddl.text_check import passes_text_check
 from consumer.history.upstream_session import UpstreamSession
 from consumer.model.actions import (
     CREATE_ACTIONS,
@@ -111,7 +111,11 @@ class Statement:
     def may_fail(self) -> bool:
         """Whether everything else can continue if it cannot be executed: a view has no rows, and is skipped. A text
         that differs from what its file says proves no view."""
-        return self.table_before.is_view and self.policy is not DdlPolicy.FAIL and is_as_told(self.file, self.action)
+        return (
+            self.table_before.is_view
+            and self.policy is not DdlPolicy.FAIL
+            and passes_text_check(self.file, self.action)
+        )
 
     @property
     def executed(self) -> bool:

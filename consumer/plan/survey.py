@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from consumer.codec import PROTOCOLS, protocol_of, protocols_of_file
 from consumer.codec.protocol import Undecided
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.errors import BadConfig
 from consumer.layout.paths import date_level
 from consumer.layout.schema_file import is_table_id
@@ -226,7 +226,7 @@ def is_partitioned(history: Sequence[SchemaFile]) -> bool:
     partitioned = False
     for file in history:
         if file.type in (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING):
-            partitioned = "PARTITION" in file.query.upper() and changes_of(file).partitions.divides
+            partitioned = "PARTITION" in file.query.upper() and statement_changes(file).partitions.divides
         elif file.type == Action.REMOVE_PARTITIONING:
             partitioned = False
     return partitioned

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from consumer.ddl.changes import Fate, changes_of, recovered_table
+from consumer.ddl.changes import Fate, recovered_table, statement_changes
 from consumer.history.history import Event, History
 from consumer.history.incarnations import Incarnation, makes_temporary
 from consumer.history.target_tables import is_left_undone, is_pending, needs_other_files
@@ -216,7 +216,7 @@ class _Agenda:
         if statement.action is Action.DROP_TABLE:
             statement = replace(statement, former=self._former(self._history.table_of(statement.file)))
         number = len(self.pending)
-        for reference in changes_of(statement.file).names:
+        for reference in statement_changes(statement.file).names:
             named = reference.within(statement.file.database)
             self._named[named.folded].append(number)
         self._numbers[statement.file.path] = number

@@ -134,7 +134,7 @@ def _uniques(plan: Plan) -> list[list[int]]:
     (table,) = plan.tables
     places = {same_name(column.name): at for at, column in enumerate(table.target.columns)}
     files = plan.catalog.history.alive[table.target.table].files
-    told = plan.catalog.shape([file for file in files if file.version <= plan.end][-1]).told_unique
+    told = plan.catalog.shape([file for file in files if file.version <= plan.end][-1]).known_unique_columns
     return [sorted(places[name] for name in columns) for columns in told if columns <= places.keys()]
 
 

@@ -1,9 +1,9 @@
 """An archive of the classes that Spark's JVM loads at every start (Java's class data sharing), and a start with it.
 
-`consumer.spark.make_archive` keeps, in the user's cache folder, the archive and the command that `spark-submit` came
-to, so that neither its shell nor its launcher runs again. Both are for exactly one kind of start: the same Java, Spark,
-options and environment. Anything else, and an archive that is lost or cut, is a start as Spark does it; what is damaged
-within the archive Java itself finds (``VerifySharedSpaces``).
+`consumer.spark.make_archive` keeps, in the user's cache folder, the archive and the command that `spark-submit`
+produced, so that neither its shell nor its launcher runs again. Both are for exactly one kind of start: the same Java,
+Spark, options and environment. In any other case, and if the archive is missing or truncated, Spark is started as
+usual. Java itself finds damage within the archive (``VerifySharedSpaces``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from consumer.model.process import cache_folder, is_ours
 
 _OF_THE_JVM = ("SPARK_", "JAVA_", "JDK_", "_JAVA_", "CLASSPATH", "LD_", "PYSPARK_SUBMIT_ARGS")
 _OURS = ("SPARK_LOCAL_IP", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
-"""Variables of those that we and PySpark set ourselves."""
+"""Those variables that we and PySpark set ourselves."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr", "-XX:-UsePerfData")
 """Java would print messages about an archive to stdout, which is for the result. A JVM that is killed would leave a
 file of counters behind."""
@@ -31,14 +31,14 @@ file of counters behind."""
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A JVM's command up to Spark's own words, and what `spark-submit` adds to the environment."""
+    """A JVM's command up to Spark's own words, and the variables that `spark-submit` adds to the environment."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
 
 
 def archived_start(conf: Mapping[str, str]) -> Start | None:
-    """How to start with the archive; None if there is none for this start. Never an error."""
+    """Returns how to start with the archive; None if there is none for this start. Never raises an error."""
     with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError):
         note = cache_folder("spark") / f"{_key(conf)}.json"
         if not is_ours(note.parent) or not is_ours(note):
@@ -54,7 +54,8 @@ def archived_start(conf: Mapping[str, str]) -> Start | None:
 
 @contextmanager
 def maker(conf: Mapping[str, str]) -> Iterator[Path | None]:
-    """The file to be written by a JVM that ends; None where the archive is there already. One makes it at a time."""
+    """Returns the file that a JVM writes at its end; None if the archive exists already. One process makes it at a
+    time."""
     folder = cache_folder("spark")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -68,7 +69,7 @@ def maker(conf: Mapping[str, str]) -> Iterator[Path | None]:
 
 
 def _forsaken(folder: Path) -> Iterator[Path]:
-    """Archives, of 150 MB each, whose Java or Spark is no longer there."""
+    """Yields archives, of 150 MB each, whose Java or Spark no longer exists."""
     for note in folder.glob("*.json"):
         kept = {}
         with suppress(ValueError):
@@ -78,7 +79,7 @@ def _forsaken(folder: Path) -> Iterator[Path]:
 
 
 def keep(conf: Mapping[str, str], archive: Path, start: Start) -> None:
-    """Let `archive`, which is whole, be used from now on."""
+    """Makes `archive`, which is complete, available to later starts."""
     archive.chmod(0o600)
     place = archive.with_suffix(".jsa")
     archive.rename(place)
@@ -96,7 +97,8 @@ def keep(conf: Mapping[str, str], archive: Path, start: Start) -> None:
 
 
 def start_of(process: int, without: Sequence[str]) -> Start:
-    """How the JVM `process` was started, `without` those words. Raises OSError if the system does not say it."""
+    """Returns how the JVM `process` was started, `without` those words. Raises OSError if the system does not show
+    it."""
     words = Path(f"/proc/{process}/cmdline").read_text().split("\0")[:-1]
     options = words[: words.index("org.apache.spark.deploy.SparkSubmit")]
     pairs = (pair.split("=", 1) for pair in Path(f"/proc/{process}/environ").read_text().split("\0") if "=" in pair)
@@ -106,7 +108,7 @@ def start_of(process: int, without: Sequence[str]) -> Start:
 
 
 def _key(conf: Mapping[str, str]) -> str:
-    """What a start depends on, as one word. Raises what `_parts` raises."""
+    """Returns what a start depends on, as a hash. Raises the errors of `_parts`."""
     # Whole seconds: the layers of an image keep no more.
     about = [
         *(f"{part} {int(part.stat().st_mtime)}" for part in _parts()),
@@ -117,8 +119,8 @@ def _key(conf: Mapping[str, str]) -> str:
 
 
 def _parts() -> tuple[Path, Path]:
-    """Java, and Spark's classes. Raises OSError where one is not there, or where Spark's own configuration has a
-    say."""
+    """Returns Java, and Spark's classes. Raises OSError if one is missing, or if Spark's own configuration changes the
+    start."""
     spec = find_spec("pyspark")
     home = Path((spec and spec.origin) or "/no/pyspark/there").parent
     if (home / "conf").exists():
@@ -128,6 +130,6 @@ def _parts() -> tuple[Path, Path]:
 
 
 def own_java() -> str | None:
-    """The Java that Spark's scripts take; None where there is none."""
+    """Returns the Java that Spark's scripts take; None if there is none."""
     own = os.environ.get("JAVA_HOME")
     return shutil.which(f"{own}/bin/java" if own else "java")

@@ -1,12 +1,12 @@
-"""Work on one table whose rows meet in buckets by the hash of their keys. Executor side too.
+"""Work on one table whose rows meet in buckets by the hash of their keys. Part of this is executor code.
 
-A load, the comparison of a table and the changes that a table had are such work. Tasks of the first half read and send
-parts of buckets; tasks of the second half get all parts of a bucket. Two ways lead from one half to the other. Through
-Spark's shuffle the two are one job. Where the rows wait in files they are two jobs, and what the first half left of the
-rows says how many tasks and batches the second has. Little work needs no job at all.
+A load, the comparison of a table and the reading of a table's changes are such work. Tasks of the first half read and
+send parts of buckets; tasks of the second half get all parts of a bucket. There are two exchanges between the halves.
+Through Spark's shuffle both are one job. If the rows are kept in files, they are two jobs, and the rows that the first
+half left decide how many tasks and batches the second has. Little work needs no job at all.
 
-Spark's shuffle carries rows on any cluster, and copies each byte several times on its way through the JVM. Where all
-tasks run on the driver's machine the rows wait in files, and only the names of these go through the shuffle.
+Spark's shuffle carries rows on any cluster, and copies each byte several times on its way through the JVM. If all tasks
+run on the driver's machine, the rows are kept in files, and only the names of these go through the shuffle.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FAILED, RESULT = -2, -1
-"""Instead of a bucket: an error that ends the work, and what is a result already. They sort before every bucket."""
+"""In place of a bucket: an error that ends the work, and something that is a result already. They sort before every
+bucket."""
 Batches = Iterator[pa.RecordBatch]
 
 
 class Part(NamedTuple):
-    """Of a bucket, or what stands instead of one: what the exchange made of its rows, which take `size` bytes."""
+    """A part of a bucket, or what stands in place of one: what the exchange made of its rows, which take `size`
+    bytes."""
 
     bucket: int
     body: bytes
@@ -41,22 +43,23 @@ class Part(NamedTuple):
 
 
 class Halves(Protocol):
-    """One table's work, as it goes to the tasks. What a half meets is no exception: it is a part that FAILED, or a
-    result."""
+    """One table's work, as it is sent to the tasks. Errors of a half are no exceptions: they are a part that FAILED, or
+    a result."""
 
     @property
     def sources(self) -> int:
         """In how many pieces the first half is read."""
 
     def parts(self, source: int) -> Iterator[Part]:
-        """The first half of the work."""
+        """Yields the parts of the first half of the work."""
 
     def results(self, rows: Iterator[tuple[int, pa.Buffer]], buckets: int) -> Iterator[bytes]:
-        """The second half, of bodies sorted by bucket, where all tasks have so many `buckets`: pickled results."""
+        """Yields the pickled results of the second half, from bodies sorted by bucket, where all tasks have so many
+        `buckets`."""
 
 
 def alone(work: Halves) -> Iterator[bytes]:
-    """The results of both halves, in this process."""
+    """Yields the results of both halves, in this process."""
     parts: list[Part] = []
     for part in (part for source in range(work.sources) for part in work.parts(source)):
         if part.bucket == FAILED:
@@ -68,7 +71,8 @@ def alone(work: Halves) -> Iterator[bytes]:
 
 
 def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, lazily: bool = False) -> Iterator[bytes]:
-    """The results: `partitions` tasks take the buckets, one after the other. `lazily`: they come one by one."""
+    """Yields the results: `partitions` tasks take the buckets, one after the other. `lazily`: the results come one by
+    one."""
 
     def first(batches: Batches) -> Batches:
         for part in (part for source in numbers_in(batches) for part in work.parts(source)):
@@ -93,18 +97,18 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
 
 
 def to_partitions(rows: DataFrame, count: int, number: str) -> DataFrame:
-    """By the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers there, and
-    another one none."""
+    """Partitions by the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers
+    there, and another one none."""
     return rows.repartitionById(count, number) if _has_numbers(rows) else rows.repartition(count, number)
 
 
 def _has_numbers(rows: DataFrame) -> bool:
-    """Whether this PySpark partitions by numbers: 4.1 does."""
+    """Returns whether this PySpark partitions by numbers: 4.1 does."""
     return hasattr(rows, "repartitionById")
 
 
 def in_two_jobs(spark: SparkSession, work: Halves, at_a_time: int, most: int) -> Iterator[bytes]:
-    """The results. The second half has `most` tasks, of which `at_a_time` run at a time."""
+    """Yields the results. The second half has `most` tasks, of which `at_a_time` run at a time."""
 
     def first(batches: Batches) -> Batches:
         for part in (part for source in numbers_in(batches) for part in work.parts(source)):
@@ -132,48 +136,48 @@ def in_two_jobs(spark: SparkSession, work: Halves, at_a_time: int, most: int) ->
 
 
 def numbers(spark: SparkSession, count: int) -> DataFrame:
-    """A number for each of so many tasks."""
+    """Returns a number for each of so many tasks."""
     return spark.range(0, count, 1, count)
 
 
 def numbers_in(batches: Batches) -> Iterator[int]:
-    """Those of one task."""
+    """Yields the numbers of one task."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
 
 def bodies(found: Iterable[bytes]) -> Batches:
-    """Results, on their way to the driver."""
+    """Yields results in the form in which they are sent to the driver."""
     for body in found:
         yield pa.record_batch([pa.array([body], pa.binary())], names=["body"])
 
 
 def results(rows: DataFrame, run: Callable[[Batches], Batches], lazily: bool = False) -> Iterator[bytes]:
-    """Those that `run` makes of `rows` in tasks, by `bodies`."""
+    """Yields the results that `run` makes of `rows` in tasks, by `bodies`."""
     found = rows.mapInArrow(run, "body binary")
     for row in found.toLocalIterator(prefetchPartitions=True) if lazily else found.collect():
         yield row.body
 
 
 def _parts_in(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
-    """The parts that came to one task: each behind its partition and its bucket."""
+    """Yields the parts that came to one task, each after its partition and its bucket."""
     for batch in batches:
         for bucket, body in zip(batch.column(1), batch.column(2), strict=True):
             yield bucket.as_py(), body.as_buffer()
 
 
 class Exchange(Protocol):
-    """Goes to the tasks with the load."""
+    """How rows get from one half to the other. It is sent to the tasks with the load."""
 
     def put(self, rows: pa.Table) -> bytes:
-        """What goes through Spark for `rows`. Raises TargetUnavailable where the disk does not take them."""
+        """Returns what goes through Spark for `rows`. Raises TargetUnavailable if the disk does not take them."""
 
     def get(self, body: pa.Buffer) -> pa.Table:
-        """The rows again, in any task."""
+        """Returns the rows again, in any task."""
 
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
-"""Cheaper than what the JVM's copies of the same bytes cost, and the network carries less."""
+"""Compression costs less than the JVM's copies of the same bytes, and the network carries less."""
 
 
 class Shuffled:
@@ -195,7 +199,8 @@ SHUFFLED = Shuffled()
 
 @dataclass(frozen=True, slots=True)
 class InFiles:
-    """The rows wait in files of `folder`, in the same form. Each process has one file: there can be very many parts."""
+    """The rows are kept in files of `folder`, in the same form. Each process has one file, because there can be very
+    many parts."""
 
     folder: str
 
@@ -211,7 +216,7 @@ class InFiles:
         return b"%d " % begin + os.fsencode(path)
 
     def get(self, body: pa.Buffer) -> pa.Table:
-        """They are read where they lie: their pages are the system's to drop."""
+        """The rows are read from the mapped file, so the system can drop their pages."""
         begin, _, path = body.to_pybytes().partition(b" ")
         with pa.memory_map(os.fsdecode(path)) as file:
             file.seek(int(begin))
@@ -220,8 +225,8 @@ class InFiles:
 
 @contextmanager
 def in_files() -> Iterator[Exchange]:
-    """In a new folder for temporary files, which goes with the load; where the process is killed, with the next start
-    of Spark."""
+    """Uses a new folder for temporary files, which is removed with the load; if the process is killed, at the next
+    start of Spark."""
     folder, lock = own_room()
     try:
         yield InFiles(folder)

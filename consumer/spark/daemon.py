@@ -24,7 +24,7 @@ from typing import Any
 
 
 def drop_archives() -> None:
-    """Remove archives from the module path, when pyspark is found without them."""
+    """Removes archives from the module path, if pyspark is found without them."""
     kept = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
     if importlib.util.find_spec("pyspark") is None:
         return
@@ -35,15 +35,15 @@ def drop_archives() -> None:
 
 
 def import_tasks() -> None:
-    """Import what every task needs. A task that lacks a part of it reports that itself."""
+    """Imports what every task needs. A task that lacks a part of it reports that itself."""
     for module in ("consumer.spark.packed", "pyspark.worker"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 
 
 def import_no_pandas() -> None:
-    """Let pyarrow find out, once for all workers, that there is no pandas. Each of them would import it, to ask whether
-    what becomes an array is a part of it: none is."""
+    """Lets pyarrow find out, once for all workers, that there is no pandas. Each of them would import it, to check
+    whether what becomes an array belongs to it, which is never the case."""
     sys.meta_path.insert(0, _NoPandas)
     try:
         with contextlib.suppress(ImportError):
@@ -53,8 +53,9 @@ def import_no_pandas() -> None:
 
 
 def acknowledge_at_once() -> None:
-    """Let workers that the JVM meets over TCP acknowledge at once what they read. It sends in small pieces, each of
-    which waits for the answer to the one before, and Linux would put that off for 40 ms: for each task."""
+    """Makes workers to which the JVM connects over TCP acknowledge at once what they read. The JVM sends in small
+    pieces, each of which waits for the acknowledgement of the one before, and Linux would delay that by 40 ms for each
+    task."""
     if not hasattr(socket, "TCP_QUICKACK"):
         return
     opened = os.fdopen
@@ -77,7 +78,7 @@ class _Acknowledging(io.FileIO):
         super().__init__(fd, "rb")
 
     def readinto(self, buffer: Any) -> int | None:
-        """The system forgets the option again."""
+        """Sets the option again, because the system resets it."""
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         return super().readinto(buffer)
 

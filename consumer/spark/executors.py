@@ -1,5 +1,5 @@
-"""The executors of a cluster. They come some seconds after Spark's start, and how many tasks a job has goes by their
-cores. Where none comes, jobs would wait without end, and only Spark's own log would say why."""
+"""The executors of a cluster. They come some seconds after Spark's start, and the number of a job's tasks depends on
+their cores. If none comes, jobs would wait without end, and only Spark's own log would show why."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PATIENCE = 180.0
 """Seconds without any executor after which a job is given up. Some clusters must first get an image, or a machine."""
 _LOOKS_EVERY = 1.0
 _FIRST_SECONDS, _STEADY_SECONDS, _STEADY_PART = 20.0, 0.5, 0.25
-"""How long the first executors are waited for, and for how long no more have come when all are there: at least so many
-seconds, and this part of the time that the last one took, as a slow cluster's come further apart."""
+"""How long to wait for the first executors, and how long no more must have come until all count as there: at least so
+many seconds, and this part of the time that the last one took, as a slow cluster's executors come further apart."""
 
 
 def wait_for_executors(context: SparkContext) -> None:
-    """Until the cluster has given those that it gives at once. Where executors come with the jobs, and where none
-    comes for a while, the jobs begin without."""
+    """Waits until the cluster has given the executors that it gives at once. If executors come with the jobs, or if
+    none comes for a while, the jobs begin without them."""
     if context.getConf().get("spark.dynamicAllocation.enabled") == "true":
         return
     begin, there, took = time.monotonic(), 0, 0.0
@@ -39,8 +39,8 @@ def wait_for_executors(context: SparkContext) -> None:
 
 @contextmanager
 def with_executors(context: SparkContext) -> Iterator[None]:
-    """Around the jobs of this thread. Raises NoExecutors, whatever came of them, once there was no executor for too
-    long."""
+    """A context for the jobs of this thread. Raises NoExecutors, whatever the jobs' result, once there was no executor
+    for too long."""
     tag, ended, given_up = f"storage-consumer-{threading.get_ident()}", threading.Event(), threading.Event()
     watch = threading.Thread(target=_watch, args=(context, tag, ended, given_up), name=tag, daemon=True)
     context.addJobTag(tag)

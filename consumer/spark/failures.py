@@ -1,5 +1,5 @@
-"""What goes wrong with Spark, as an error of the consumer: the first cause of a broken job, whether a retry
-can help, and a folder that takes no more temporary files."""
+"""Turns failures of Spark into errors of the consumer: the first cause of a broken job, whether a retry can help, and a
+folder that takes no more temporary files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN = 500
 
 
 def error_of_job(error: Exception, settings: SparkSettings) -> ConsumerError:
-    """The error of every task of a job that ended with `error`. Raises BadConfig if no job can succeed."""
+    """Returns the error of every task of a job that ended with `error`. Raises BadConfig if no job can succeed."""
     cause = first_cause(str(error)) or type(error).__name__
     for words, hint in _SETTINGS:
         if any(word in cause for word in words):
@@ -45,21 +45,21 @@ def error_of_job(error: Exception, settings: SparkSettings) -> ConsumerError:
 
 
 def first_error(results: Iterable[object]) -> ConsumerError | None:
-    """The error to report: one that may pass counts before others, which may only follow from it."""
+    """Returns the error to report: one that may pass counts before others, which may only follow from it."""
     errors = [result for result in results if isinstance(result, ConsumerError)]
     return min(errors, key=lambda error: not isinstance(error, Retryable), default=None)
 
 
 def first_cause(text: str) -> str:
-    """The line of Spark's message that says what happened first: no stack frame, and nothing of what is wrapped around
-    it; "" where there is none."""
+    """Returns the line of Spark's message with what happened first, without stack frames and without what is wrapped
+    around it; "" if there is none."""
     _, found, rest = text.partition("most recent failure: ")
     lines = (rest if found else text).splitlines()
     return (_raised_in_python(lines) or next(filter(None, map(_bare, lines)), ""))[:_SHOWN]
 
 
 def _raised_in_python(lines: list[str]) -> str:
-    """What the first Python traceback ends with, "" where there is none."""
+    """Returns the end of the first Python traceback, "" if there is none."""
     begun = False
     for line in lines:
         begun = begun or "Traceback (most recent call last)" in line
@@ -69,7 +69,7 @@ def _raised_in_python(lines: list[str]) -> str:
 
 
 def _bare(line: str) -> str:
-    """What the line says without the task that it befell, and the class of the exception; "" for a frame."""
+    """Returns the line without its task and the class of the exception; "" for a frame."""
     if line.lstrip().startswith(("at ", "... ", "Caused by", "Driver stacktrace", "An error occurred while calling")):
         return ""
     words = _LOST_TASK.sub("", line.strip().removeprefix(": "))
@@ -79,7 +79,7 @@ def _bare(line: str) -> str:
 
 
 def own_room() -> tuple[str, int]:
-    """A new folder of this process, and its lock, as `new_folder`. Raises TargetUnavailable."""
+    """Returns a new folder of this process, and its lock, as `new_folder`. Raises TargetUnavailable."""
     try:
         return new_folder("spark")
     except OSError as error:
@@ -87,7 +87,8 @@ def own_room() -> tuple[str, int]:
 
 
 def cannot_be_written(error: OSError | str, folder: str | None = None) -> TargetUnavailable:
-    """A folder for temporary files takes no more; without `folder` the one where all of them go, if there is one."""
+    """Returns the error for a folder for temporary files that takes no more; without `folder` it is the one where all
+    of them are, if there is one."""
     named = folder or tempfile.tempdir
     return TargetUnavailable(
         f"the folder for temporary files{f' {named}' if named else ''} cannot be written: {error}",

@@ -16,7 +16,7 @@ from consumer.target import Writer
 
 
 class AtOnce(Executor):
-    """Each call is made when it is handed over: there is one order, and no thread that a signal would wait for."""
+    """Makes each call when it is submitted: there is one order, and no thread that a signal would wait for."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -46,6 +46,6 @@ class InProcessLoader:
         yield from made(alone(Reading(work, work.pieces(groups_of), moved=moved)))
 
     def abandon(self) -> None:
-        """What is in hand goes on, on a thread that does not keep the process alive."""
+        """The running load continues, on a thread that does not keep the process alive."""
 
     def close(self) -> None: ...

@@ -1,5 +1,5 @@
-"""Everything that we use of PySpark's private part. If a new version moves a name, `tests/test_private_names.py` says
-which."""
+"""Everything that we use of PySpark's private part. If a new version moves a name, `tests/test_private_names.py`
+reports which."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 
 def port_in(path: Path) -> tuple[str, str]:
-    """Port and secret, from that file."""
+    """Reads the gateway's port and secret from the file `path`, to which the JVM has written them."""
     with path.open("rb") as answer:
         return str(read_int(answer)), UTF8Deserializer().loads(answer)
 
@@ -31,17 +31,17 @@ def active_context() -> SparkContext | None:
 
 
 def is_running(context: SparkContext) -> bool:
-    """Whether its JVM answers, and can run jobs. Raises what py4j does, and errors of the operating system."""
+    """Returns whether its JVM answers, and can run jobs. Raises py4j's errors, and those of the operating system."""
     return context._jsc is not None and not context._jsc.sc().isStopped()
 
 
 def executors_of(context: SparkContext) -> int:
-    """How many executors a cluster has given. Raises as `is_running`."""
+    """Returns how many executors a cluster has given. Raises the errors of `is_running`."""
     return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
 
 
 def jvm_process() -> Any:
-    """The Popen of the JVM that this process is connected to, None where that is no child of it."""
+    """Returns the Popen of the JVM that this process is connected to, None if that is no child of it."""
     return getattr(SparkContext._gateway, "proc", None)
 
 
@@ -50,7 +50,7 @@ def is_connected() -> bool:
 
 
 def connect(process: subprocess.Popen[bytes] | None = None) -> None:
-    """To the JVM that the environment names, which is that `process` of ours."""
+    """Connects to the JVM that the environment names, which is that `process` of ours."""
     _ask_for_no_numpy()
     gateway = launch_gateway()
     if process is not None:
@@ -59,47 +59,47 @@ def connect(process: subprocess.Popen[bytes] | None = None) -> None:
 
 
 def disconnect() -> None:
-    """As if there had never been a JVM: a later session starts another."""
+    """Removes every trace of the JVM, so that a later session starts another."""
     mute_accumulators()
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None
 
 
 def mute_accumulators() -> None:
-    """Theirs would print a trace when the JVM's end of its connection goes away."""
+    """Silences PySpark's accumulators, which would print a trace when the JVM's end of their connection is closed."""
     accumulators = getattr(active_context(), "_accumulatorServer", None)
     if accumulators is not None:
         accumulators.handle_error = lambda *_: None
 
 
 def _ask_for_no_numpy() -> None:
-    """To find out whether an argument is numpy's, PySpark loads its testing tools, which takes half a second. We pass
-    none that is."""
+    """To find out whether an argument is numpy's, PySpark loads its testing tools, which takes half a second. None of
+    our arguments is, so this check is skipped."""
     known = py4j.protocol.INPUT_CONVERTER
     known[:] = [of for of in known if not isinstance(of, (NumpyArrayConverter, NumpyScalarConverter))]
 
 
 def java_of(spark: SparkSession) -> tuple[Any, Any]:
-    """Java's packages, and Hadoop's configuration."""
+    """Returns Java's packages, and Hadoop's configuration."""
     return spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
 
 
 def java_frame(frame: DataFrame) -> Any:
-    """As Java has it. Its session is the one of what this thread does in Java from then on."""
+    """Returns the frame as Java has it. Its session is then the one of what this thread does in Java."""
     session = frame.sparkSession
     java_of(session)[0].SparkSession.setActiveSession(session._jsparkSession)
     return frame._jdf
 
 
 def path_in(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """The file system that Spark has for `path`, and that path of its own."""
+    """Returns the file system that Spark has for `path`, and the path in its form."""
     jvm, configuration = java_of(spark)
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(configuration), place
 
 
 def bytes_in(spark: SparkSession, stream: Any) -> bytes:
-    """All of a stream of Java's, which is closed then."""
+    """Returns all bytes of a Java stream, and closes it."""
     try:
         return bytes(spark._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
     finally:

@@ -1,6 +1,6 @@
-"""Spark's JVM is a child of ours: a signal breaks its start off, and it does not outlive the driver.
+"""Spark's JVM is a child of ours: a signal interrupts its start, and it does not outlive the driver.
 
-A driver that is killed closes the pipe that the JVM reads from, and the JVM ends by itself.
+If the driver is killed, the pipe that the JVM reads from is closed, and the JVM ends by itself.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from consumer.spark.failures import cannot_be_written, own_room
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
 _ANSWERS_WITHIN = 60.0
-"""Seconds in which it answers the first question: a hundredth of one is usual."""
+"""Seconds in which it must answer the first request; usually it takes a hundredth of one."""
 _LOOKS_EVERY = 0.01
 _MAIN_FAILED = 1
-"""With this a JVM ends after an exception of its main thread, unless other threads keep it alive."""
+"""The exit code of a JVM after an exception of its main thread, unless other threads keep it alive."""
 TELLS_PORT = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""In the environment of a JVM: the file to which it writes where it listens."""
+"""A variable of a JVM's environment: the file to which it writes where it listens."""
 _FIRST_JOB_IMPORTS = (
     "consumer.spark.internals",
     "pyspark.sql.classic.dataframe",
@@ -52,13 +52,13 @@ _SAY_NOTHING = (
     *("A JNI error has occurred", "Error initializing SparkContext", "Exception thrown in awaitResult"),
     *("Spark's default log4j", "Setting default log level", "To adjust logging level"),
 )
-"""The reason is in another line."""
+"""Beginnings of lines without the reason, which is in another line."""
 _AROUND = re.compile(r"^(\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ [\w$]+: |Caused by: )")
-"""What stands before the words: of a log line its time, level and class."""
+"""What stands before the message: the time, level and class of a log line."""
 
 
 class JvmEnded(Exception):
-    """It ended before it could be used; `code` as in Popen."""
+    """The JVM ended before it could be used; `code` as in Popen."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"its JVM ended with code {code} and gave no reason")
@@ -67,7 +67,7 @@ class JvmEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Jvm:
-    """`folder` holds all that it writes, where it may be killed without its shutdown hooks."""
+    """A JVM. `folder` holds all files that it writes, if it may be killed without its shutdown hooks."""
 
     process: subprocess.Popen[bytes]
     port: str = ""
@@ -75,7 +75,7 @@ class _Jvm:
     folder: str | None = None
 
     def kill(self) -> None:
-        """At once, with all that it has started."""
+        """Kills it at once, with all processes that it has started."""
         started = _descendants(self.process.pid)
         self.process.kill()
         self.process.wait()
@@ -84,7 +84,7 @@ class _Jvm:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end(self) -> None:
-        """Without waiting for the job in hand."""
+        """Ends it without waiting for the running job."""
         if self.folder is None:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -93,14 +93,13 @@ class _Jvm:
 
 
 _started: list[_Jvm] = []
-"""The one that runs, if it is ours."""
+"""The running JVM, if it is ours."""
 
 
 def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None:
-    """Start it with the properties `conf`, where this process is connected to none, and with its output in `noise`:
-    what it says at every start (its own modules, its logging) is of use only where it does not start. A `plain` one
-    leaves nothing behind but temporary files: it may be started from the archive of classes, and be killed once its
-    work is done."""
+    """Starts a JVM with the properties `conf`, unless this process is connected to one, and with its output in `noise`:
+    what it prints at every start (its own modules, its logging) only matters if it does not start. A `plain` one leaves
+    nothing but temporary files: it may be started from the archive of classes, and be killed once its work is done."""
     if "pyspark" in sys.modules:
         from consumer.spark.internals import is_connected
 
@@ -129,7 +128,7 @@ def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None
 
 @contextmanager
 def _answering(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """One that can start no more threads takes a connection and never answers on it: it is killed, which ends the
+    """Kills a JVM that can start no more threads: it accepts a connection and never answers on it, and its end ends the
     wait."""
     timer = threading.Timer(_ANSWERS_WITHIN, process.kill)
     timer.daemon = True
@@ -141,13 +140,13 @@ def _answering(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def own_folder() -> str | None:
-    """The folder that goes with the JVM, where nothing is lost when it ends without Spark's own stop."""
+    """Returns the folder that is deleted with the JVM, if nothing is lost when it ends without Spark's own stop."""
     return _started[0].folder if _started else None
 
 
 def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
-    """A JVM that begins with the archive of classes, and without `spark-submit`: the properties reach it with the
-    context. None where there is no archive, or where the JVM does not begin."""
+    """Returns a JVM that starts with the archive of classes, and without `spark-submit`: it gets the properties with
+    the context. Returns None if there is no archive, or if the JVM does not start."""
     start = archived_start(conf)
     if start is None:
         return None
@@ -168,7 +167,7 @@ def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
 
 
 def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
-    """A JVM as Spark's own script starts it, with whatever it makes of the environment."""
+    """Returns a JVM as Spark's own script starts it, with whatever that takes from the environment."""
     from consumer.spark.internals import spark_home
     from consumer.spark.release import check_release, release_in
 
@@ -185,7 +184,7 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
 
 
 def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes], folder: str, lock: int) -> _Jvm:
-    """Start it, and wait until it says in `folder` where it listens. It inherits `lock`. Raises JvmEnded."""
+    """Starts the JVM, and waits until it writes to `folder` where it listens. It inherits `lock`. Raises JvmEnded."""
     answer = Path(folder) / "answer"
     asked = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
     process = None
@@ -215,26 +214,28 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
 
 
 def _locale() -> dict[str, str]:
-    """One whose letters in paths Java writes as Python does: in the C locale Python takes UTF-8, and Java ASCII."""
+    """Returns a locale in which Java writes the letters of paths as Python does: in the C locale Python takes UTF-8,
+    and Java ASCII."""
     same = codecs.lookup(locale.getencoding()) == codecs.lookup(sys.getfilesystemencoding())
     return {} if same else {"LC_ALL": "C.UTF-8"}
 
 
 def _import_what_jobs_need() -> None:
-    """While the JVM starts: it takes a second of its own core."""
+    """Imports modules while the JVM starts: that takes a second, on another core than the JVM's."""
     for module in _FIRST_JOB_IMPORTS:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 
 
 def _without_interrupts() -> None:
-    """A terminal sends its SIGINT and SIGHUP to all; we end the JVM ourselves."""
+    """A terminal sends its SIGINT and SIGHUP to all processes; we end the JVM ourselves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _properties(conf: Mapping[str, str], folder: Path) -> str:
-    """A file in `folder` that gives the JVM its properties. Everyone can read a command line."""
+    """Writes a file in `folder` that gives the JVM its properties, because everyone can read a command line. Returns
+    its path."""
     file = folder / "spark.conf"
     lines = "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
     try:
@@ -255,13 +256,14 @@ def _environment(added: Mapping[str, str]) -> Iterator[None]:
 
 
 def _escaped(text: str) -> str:
-    """`text` as a name or a value in a properties file of Java: ASCII alone, everything else by its UTF-16 units."""
+    """Returns `text` as a name or a value in a properties file of Java: in ASCII, with all other characters as their
+    UTF-16 units."""
     units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
     return "".join(chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)
 
 
 def killed_by(error: Exception) -> int:
-    """The signal that ended the JVM, 0 where none did. `error` is what came of it."""
+    """Returns the signal that ended the JVM, 0 if none did. `error` is the error that followed."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -276,7 +278,7 @@ def killed_by(error: Exception) -> int:
 
 
 def _code(process: subprocess.Popen[bytes] | None) -> int | None:
-    """What it ended with, once its connection broke; None if it lives, or is no child of ours."""
+    """Returns the JVM's exit code, once its connection has broken; None if it lives, or is no child of ours."""
     if process is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(_ENDS_WITHIN)
@@ -284,7 +286,7 @@ def _code(process: subprocess.Popen[bytes] | None) -> int | None:
 
 
 def end_jvm() -> None:
-    """End it without waiting for the job in hand. A later session starts another."""
+    """Ends the JVM without waiting for the running job. A later session starts another."""
     from consumer.spark.internals import disconnect, jvm_process
 
     process: subprocess.Popen[bytes] | None = jvm_process()
@@ -297,8 +299,8 @@ def end_jvm() -> None:
 
 @contextmanager
 def own_handlers() -> Iterator[None]:
-    """Around what makes PySpark set a SIGINT handler of its own: it sets none. Its own would speak to the JVM in the
-    middle of a call, which breaks the start of Spark off, and it may be set seconds before that is over."""
+    """A context in which PySpark sets no SIGINT handler of its own. Its handler would call the JVM in the middle of
+    another call, which breaks the start of Spark, and it may be set seconds before that is over."""
     given = signal.signal
 
     def keep(number: int, handler: Any) -> Any:
@@ -312,25 +314,25 @@ def own_handlers() -> Iterator[None]:
 
 
 def new_noise() -> IO[bytes]:
-    """In memory where the system can: a JVM whose disk is full can still say so."""
+    """Opens a file for output, in memory if the system can: a JVM whose disk is full can still report it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("spark-stderr"), "w+b", buffering=0)
     return tempfile.TemporaryFile()
 
 
 def has_given_up(noise: IO[bytes]) -> bool:
-    """Whether Java's main thread has ended with an exception. Its other threads keep the JVM alive."""
+    """Returns whether Java's main thread has ended with an exception. Its other threads keep the JVM alive."""
     return _GAVE_UP in _output(noise)
 
 
 def forget(noise: IO[bytes]) -> None:
-    """Before another JVM speaks."""
+    """Empties the output before another JVM writes to it."""
     noise.seek(0)
     noise.truncate()
 
 
 def telling_line(noise: IO[bytes]) -> str:
-    """The first line that speaks of an error, else the last one, "" when nothing was said."""
+    """Returns the first line about an error, else the last line, "" if there is no output."""
     lines = [line.strip() for line in _output(noise).decode(errors="replace").splitlines() if line.strip()]
     lines = [line for line in lines if not any(words in line for words in _SAY_NOTHING)]
     telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
@@ -338,7 +340,7 @@ def telling_line(noise: IO[bytes]) -> str:
 
 
 def _output(noise: IO[bytes]) -> bytes:
-    """All of it. The place in the file is the JVM's too, and stays."""
+    """Returns all of the output. The position in the file is shared with the JVM, and does not change."""
     handle = noise.fileno()
     output = io.BytesIO()
     while part := os.pread(handle, 1 << 20, output.tell()):
@@ -347,7 +349,7 @@ def _output(noise: IO[bytes]) -> bytes:
 
 
 def _descendants(process: int) -> list[int]:
-    """What `process` has started and what those have, as far as it lives."""
+    """Returns the processes that `process` and its descendants have started, as far as they live."""
     found: list[int] = []
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -357,7 +359,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def _end_all(processes: Iterable[int]) -> None:
-    """Kill those of them that live."""
+    """Kills those of the processes that live."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""SparkLoader: loads as jobs of two shapes, chosen by bytes. Several jobs run at a time."""
+"""SparkLoader: runs loads as jobs of two shapes, chosen by bytes. Several jobs run at a time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class SparkLoader:
         self.start_seconds = 0.0
 
     def split(self, tasks: Sequence[LoadTask]) -> list[list[LoadTask]]:
-        """A large table by itself, small ones packed; each is a job. Those that this process runs go first."""
+        """Returns a large table by itself and small ones packed; each list is a job. Those that this process runs come
+        first."""
         few = [task for task in tasks if self._are_few([task])]
         few = few if self._are_few(few) else []
         numbers = {task.number for task in few}
@@ -65,7 +66,7 @@ class SparkLoader:
         return [*([few] if few else []), *([task] for task in keyed), *shares]
 
     def _are_few(self, tasks: Sequence[LoadTask]) -> bool:
-        """Whether this process runs them."""
+        """Returns whether this process runs them."""
         most = self._settings.in_process_bytes
         return bool(tasks) and most > 0 and sum(map(weight_of, tasks)) <= most
 
@@ -75,8 +76,8 @@ class SparkLoader:
     def load(
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
     ) -> list[LoadOutcome]:
-        """One outcome a task, in order. Raises BadConfig and TargetUnavailable where Spark cannot be started, BadConfig
-        where it cannot run any job as it is set up, NoExecutors."""
+        """Returns one outcome for each task, in order. Raises BadConfig and TargetUnavailable if Spark cannot be
+        started, BadConfig if its settings do not let any job run, and NoExecutors."""
         from consumer.spark.tasks import outcome_of
 
         if self._are_few(tasks):
@@ -111,7 +112,7 @@ class SparkLoader:
             return InProcessLoader().load(tasks, writer, reader, moved)
 
     def read(self, work: Work[Made], moved: Moved = unheard) -> Iterator[Made]:
-        """Little in this process, much as a job. Raises what `load` does."""
+        """Runs little work in this process, and much as a job. Raises the errors of `load`."""
         from consumer.spark.buckets import alone, shuffled
         from consumer.spark.tasks import Reading, made
 
@@ -134,8 +135,8 @@ class SparkLoader:
                 self._lose(session)
 
     def abandon(self) -> None:
-        """Leave the jobs in hand, or Spark's start: writers are locked out by the next run. None begins any more: other
-        consumers of the process may still be at work."""
+        """Leaves the running jobs, or Spark's start: the next run locks the writers out. No more jobs are started, as
+        other consumers of the process may still be at work."""
         self._left = True
         if "pyspark" in sys.modules:
             from consumer.spark.session import end_own
@@ -144,7 +145,7 @@ class SparkLoader:
         self._session = None
 
     def session(self) -> SparkSession:
-        """Spark's own, of the JVM that lives now. Raises as `load`."""
+        """Returns Spark's own session, of the JVM that lives now. Raises the errors of `load`."""
         session = self._started()
         if not session.alive():
             self._lose(session)
@@ -169,8 +170,8 @@ class SparkLoader:
             return self._session
 
     def _lose(self, session: Session) -> None:
-        """Forget a session whose JVM is gone, or cannot run jobs any more: the next load starts another. Its errors can
-        be read only before."""
+        """Drops a session whose JVM has ended, or cannot run jobs any more: the next load starts another. Its errors
+        can only be read before that."""
         with self._starting:
             if self._session is session and not session.alive():
                 session.close()
@@ -178,8 +179,8 @@ class SparkLoader:
 
     @contextmanager
     def _job(self, session: Session, moved: Moved, large: bool = True) -> Iterator[tuple[Moved, Exchange]]:
-        """Around the jobs of one load, or of work that writes nothing: what its tasks tell their parts by, and how
-        rows get from one half to the other. Raises NoExecutors."""
+        """A context for the jobs of one load, or of work that writes nothing. Gives the function by which tasks report
+        their parts, and the exchange of rows between the two halves. Raises NoExecutors."""
         try:
             with (
                 _with_executors(session),
@@ -192,8 +193,8 @@ class SparkLoader:
             raise
 
     def _give_up(self, session: Session) -> None:
-        """A standalone master that was restarted knows nothing of the session, which waits for it without end. Those of
-        other kinds may have asked for executors that are on their way."""
+        """A standalone master that was restarted does not know the session, which would wait for it without end. Other
+        kinds of masters may still be starting executors."""
         with self._starting:
             if self._session is session and self._settings.master.startswith("spark://"):
                 session.abandon()
@@ -237,7 +238,7 @@ class SparkLoader:
 
 
 def _with_executors(session: Session) -> AbstractContextManager[None]:
-    """Local ones are there from the start."""
+    """Local executors exist from the start."""
     from consumer.spark.executors import with_executors
 
     context = session.spark.sparkContext
@@ -247,7 +248,7 @@ def _with_executors(session: Session) -> AbstractContextManager[None]:
 def _packed(
     spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader
 ) -> Iterator[tuple[int, list[Result]]]:
-    """Many small tables: one Spark task takes them whole from files to target."""
+    """Loads many small tables: one Spark task takes them completely from files to target."""
     from consumer.spark.buckets import bodies, numbers, results
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

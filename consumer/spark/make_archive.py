@@ -24,7 +24,8 @@ _SECONDS = 300
 
 
 def main() -> int:
-    """If it cannot be made, the reason is printed, and that is no error: every start then works as Spark does it."""
+    """Makes the archive. If that is not possible, the reason is printed, and that is no error: every start then works
+    as Spark does it."""
     usual = standard_properties(SparkSettings())
     try:
         with maker(usual) as archive:

@@ -1,5 +1,5 @@
-"""Whole tables in one task, from their files to the target: the next ones are read while those before are written.
-Executor side: no pyspark, no driver code."""
+"""Loads whole tables in one task, from their files to the target: the next ones are read while those before are
+written. This is executor code: no pyspark, no driver code."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from consumer.spark.tasks import Result, of_task
 from consumer.target import Writer, WriteSession
 
 TOGETHER_TABLES, TOGETHER_BYTES, SMALL_BYTES = 16, 4 << 20, 1 << 20
-"""Folded changes of tables that are written together: how much, and of how many at most; and of one of them."""
+"""The limits of folded changes of tables that are written together: their bytes, the number of tables, and the bytes of
+one of them."""
 _ONE_THREAD = partial(ThreadPoolExecutor, 1, "writes")
 
 
 class _Table(NamedTuple):
-    """What came of reading a table: `results` so far, and the folded `changes` to be written, of so many `bytes` (None:
-    there are none, or, with `keyless`, nothing was read yet)."""
+    """The state of a table: `results` so far, and the folded `changes` to be written, of so many `bytes` (None: there
+    are none, or, with `keyless`, nothing was read yet)."""
 
     task: LoadTask
     results: list[Result]
@@ -38,15 +39,15 @@ class _Table(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether it can wait for others, and be in memory beside them."""
+        """Whether it can wait for others, and be in memory together with them."""
         return not self.keyless and self.bytes <= SMALL_BYTES
 
 
 def load_share(
     tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, thread: Callable[[], Executor] = _ONE_THREAD
 ) -> Iterator[tuple[int, list[Result]]]:
-    """Whole tables on one connection: ``(task number, its results)``, in the order of `tasks`. One `thread` alone uses
-    the session: while the server works, this one reads."""
+    """Loads whole tables on one connection. Yields ``(task number, its results)``, in the order of `tasks`. Only one
+    `thread` uses the session: while the server works, this one reads."""
     left = list(tasks)
     try:
         with writer.session() as session, thread() as writing:
@@ -66,7 +67,7 @@ def load_share(
 
 
 def _groups(tasks: Sequence[LoadTask], reader: RangeReader) -> Iterator[list[_Table]]:
-    """Tables that go together. One that is not small ends its group."""
+    """Yields tables that are written together. One that is not small ends its group."""
     some: list[_Table] = []
     size = 0
     for task in tasks:
@@ -92,7 +93,7 @@ def _read(task: LoadTask, reader: RangeReader) -> _Table:
 
 
 def write_some(tables: Sequence[_Table], session: WriteSession, reader: RangeReader) -> list[list[Result]]:
-    """The results of each: the small ones go together."""
+    """Yields the results of each table: the small ones are written together."""
     small = [table for table in tables if table.is_small and table.changes is not None]
     receipts = _written_packed([(table.task.target, table.changes) for table in small], session)
     known = {table.task.number: receipt for table, receipt in zip(small, receipts, strict=True)}
@@ -100,7 +101,7 @@ def write_some(tables: Sequence[_Table], session: WriteSession, reader: RangeRea
 
 
 def _written(table: _Table, receipt: Receipt | None, session: WriteSession, reader: RangeReader) -> list[Result]:
-    """All results of a table; `receipt`: of what was written together with others."""
+    """Returns all results of a table; `receipt` is that of what was written together with others."""
     task = table.task
     if receipt is not None:
         return [*table.results, receipt]
@@ -115,7 +116,7 @@ def _written(table: _Table, receipt: Receipt | None, session: WriteSession, read
 
 
 def _written_packed(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:
-    """The receipts; None for what is not written."""
+    """Returns the receipts; None for what is not written."""
     nothing: list[Receipt | None] = [None] * len(parts)
     if len(parts) < 2:
         return nothing
@@ -129,7 +130,7 @@ def _written_packed(parts: Sequence[tuple[LoadTarget, pa.Table]], session: Write
 
 
 def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
-    """A table without a key is read, compared and written on its own."""
+    """Reads, compares and writes a table without a key by itself."""
     files, stats = decode_files(task, reader)
     refuse_late(stats, task)
     if task.target.load.quarantine is not None:

@@ -1,7 +1,5 @@
-"""Parts of a running load: Spark's accumulators bring them to the driver as each task ends.
-
-Executor side too: imports nothing of the driver.
-"""
+"""Parts of a running load: Spark's accumulators bring them to the driver as each task ends. This is executor code, too:
+it imports nothing of the driver."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ class _ToDriver(AccumulatorParam[_Reported]):  # type: ignore[misc]  # pyspark i
 
 
 class PartsOfLoads:
-    """One accumulator a session, for all loads. Late reports of a load find no listener and do no harm."""
+    """One accumulator for each session, for all loads. Late reports of a load find no listener and have no effect."""
 
     def __init__(self, context: SparkContext) -> None:
         self._listeners: dict[int, Moved] = {}
@@ -53,7 +51,8 @@ class PartsOfLoads:
 
     @contextmanager
     def of_load(self, moved: Moved) -> Iterator[Moved]:
-        """What the tasks of one load call, which can be pickled; `moved` hears of it within the context."""
+        """Gives the function that the tasks of one load call, which can be pickled; `moved` is called with the parts
+        within the context."""
         number = next(self._numbers)
         self._listeners[number] = moved
         try:
@@ -68,5 +67,5 @@ class PartsOfLoads:
 
 
 def _add(reported: Accumulator[_Reported], number: int, part: LoadPart) -> None:
-    """On an executor."""
+    """Adds a part, on an executor."""
     reported.add(((number, part),))

@@ -1,4 +1,5 @@
-"""Rows that the target refuses, quarantined while the others are written. Executor side: no pyspark, no driver code."""
+"""Quarantines rows that the target refuses, while the others are written. This is executor code: no pyspark, no driver
+code."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ _Write = Callable[[pa.Table], Receipt]
 
 
 def write(session: WriteSession, target: LoadTarget, changes: pa.Table) -> list[Receipt]:
-    """`session.write` without the rows that the target refuses, if they may be quarantined."""
+    """Calls `session.write` without the rows that the target refuses, if they may be quarantined."""
     return _timed(_Writing(target, partial(session.write, target), divisible=not target.in_one_call), changes)
 
 
 def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table, window: Window) -> list[Receipt]:
-    """`session.write_multiset` likewise: all that is left is one transaction."""
+    """Calls `session.write_multiset` in the same way: all remaining rows are one transaction."""
 
     def once(rows: pa.Table) -> Receipt:
         return session.write_multiset(target, rows, window)
@@ -37,7 +38,7 @@ def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table,
 
 
 def write_copies(session: WriteSession, target: LoadTarget, rows: pa.Table) -> list[Receipt]:
-    """`session.write_copies` likewise."""
+    """Calls `session.write_copies` in the same way."""
     return _Writing(target, partial(session.write_copies, target), divisible=False).write(rows)
 
 
@@ -48,7 +49,7 @@ def _timed(writing: _Writing, rows: pa.Table) -> list[Receipt]:
 
 
 class _Writing:
-    """`divisible`: some of the rows may be written before the others."""
+    """A write that can be repeated. `divisible`: some of the rows may be written before the others."""
 
     def __init__(self, target: LoadTarget, once: _Write, divisible: bool) -> None:
         self._target, self._once, self._divisible = target, once, divisible
@@ -78,7 +79,7 @@ class _Writing:
         return []
 
     def _refused(self, changes: pa.Table, error: RowRefused) -> Mapping[int, str]:
-        """Which of `changes` the error tells of, each with the reason."""
+        """Returns those of `changes` that the error names, each with the reason."""
         if not (named := {(row, put): reason for row, put, reason in error.rows}):
             return {}
         names, puts = identities(changes, self._target.key), are_puts(changes).to_numpy()
@@ -86,7 +87,7 @@ class _Writing:
         return {n: reason for n in some if (reason := named.get((int(names[n]), bool(puts[n])), ""))}
 
     def _halved(self, changes: pa.Table, error: RowRefused) -> list[Receipt]:
-        """Where the target does not say which row it refuses: the halves are tried, deletes before puts."""
+        """Tries the halves, deletes before puts, if the target does not say which row it refuses."""
         if changes.num_rows == 1:
             self._quarantine(changes, {0: error.message})
             return []

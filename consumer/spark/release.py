@@ -1,4 +1,4 @@
-"""Which releases of Spark the program runs on."""
+"""The releases of Spark on which the program runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ OLDEST = (4, 0)
 
 
 def release_in(home: str) -> str:
-    """The release of the Spark that is installed in that folder; "" where its jars do not tell."""
+    """Returns the release of the Spark that is installed in that folder; "" if its jars do not show it."""
     names = [jar.stem for jar in Path(home, "jars").glob("spark-core_*.jar")]
     return names[0].split("-", 2)[2] if names else ""
 
 
 def check_release(spark: str, home: str = "") -> None:
-    """`spark`: the release of the JVM's side, as ``4.1.4`` or ``4.0.2-amzn-0``, "" where it is not known; `home`: the
-    folder that it is installed in. Raises BadConfig for an old one, and for one that is not PySpark's own: the two
-    speak another protocol then."""
+    """Raises BadConfig for an old release, and for one that is not PySpark's own: the two speak another protocol then.
+    `spark` is the release of the JVM's side, as ``4.1.4`` or ``4.0.2-amzn-0``, "" if it is not known; `home` is the
+    folder that it is installed in."""
     import pyspark
 
     where = f", in {home}" if home else ""
@@ -38,6 +38,6 @@ def check_release(spark: str, home: str = "") -> None:
 
 
 def minor(release: str) -> tuple[int, int]:
-    """Its first two numbers."""
+    """Returns its first two numbers."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else OLDEST

@@ -1,4 +1,4 @@
-"""Starting Spark: late, once, quietly."""
+"""Starts Spark: late, once, quietly."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ if TYPE_CHECKING:
 
 _NAME = "storage-consumer"
 _OPEN_FILES = 512
-"""Java fails in many ways with fewer, and few of them say why. It takes the hard limit: below 0 there is none."""
+"""Java fails in many ways with fewer open files, and few of its errors show why. It uses the hard limit: below 0 there
+is none."""
 _NOT_A_PATH = "InvalidPathException", "Invalid properties file"
-"""What Java says of a path that its encoding has no letters for."""
+"""Java's messages about a path with letters that its encoding does not have."""
 _NO_MASTER = "Invalid master URL"
-"""What Spark says of one that it cannot read: its port is missing."""
+"""Spark's message about a URL that it cannot read: its port is missing."""
 _NO_THREAD = "native thread"
-"""Java's words where the system gives it none."""
+"""Java's words if the system gives it no thread."""
 _NO_COMMAND = "CMD: bad array subscript"
-"""What Spark's script says where the JVM that makes its command ended without a word."""
+"""The message of Spark's script if the JVM that makes its command ended without output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Spark as we use it: one of our own, or the one that this process has already, whose owner goes on with it.
+    """Spark as we use it: a session of our own, or the one that this process has already, whose owner continues to use
+    it.
 
-    `one_machine`: its tasks see this process's folder for temporary files, and nobody gave Spark another one."""
+    `one_machine`: its tasks see this process's folder for temporary files, and nobody gave Spark another one.
+    """
 
     spark: SparkSession
     owned: bool
@@ -63,7 +66,7 @@ class Session:
         return int(self.spark.sparkContext.defaultParallelism)
 
     def alive(self) -> bool:
-        """Whether its JVM answers and can run jobs, and has the folder still in which workers meet it."""
+        """Returns whether its JVM answers and can run jobs, and still has the folder in which workers connect to it."""
         from consumer.spark.internals import is_running
 
         folder = own_folder() if self.owned else None
@@ -75,12 +78,12 @@ class Session:
             return False
 
     def abandon(self) -> None:
-        """End it with its JVM, where it is our own, whatever it waits for."""
+        """Ends it with its JVM, if it is our own, whatever it waits for."""
         if self.owned:
             end_jvm()
 
     def close(self) -> None:
-        """End it, where it is our own."""
+        """Ends it, if it is our own."""
         if not self.owned:
             return
         if self.alive() and own_folder() is None:
@@ -90,8 +93,8 @@ class Session:
 
 
 def start_session(settings: SparkSettings) -> Session:
-    """Spark for `settings`; where this process has a session already, one of ours beside it. Raises BadConfig when
-    Spark refuses to start, TargetUnavailable when the master does not answer."""
+    """Returns Spark for `settings`; if this process has a session already, one of ours next to it. Raises BadConfig if
+    Spark refuses to start, TargetUnavailable if the master does not answer."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if settings.local:
@@ -125,7 +128,7 @@ def _has_context() -> bool:
 
 
 def end_own() -> None:
-    """End the JVM that we started, or are starting, without waiting for its jobs. One that is not ours stays."""
+    """Ends the JVM that we started, or are starting, without waiting for its jobs. One that is not ours stays."""
     from consumer.spark.internals import active_context
 
     context = active_context()
@@ -157,7 +160,7 @@ def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
 
 
 def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> ConsumerError | None:
-    """Why Spark does not start; None where `error` is a bug."""
+    """Returns why Spark does not start; None if `error` is a bug."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -201,7 +204,8 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
 
 
 def lacking_java() -> str | None:
-    """What is wrong where Spark's scripts find no Java: what they say of it themselves is about their code."""
+    """Returns the error for a machine on which Spark's scripts find no Java: their own message about it is about their
+    code."""
     if own_java() is not None:
         return None
     home = os.environ.get("JAVA_HOME")
@@ -209,7 +213,7 @@ def lacking_java() -> str | None:
 
 
 def _borrowed(wanted: Mapping[str, str]) -> SparkSession:
-    """A session of ours on the context that is there: its owner's settings stay as they are."""
+    """Returns a session of ours on the existing context: its owner's settings stay as they are."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
@@ -236,7 +240,8 @@ def _check(conf: Mapping[str, str]) -> None:
 
 
 def _quieten_py4j() -> None:
-    """Errors of a call are raised and reported by us. py4j also logs their traces, some of them as the root logger."""
+    """Silences py4j: we raise and report errors of a call, and py4j also logs their traces, some of them as the root
+    logger."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
     logging.getLogger().addFilter(_not_of_py4j)
 

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 _LONGEST_SOCKET, _SOCKET_NAME = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 """Bytes of the path of a Unix socket on Linux, and of the names that Spark gives to its own."""
 _SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""JVM flags for a driver that lives for seconds on few cores: nearly half the CPU of the defaults."""
+"""JVM flags for a driver that lives for seconds on few cores: they take little more than half of the defaults' CPU
+time."""
 _PASSES_ROWS_ON = "-XX:TieredStopAtLevel=1"
-"""For executors: their JVMs only pass rows on, and the second compiler took more than it gave: half their CPU."""
+"""JVM flags for executors: their JVMs only pass rows on, and the second compiler cost more than it saved: half their
+CPU time."""
 _KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 128 << 20}
-"""For glibc in Python workers: memory of a block that was decoded is kept for the next one. To give it back and ask for
-it again took a tenth of the time."""
+"""Variables for glibc in Python workers: memory of a decoded block is kept for the next one. Releasing it and
+allocating it again took a tenth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """`conf` are further ``spark.*`` settings, which win over the program's own. `max_connections` bounds the tasks
-    that write at the same time, as each holds one connection to the target. Loads of at most `in_process_bytes` do not
-    go through Spark."""
+    """How Spark is started. `conf` are further ``spark.*`` settings, which override the program's own.
+    `max_connections` bounds the tasks that write at the same time, as each holds one connection to the target. Loads of
+    at most `in_process_bytes` do not go through Spark."""
 
     master: str = "local[*]"
     conf: tuple[tuple[str, str], ...] = ()
@@ -34,15 +36,16 @@ class SparkSettings:
 
 
 def sockets_in(folder: str | None) -> dict[str, str]:
-    """Properties with which the JVM meets its Python workers in `folder`, where a socket's path can be so long. Over
-    TCP it sends rows in small pieces, each of which waits for the answer to the one before (see `daemon`)."""
+    """Returns properties with which the JVM connects to its Python workers in `folder`, if a socket's path can be so
+    long. Over TCP it sends rows in small pieces, each of which waits for the acknowledgement of the one before (see
+    `daemon`)."""
     if folder is None or len(os.fsencode(folder)) + _SOCKET_NAME > _LONGEST_SOCKET:
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
 def standard_properties(settings: SparkSettings) -> dict[str, str]:
-    """What we set where `settings` say nothing."""
+    """Returns the properties that we set where `settings` have none."""
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

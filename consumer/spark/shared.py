@@ -1,4 +1,4 @@
-"""Spark, for a target that is written by it."""
+"""Spark for a target that is written by it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SharedSpark:
-    """A `SparkSource`: the session of `loader`, or, where that is none of Spark's, of one of its own."""
+    """A `SparkSource`: the session of `loader`, or, if that does not use Spark, of a loader of its own."""
 
     def __init__(self, settings: SparkSettings, loader: Loader | None) -> None:
         self._own = None if isinstance(loader, SparkLoader) else SparkLoader(settings)
@@ -87,7 +87,7 @@ class SharedSpark:
 
 
 class GivenSpark(SharedSpark):
-    """A `SparkSource`: a session of somebody else's."""
+    """A `SparkSource`: a session that somebody else owns."""
 
     def __init__(self, session: SparkSession) -> None:
         self._own, self._given = None, session

@@ -12,25 +12,25 @@ Group: TypeAlias = Sequence[FileSlice]
 """Slices that are decoded together."""
 
 PACKED_BYTES = 64 << 20
-"""A table with more change bytes than this is loaded by several tasks, when its target allows."""
+"""A table with more change bytes than this is loaded by several tasks, if its target allows."""
 SHARE_BYTES = 8 << 20
 """Change bytes that are worth a packed task of their own."""
 LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
-"""The most bytes of a packed task: nothing of it is recorded or reported before its end."""
+"""The most bytes and tables of a packed task: nothing of it is recorded or reported before its end."""
 DECODE_BYTES = 40 << 20
-"""Of slices that are decoded together: one of a large file."""
+"""The bytes of slices that are decoded together, as one of a large file."""
 GROUPS_OF_A_TASK = 4
-"""A task's start takes as long as the decode of 5 MB: so it decodes up to so many groups, one after the other."""
+"""A task's start takes as long as decoding 5 MB, so it decodes up to this many groups, one after the other."""
 BUCKET_BYTES = 128 << 20
-"""Change bytes whose folded rows one bucket holds: about a third of it in memory."""
+"""Change bytes whose folded rows one bucket holds; it takes about a third of that in memory."""
 BATCH_BYTES = 48 << 20
-"""Of rows in memory that are folded and written together, where they are of several buckets."""
+"""The bytes of rows in memory that are folded and written together, if they are of several buckets."""
 MOST_PARTS = 100_000
-"""Of buckets: the driver holds so many names at most."""
+"""The most parts of buckets: the driver holds their names."""
 
 
 def weight_of(task: LoadTask) -> int:
-    """What the rows take in memory goes by this."""
+    """Returns the bytes by which the memory of the rows is measured."""
     return task.bytes * protocol_of(task.dialect).density
 
 
@@ -39,12 +39,13 @@ def is_small(weight: int) -> bool:
 
 
 def is_large(task: LoadTask) -> bool:
-    """Whether a job of several tasks loads it."""
+    """Returns whether a job of several tasks loads it."""
     return not is_small(weight_of(task)) and bool(task.target.key) and not task.target.in_one_call
 
 
 def shared_out(groups: Sequence[Group], cores: int) -> list[Sequence[Group]]:
-    """The groups of each task that decodes: fewer and fewer, so that the last tasks end at about the same time."""
+    """Returns the groups of each task that decodes: fewer and fewer, so that the last tasks end at about the same
+    time."""
     shares: list[Sequence[Group]] = []
     begin = 0
     while begin < len(groups):
@@ -55,14 +56,14 @@ def shared_out(groups: Sequence[Group], cores: int) -> list[Sequence[Group]]:
 
 
 def buckets_of(weight: int, at_a_time: int) -> int:
-    """How many buckets there are: the same number for each of those that are written at a time, so that none waits for
-    the last one."""
+    """Returns the number of buckets: a multiple of those that are written at a time, so that none waits for the last
+    one."""
     return -(-weight // (BUCKET_BYTES * at_a_time)) * at_a_time
 
 
 def batches_of(sizes: Mapping[int, int], at_a_time: int) -> list[list[int]]:
-    """Neighbouring buckets that are written together, by what the folds left of them: as few batches as bound a
-    writer's memory, and as many for each of those that are written at a time."""
+    """Returns neighbouring buckets that are written together, by the sizes that the folds left. They are as few batches
+    as bound a writer's memory, and a multiple of those that are written at a time."""
     total = sum(sizes.values())
     count = -(-total // (BATCH_BYTES * at_a_time)) * at_a_time
     batches: dict[int, list[int]] = {}
@@ -75,7 +76,8 @@ def batches_of(sizes: Mapping[int, int], at_a_time: int) -> list[list[int]]:
 
 
 def shares_of(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
-    """Tables over Spark tasks, largest first onto the lightest, so that the tasks end at about the same time."""
+    """Distributes tables over Spark tasks, the largest first onto the lightest, so that the tasks end at about the same
+    time."""
     total = sum(weight_of(task) for task in tasks)
     wanted = min(most, -(-total // SHARE_BYTES))
     needed = max(-(-total // LARGEST_SHARE_BYTES), -(-len(tasks) // LARGEST_SHARE_TABLES))
@@ -90,7 +92,7 @@ def shares_of(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
 
 
 def groups_of(task: LoadTask) -> list[list[FileSlice]]:
-    """Consecutive slices in groups of about DECODE_BYTES."""
+    """Returns consecutive slices in groups of about DECODE_BYTES."""
     groups: list[list[FileSlice]] = [[]]
     size, most = 0, DECODE_BYTES // protocol_of(task.dialect).density
     for piece in task.slices:

@@ -1,5 +1,5 @@
-"""What runs in the tasks of a large table: the halves of its load, or of work that writes nothing. Executor side: no
-pyspark, no driver code.
+"""What runs in the tasks of a large table: the halves of its load, or of work that writes nothing. This is executor
+code: no pyspark, no driver code.
 
 A result is a pickled FileStat, Receipt or ConsumerError.
 """
@@ -48,7 +48,7 @@ class Loading:
     moved: Moved = unheard
     exchange: Exchange = SHUFFLED
     patience: float = 0.0
-    """Of each of its writers."""
+    """The seconds that each of its writers waits for a lock."""
 
     @property
     def sources(self) -> int:
@@ -64,8 +64,8 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Work that writes nothing, as `consumer.spark.buckets.Halves`. A result is what was made of a bucket, or a
-    ConsumerError; pickled."""
+    """Work that writes nothing, as `consumer.spark.buckets.Halves`. A pickled result is what was made of a bucket, or a
+    ConsumerError."""
 
     work: Work[object]
     pieces: Sequence[object]
@@ -105,7 +105,7 @@ class Reading:
 
 
 def outcome_of(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
-    """What came of a load, of all results of its tasks."""
+    """Returns the outcome of a load, from all results of its tasks."""
     return LoadOutcome(
         task,
         tuple(result for result in results if isinstance(result, FileStat)),
@@ -115,7 +115,7 @@ def outcome_of(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
 
 
 def made(results: Iterable[bytes]) -> Iterator[Any]:
-    """What was made of all buckets. Raises what one of them met, behind which nothing comes."""
+    """Yields what was made of all buckets. Raises the first error among the results, and yields nothing after it."""
     errors: list[ConsumerError] = []
     for result in map(pickle.loads, results):
         if isinstance(result, ConsumerError):
@@ -134,8 +134,8 @@ def decode_to_buckets(
     moved: Moved = unheard,
     exchange: Exchange = SHUFFLED,
 ) -> Iterator[Part]:
-    """The first half of the keyed shape: parts of buckets, the statistics of slices as results, and ``FAILED``. What is
-    left of several groups of slices goes together, where many of their changes are of the same keys."""
+    """The first half of the keyed shape: yields parts of buckets, the statistics of slices as results, and ``FAILED``.
+    The remaining changes of several groups of slices are sent together if many of them are of the same keys."""
     folding = Folding(task)
 
     def parts() -> Iterator[Part]:
@@ -166,11 +166,9 @@ def write_buckets(
     exchange: Exchange = SHUFFLED,
     patience: float = 0.0,
 ) -> Iterator[bytes]:
-    """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete.
-
-    Yields pickled results, and tells of each bucket as one of `size` bytes. Where the first half failed anywhere,
-    nothing is written.
-    """
+    """The second half. `rows` are sorted by bucket; each bucket is folded and written as soon as it is complete. Yields
+    pickled results, and reports each bucket as one of `size` bytes. If the first half failed anywhere, nothing is
+    written."""
     try:
         with writer.session(patience) as session:
             for bucket, group in groupby(rows, key=lambda row: row[0]):
@@ -198,7 +196,7 @@ def of_task(error: Exception, task: LoadTask) -> ConsumerError:
 
 
 def of_table(error: Exception, table: TableName, shaping: Shaping | None) -> ConsumerError:
-    """Any exception of a task is an error of its table. The others go on."""
+    """Returns any exception of a task as an error of its table. The other tables continue."""
     if not isinstance(error, ConsumerError):
         return hide_masked_values(_unexpected(error, str(table)), shaping)
     error.table = error.table or str(table)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
 
-from consumer.ddl.changes import changes_of
-from consumer.ddl.declared import Definition, NotExact, backfill_text, is_moment
+from consumer.ddl.changes import statement_changes
+from consumer.ddl.declared import Definition, NoExactValue, backfill_text, is_moment
 from consumer.model.actions import Action
 from consumer.model.check import Modes
 from consumer.model.columns import Column
@@ -47,7 +47,7 @@ class ColumnOrigins:
     def before(self, statement: SchemaFile, columns: Sequence[Column], rules: ValueRules) -> ColumnOrigins:
         """Returns the origins as they were before `statement`, when the table had `columns`. A statement without text
         has changed no column's name."""
-        clauses = changes_of(statement).columns
+        clauses = statement_changes(statement).columns
         new_columns = by_name(statement.columns)
         old_columns = by_name(columns)
         names, made, added = list(self.names), list(self.made), dict(self.added)
@@ -124,7 +124,7 @@ def upstream_default(
     try:
         text = backfill_text(column, definition, statement.version, zone)
         return text if text is None or not column.labelled else number(column, text)
-    except (NotExact, NoValue):
+    except (NoExactValue, NoValue):
         return UNKNOWN
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from consumer.ddl.changes import changes_of, takes_rows
+from consumer.ddl.changes import statement_changes, takes_rows
 from consumer.ddl.declared import Definition
 from consumer.history.incarnations import Incarnation
 from consumer.layout.paths import directory_of
@@ -55,7 +55,7 @@ class TableStatements:
         """The columns, in lower case, that the target still has because a policy ignored the statement that dropped
         them."""
         ignored = (file for file in self.table.statements if file.version <= self.end and self.is_ignored(file))
-        return frozenset(name for file in ignored for name in changes_of(file).columns.dropped)
+        return frozenset(name for file in ignored for name in statement_changes(file).columns.dropped)
 
     @cached_property
     def begins(self) -> int:
@@ -85,7 +85,7 @@ class TableStatements:
         for file in self.all:
             earlier = last or self.before(file.version)
             changed = earlier is None or self.columns(earlier) != self.columns(file) or self._is_named_anew(file)
-            if changed or self.moves_key(file) or takes_rows_away(file) or changes_of(file).columns.columns:
+            if changed or self.moves_key(file) or takes_rows_away(file) or statement_changes(file).columns.columns:
                 cut_files[file.path] = file
             last = file
         return sorted(cut_files.values(), key=lambda file: (file.version, file.path))
@@ -104,7 +104,7 @@ class TableStatements:
         before, after = self.key_before(file), self.assembly.history.shape(file).handle_key(self.columns(file))
         if before is None or after is None:
             return (before is None) != (after is None)
-        old_name = changes_of(file).columns.old_name
+        old_name = statement_changes(file).columns.old_name
         return {same_name(column.name) for column in before} != {old_name(name) for name in after}
 
     def _is_named_anew(self, file: SchemaFile) -> bool:
@@ -292,7 +292,7 @@ class TableFiles:
 def takes_rows_away(file: SchemaFile) -> bool:
     """Returns whether rows of the table may be missing after the statement without a change that shows it. That is also
     so if the part of the statement about partitions was not understood."""
-    return takes_rows(file) or "PARTITION" in changes_of(file).partitions.misread.upper()
+    return takes_rows(file) or "PARTITION" in statement_changes(file).partitions.misread.upper()
 
 
 def _version(file: SchemaFile) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.ddl.resolve import routed
+from consumer.ddl.resolve import routed_file
 from consumer.errors import BadConfig, TableMissing
 from consumer.model.actions import Action
 from consumer.model.load import LoadTarget, TableLoad
@@ -39,7 +39,9 @@ MARKED = ProgressChange(tables={SHOP: TableProgress(20, State.EXCHANGING, "why")
 def elsewhere(step: ApplyDdl, sink: Sink) -> ApplyDdl:
     """`step` as the plan makes it for a table that is beside its name."""
     naming = naming_with_places(SAME, {SHOP: sink.beside(SHOP)})
-    return replace(step, routed=routed(step.file, naming, step.touches, None), touches=naming.targets(step.touches))
+    return replace(
+        step, routed=routed_file(step.file, naming, step.touches, None), touches=naming.targets(step.touches)
+    )
 
 
 def load_beside(target: Target, *rows: tuple[str, str]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from consumer.ddl.resolve import routed
+from consumer.ddl.resolve import routed_file
 from consumer.errors import TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
@@ -25,7 +25,7 @@ def elsewhere(step: ApplyDdl) -> ApplyDdl:
     old = step.old_name
     return replace(
         step,
-        routed=routed(step.file, NAMING, step.touches, old),
+        routed=routed_file(step.file, NAMING, step.touches, old),
         touches=NAMING.targets(step.touches),
         old_name=None if old is None else NAMING.target(old),
     )

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.partitions import created, partition_changes
+from consumer.ddl.partitions import created_table, partition_changes
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.table_definition import Partitioning, PartitionKind
@@ -191,7 +191,7 @@ def test_rows_are_in_the_partitions_in_which_a_server_has_them(
     server.execute("USE d")
     server.execute(query)
     server.executemany(f"INSERT INTO t VALUES ({', '.join(['%s'] * len(COLUMNS))})", values)
-    known = created(partition_changes(statement_of(query)), "utf8mb4_bin").partitioning
+    known = created_table(partition_changes(statement_of(query)), "utf8mb4_bin").partitioning
     assert known is not None, query
     table = filled(replica, values)
     told = set(range(len(values))) - nulls_in_hash(server, known)

@@ -18,7 +18,7 @@ from consumer.ddl.expressions import (
     Null,
     Number,
     TextLiteral,
-    parse_expression,
+    parse_partition_expression,
 )
 from consumer.model.columns import Column, Family
 from consumer.model.names import same_name
@@ -212,7 +212,7 @@ def comparands(partitioning: Partitioning, translator: Translator) -> Sequence[C
     """Returns what is compared, in the order of ``partitioning.by``. Raises NotUnderstood."""
     if partitioning.kind in _COLUMNS:
         return [_column(name, partitioning, translator) for name in partitioning.by]
-    match parse_expression(partitioning.by[0]):
+    match parse_partition_expression(partitioning.by[0]):
         case Call("UNIX_TIMESTAMP", (ColumnName(name),)) | Call(
             "FLOOR", (Call("UNIX_TIMESTAMP", (ColumnName(name),)),)
         ) if partitioning.kind is PartitionKind.RANGE:
@@ -286,7 +286,7 @@ def _text(column: Column, spelled: str, partitioning: Partitioning, translator: 
         return Comparand(f"rtrim({spelled}, ' ')", lambda bound: f"rtrim({_literal(bound)}, ' ')")
     if collation != _UNPADDED and partitioning.kind is PartitionKind.RANGE_COLUMNS:
         position = [same_name(name) for name in partitioning.by].index(same_name(column.name))
-        bounds = [parse_expression(row[position]) for part in partitioning.partitions for row in part.values]
+        bounds = [parse_partition_expression(row[position]) for part in partitioning.partitions for row in part.values]
         texts = [bound.value for bound in bounds if isinstance(bound, TextLiteral)]
         alike = next((pattern for pattern in _ALIKE if all(re.fullmatch(pattern, text) for text in texts)), None)
         if alike is None:
@@ -323,7 +323,7 @@ def members(partitioning: Partitioning, chosen: Collection[int], table: ReplicaT
 
 def _hash(partitioning: Partitioning, chosen: Collection[int], translator: Translator) -> str:
     """TiDB treats the value as a signed 64-bit number, and NULL as 0."""
-    value = translator.whole_number(parse_expression(partitioning.by[0]))
+    value = translator.whole_number(parse_partition_expression(partitioning.by[0]))
     signed = (
         f"({value.sql} - CASE WHEN {value.sql} >= {_INT64} THEN {_INT64 * 2} ELSE 0 END)"
         if value.unsigned
@@ -348,7 +348,7 @@ def _less(compared: Sequence[Comparand], bounds: Sequence[str]) -> str:
     first, bound = compared[0], bounds[0]
     if bound.upper() == "MAXVALUE":
         return "TRUE"
-    limit = first.bound(parse_expression(bound))
+    limit = first.bound(parse_partition_expression(bound))
     less = f"{first.sql} IS NULL OR {first.sql} < {limit}"
     return f"({less} OR ({first.sql} = {limit} AND {_less(compared[1:], bounds[1:])}))" if compared[1:] else f"({less})"
 
@@ -376,12 +376,12 @@ def _equal(compared: Sequence[Comparand], partitions: Sequence[Partition]) -> st
     if len(compared) > 1:
         return " OR ".join(f"({' AND '.join(map(_same, compared, row))})" for row in rows)
     (only,) = compared
-    bounds = [parse_expression(text) for (text,) in rows]
+    bounds = [parse_partition_expression(text) for (text,) in rows]
     values = [only.bound(bound) for bound in bounds if not isinstance(bound, Null)]
     null = [f"{only.sql} IS NULL"] if len(values) < len(bounds) else []
     return " OR ".join([*([f"{only.sql} IN ({', '.join(values)})"] if values else []), *null])
 
 
 def _same(compared: Comparand, text: str) -> str:
-    bound = parse_expression(text)
+    bound = parse_partition_expression(text)
     return f"{compared.sql} IS NULL" if isinstance(bound, Null) else f"{compared.sql} = {compared.bound(bound)}"

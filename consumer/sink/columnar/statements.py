@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
-from consumer.ddl.changes import changes_of, declared_columns
-from consumer.ddl.declared import Definition, Definitions, NotExact
+from consumer.ddl.changes import declared_columns, statement_changes
+from consumer.ddl.declared import Definition, Definitions, NoExactValue
 from consumer.errors import Code, DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
@@ -103,7 +103,7 @@ def follow(
 
 def tables_of_step(step: ApplyDdl) -> set[TableName]:
     """Returns the tables that `table_operations` must know, as far as they exist."""
-    like = changes_of(step.statement).named("like")
+    like = statement_changes(step.statement).named("like")
     source = () if like is None else (like.within(step.name.database),)
     return {name for name in (step.name, step.old_name, *step.touches, *source) if name is not None}
 
@@ -128,7 +128,7 @@ def table_operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: SqlN
         return _operations(step, action_of(step), tables, zone, written)
     except NameTaken as error:
         raise refuse_step(step, str(error), "drop that column from the replica by hand and run again") from error
-    except NotExact as error:
+    except NoExactValue as error:
         raise refuse_step(step, f"the rows cannot be converted exactly: {error}", values_hint(step.file)) from error
 
 
@@ -231,7 +231,7 @@ def _created(step: ApplyDdl, tables: Tables, written: SqlNames) -> TableOperatio
         raise refuse_step(step, f"the table {name} exists already", hint, Code.TABLE_EXISTS)
     if step.mode_ddl is not None:
         return empty_table(name, Upstream(step.mode_ddl.after), written)
-    upstream = _like(step, tables) or _upstream(step.file.columns, changes_of(step.file).columns)
+    upstream = _like(step, tables) or _upstream(step.file.columns, statement_changes(step.file).columns)
     return empty_table(name, upstream, written)
 
 
@@ -245,7 +245,7 @@ def empty_table(name: TableName, upstream: Upstream, written: SqlNames) -> Table
 
 def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
     """Returns what is known of the table that CREATE .. LIKE copies, if it is the one that upstream copied."""
-    source = changes_of(step.statement).named("like")
+    source = statement_changes(step.statement).named("like")
     table = None if source is None else tables.get(source.within(step.name.database))
     if table is None or table.upstream is None:
         return None
@@ -270,7 +270,13 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         return TableOperations(
             (
                 closing_statement(
-                    mode_ddl, written.table(table.name), step.table, version, quote_name, quote_text, key_expression
+                    mode_ddl,
+                    table_sql=written.table(table.name),
+                    table=step.table,
+                    version=version,
+                    quote=quote_name,
+                    literal=quote_text,
+                    key_expression=key_expression,
                 ),
             )
         )
@@ -378,7 +384,7 @@ def _values(step: ApplyDdl, mode_ddl: ModeDdl, table: ReplicaTable, zone: tzinfo
             )
             name = table.spelled(column.name) or column.name
             if not value.null and table.types[name] != value.type:
-                raise NotExact(f"column {name} is {table.types[name]} in the target, and its default {value.sql}")
+                raise NoExactValue(f"column {name} is {table.types[name]} in the target, and its default {value.sql}")
             assignments.append(f"{quote_name(name)} = {'NULL' if value.null else value.sql}")
     dropped = (table.spelled(column.name) for column in mode_ddl.before if same_name(column.name) not in after)
     return assignments + [f"{quote_name(name)} = NULL" for name in dropped if name is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.partitions import TAKES_ROWS, PartitionClause, positions
 from consumer.model.actions import PARTITION_ACTIONS, Action
@@ -22,7 +22,7 @@ def taking_clause(step: ApplyDdl) -> PartitionClause | None:
     """Returns the clause that removes rows of partitions, None if no clause does. Raises NotUnderstood."""
     if step.file.type not in PARTITION_ACTIONS:
         return None
-    changes = changes_of(step.file).partitions
+    changes = statement_changes(step.file).partitions
     clauses = changes.clauses
     if changes.misread:
         raise NotUnderstood(changes.misread)

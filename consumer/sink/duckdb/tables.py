@@ -122,12 +122,12 @@ def replica_tables(
     spelled = {name.folded: name for name in columns}
     return {
         name: ReplicaTable(
-            spelled[key],
-            {column: kind for column, kind, _, _ in columns[spelled[key]]},
-            remembered.get(key),
-            frozenset(column for column, _, generated, _ in columns[spelled[key]] if generated),
-            frozenset(column for column, _, _, required in columns[spelled[key]] if required),
-            collated.get(spelled[key], frozenset()),
+            name=spelled[key],
+            types={column: kind for column, kind, _, _ in columns[spelled[key]]},
+            upstream=remembered.get(key),
+            generated=frozenset(column for column, _, generated, _ in columns[spelled[key]] if generated),
+            required=frozenset(column for column, _, _, required in columns[spelled[key]] if required),
+            collated=collated.get(spelled[key], frozenset()),
         )
         for name, key in wanted.items()
         if key in spelled

@@ -44,11 +44,11 @@ class LakeComparer(ColumnarComparer):
         for position, column in enumerate(self.target.columns):
             values = rows.column(f"c{position}")
             try:
-                columns.append(as_text(to_lake(column, values, position in self.target.key)[0]))
+                columns.append(comparison_texts(to_lake(column, values, position in self.target.key)[0]))
             except RowRefused:
                 if not as_it_is:
                     raise
-                columns.append(as_text(values))
+                columns.append(comparison_texts(values))
         return pa.table(columns, names=[f"c{position}" for position in range(len(columns))])
 
     def held(self, number: int) -> Iterator[pa.Table]:
@@ -62,7 +62,9 @@ class LakeComparer(ColumnarComparer):
             raise BadConfig(f"a Spark worker does not see the file {self.files[number]}", hint=hint) from error
         with file:
             for batch in file.iter_batches(_BATCH_ROWS):
-                yield pa.table(list(map(as_text, pa.Table.from_batches([batch]).columns)), names=batch.schema.names)
+                yield pa.table(
+                    list(map(comparison_texts, pa.Table.from_batches([batch]).columns)), names=batch.schema.names
+                )
 
 
 def exported(
@@ -81,7 +83,7 @@ def exported(
     return LakeComparer(target, tuple(sorted(map(str, Path(copy).glob("*.parquet")))))
 
 
-def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def comparison_texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = values.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return values.cast(pa.large_binary())

@@ -183,10 +183,10 @@ class Executing:
     def _check_names(self, step: ApplyDdl, table: LakeTable) -> None:
         """Raises DdlRefused for a column name that the format or Spark reserves."""
         layout = self.layouts.of(step.table)
-        if kept := self.names.unusable(self.spark, table.replica.types, layout, self.lake_tables.values()):
+        if reserved := self.names.unusable(self.spark, table.replica.types, layout, self.lake_tables.values()):
             hint = "give it another name in the lake, or leave it out: [[consumer.columns]] (docs/shaping.md)"
             raise refuse_step(
-                step, f"Spark or the lake's format keeps the name of the column {', '.join(kept)} for itself", hint
+                step, f"Spark or the lake's format keeps the name of the column {', '.join(reserved)} for itself", hint
             )
 
     def _closed(self, step: ApplyDdl, mode_ddl: ModeDdl, said: Mapping[str, object]) -> LakeTable:
@@ -200,12 +200,12 @@ class Executing:
         name, version = self.tables.sql(before.location), step.file.version
         statement = closing_statement(
             mode_ddl,
-            name,
-            step.table,
-            version,
-            spark_name,
-            lambda text: f"{kind}{spark_literal(text)}",
-            lambda column: spark_name(column.name),
+            table_sql=name,
+            table=step.table,
+            version=version,
+            quote=spark_name,
+            literal=lambda text: f"{kind}{spark_literal(text)}",
+            key_expression=lambda column: spark_name(column.name),
         )
         with self.tables.committing(self.spark, before.location, commit) as change:
             change.run(statement)

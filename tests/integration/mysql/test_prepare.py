@@ -30,12 +30,12 @@ def prepared(
     unique: tuple[str, ...] = (),
     indexes: frozenset[str | frozenset[str]] | None = None,
     purpose: Purpose = Purpose.LOAD_IN_PARTS,
-    told_names: frozenset[str] = frozenset(),
+    known_index_names: frozenset[str] = frozenset(),
 ) -> LoadTarget | ConsumerError:
     sink = MySqlSink(settings(server))
     told = frozenset(frozenset([name]) for name in unique)
     load = TableLoad(table, purpose=purpose)
-    request = LoadRequest(load, columns, indexes=indexes, known_unique=told, told_names=told_names)
+    request = LoadRequest(load, columns, indexes=indexes, known_unique=told, known_index_names=known_index_names)
     [answer] = sink.prepare([request])
     sink.close()
     return answer
@@ -119,8 +119,8 @@ def test_a_key_that_upstream_does_not_have_is_no_handle(fresh_mariadb: MariaDb) 
     assert known.key == (0,)
     # Of a table that is older than its statements they tell no index, or what they tell of this one's name decides.
     assert target(fresh_mariadb, *columns).key == (0,)
-    assert target(fresh_mariadb, *columns, told_names=frozenset({"uk"})).key == ()
-    assert target(fresh_mariadb, *columns, told_names=frozenset({"uk"}), unique=("a",)).key == (0,)
+    assert target(fresh_mariadb, *columns, known_index_names=frozenset({"uk"})).key == ()
+    assert target(fresh_mariadb, *columns, known_index_names=frozenset({"uk"}), unique=("a",)).key == (0,)
 
 
 def test_no_key_needs_transactions(fresh_mariadb: MariaDb) -> None:

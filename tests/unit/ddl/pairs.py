@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.indexes import after, index_changes
-from consumer.ddl.resolve import Names
-from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, Rewritten, rewrite
+from consumer.ddl.indexes import index_changes, indexes_after
+from consumer.ddl.resolve import StatementNames
+from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, Rewritten, rewrite_statement
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
@@ -51,7 +51,9 @@ def known_indexes(statements: list[str] | None) -> TableIndexes:
     executed in the target."""
     known = UNTOLD
     for version, text in enumerate(statements or [], 1):
-        known = after(known, index_changes(statement_of(text.removeprefix("-"))), version, skipped=text.startswith("-"))
+        known = indexes_after(
+            known, index_changes(statement_of(text.removeprefix("-"))), version, skipped=text.startswith("-")
+        )
     return known
 
 
@@ -62,7 +64,7 @@ def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
     old = table_name(case["old"]) if "old" in case else None
     place = RewriteContext(
         flavor,
-        Names(known, own, old, planned),
+        StatementNames(known, own, old, planned),
         case.get("version", 1 << 18),
         case.get("collations"),
         known_indexes(case.get("before")),
@@ -70,4 +72,4 @@ def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
         Charset(*case["charset"]) if "charset" in case else None,
         case.get("key_partitioned", False),
     )
-    return rewrite(statement_of(case["input"]), Action(case.get("action", 61)), place)
+    return rewrite_statement(statement_of(case["input"]), Action(case.get("action", 61)), place)

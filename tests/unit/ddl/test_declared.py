@@ -7,9 +7,9 @@ from datetime import UTC
 
 import pytest
 
-from consumer.ddl.changes import changes_of
-from consumer.ddl.declared import Definition, NotExact, backfill_text
-from consumer.ddl.declared import declared as declared_by
+from consumer.ddl.changes import statement_changes
+from consumer.ddl.declared import Definition, NoExactValue, backfill_text
+from consumer.ddl.declared import declared_definitions as declared_by
 from consumer.ddl.definitions import statement_of
 from consumer.model.actions import Action
 from consumer.model.columns import Column
@@ -88,12 +88,12 @@ def test_a_table_created_anew_knows_nothing_of_the_dropped_one() -> None:
 
 def test_a_column_that_is_dropped_and_added_has_no_old_name() -> None:
     query = "ALTER TABLE `t` DROP COLUMN `A`, ADD COLUMN `a` INT, RENAME COLUMN `b` TO `C`"
-    said = changes_of(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
+    said = statement_changes(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
     assert [said.old_name(name) for name in ("A", "c", "D")] == [None, "b", "d"]
 
 
 def test_a_column_that_gets_the_name_of_one_to_be_added_where_there_is_none_is_that_one() -> None:
-    said = changes_of(
+    said = statement_changes(
         schema_file("d.t", 5, query="ALTER TABLE `t` CHANGE COLUMN `w` `k` INT, ADD COLUMN IF NOT EXISTS `K` INT")
     ).columns
     assert (said.old_name("k"), said.added) == ("w", frozenset())
@@ -104,7 +104,7 @@ def test_a_column_that_was_there_is_not_added() -> None:
         "ALTER TABLE `t` ADD COLUMN IF NOT EXISTS `A` ENUM('x'), ADD COLUMN IF NOT EXISTS `n` INT, DROP COLUMN `b`,"
         " ADD COLUMN `b` INT, RENAME COLUMN `c` TO `d`, ADD COLUMN `c` INT"
     )
-    said = changes_of(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
+    said = statement_changes(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
     found = said.beside(["a", "B", "C"])
     assert [found.old_name(name) for name in ("A", "n", "b", "c", "d")] == ["a", None, None, None, "c"]
     assert set(found.columns) == {"n", "b", "c"}
@@ -114,7 +114,7 @@ def test_a_column_that_was_there_is_not_added() -> None:
 
 def test_a_column_that_is_added_without_a_condition_was_not_there() -> None:
     """Where one of its name is known, a statement that dropped it was filtered out: its values are gone upstream."""
-    said = changes_of(schema_file("d.t", 1, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `a` INT")).columns
+    said = statement_changes(schema_file("d.t", 1, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `a` INT")).columns
     assert said.beside(["id", "a"]).old_name("a") is None
 
 
@@ -152,10 +152,10 @@ WITHOUT_DEFAULTS = {
     "an empty text": ("VARCHAR", "''", ""),
     "a label": ("ENUM", "'b'", "b"),
     "nothing": ("INT", "NULL", None),
-    "a number with a fraction": ("DECIMAL", "1.50", NotExact),
-    "bits": ("BIT", "b'101'", NotExact),
-    "a moment in some zone": ("TIMESTAMP", "'2024-01-01 00:00:00'", NotExact),
-    "an expression": ("VARCHAR", "(UUID())", NotExact),
+    "a number with a fraction": ("DECIMAL", "1.50", NoExactValue),
+    "bits": ("BIT", "b'101'", NoExactValue),
+    "a moment in some zone": ("TIMESTAMP", "'2024-01-01 00:00:00'", NoExactValue),
+    "an expression": ("VARCHAR", "(UUID())", NoExactValue),
 }
 """A column's type, its default in the statement, and the value that upstream's older rows have."""
 
@@ -171,7 +171,7 @@ def test_older_rows_have_all_digits_of_a_decimal(default: str | None, value: str
 
 @pytest.mark.parametrize(("type_", "written", "value"), WITHOUT_DEFAULTS.values(), ids=list(WITHOUT_DEFAULTS))
 def test_a_default_that_the_schema_file_of_an_old_release_does_not_have(
-    type_: str, written: str, value: str | type[NotExact] | None
+    type_: str, written: str, value: str | type[NoExactValue] | None
 ) -> None:
     """TiCDC writes ColumnDefault since v6.5.3 and v7.1.1."""
     columns = (
@@ -180,12 +180,12 @@ def test_a_default_that_the_schema_file_of_an_old_release_does_not_have(
     )
     labels = "ENUM('a','b')" if type_ == "ENUM" else type_
     file = schema_file("d.t", 2, query=f"ALTER TABLE `t` ADD COLUMN `n` {labels} DEFAULT {written}", columns=columns)
-    definition = changes_of(file).columns.columns["n"]
+    definition = statement_changes(file).columns.columns["n"]
     known = ColumnOrigins(("id", "n"), ((), ())).before(file, columns[:1], upstream_value_rules(UTC))
     read = {1: "2" if type_ == "ENUM" else value}
-    assert known.added == ({} if value is NotExact else read), "who reads the history knows the same"
-    if value is NotExact:
-        with pytest.raises(NotExact, match=r"do not have|upstream computed"):
+    assert known.added == ({} if value is NoExactValue else read), "who reads the history knows the same"
+    if value is NoExactValue:
+        with pytest.raises(NoExactValue, match=r"do not have|upstream computed"):
             backfill_text(columns[1], definition, 2, UTC)
     else:
         assert backfill_text(columns[1], definition, 2, UTC) == value

@@ -96,12 +96,12 @@ A, BC = ("a",), ("b", "c")
 def test_what_statements_tell_of_an_older_tables_index_names(change: str, names: set[str]) -> None:
     """A name that upstream chose may be another one: the table's older indexes are not known."""
     statements = history(change, columns="a b c")
-    assert catalog_of(statements).shape(statements[-1]).told_names == names
+    assert catalog_of(statements).shape(statements[-1]).known_index_names == names
 
 
 def test_an_index_that_gets_a_name_of_a_gone_one() -> None:
     statements = history("DROP INDEX `uk` ON `t`", "ALTER TABLE `t` RENAME INDEX `k` TO `uk`", columns="a b")
-    assert catalog_of(statements).shape(statements[-1]).told_names == {"k"}
+    assert catalog_of(statements).shape(statements[-1]).known_index_names == {"k"}
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.expressions import Binary, Call, ColumnName, NotUnderstood, Number, TextLiteral, parse_expression
+from consumer.ddl.expressions import (
+    Binary,
+    Call,
+    ColumnName,
+    NotUnderstood,
+    Number,
+    TextLiteral,
+    parse_partition_expression,
+)
 from consumer.ddl.partitions import (
     PartitionChanges,
     PartitionClause,
-    altered,
-    created,
+    altered_table,
+    created_table,
     partition_changes,
     partition_clauses,
 )
@@ -26,9 +34,9 @@ def changes(query: str) -> PartitionChanges:
 
 
 def after(partition_by: str, *alters: str) -> Partitioning | None:
-    table = created(changes(f"CREATE TABLE `t` {COLUMNS} PARTITION BY {partition_by}"), "utf8mb4_bin")
+    table = created_table(changes(f"CREATE TABLE `t` {COLUMNS} PARTITION BY {partition_by}"), "utf8mb4_bin")
     for alter in alters:
-        table = altered(table, changes(f"ALTER TABLE `t` {alter}"))
+        table = altered_table(table, changes(f"ALTER TABLE `t` {alter}"))
     return table.partitioning
 
 
@@ -129,10 +137,10 @@ def test_what_is_not_understood_is_not_known(partition_by: str, alters: list[str
     ],
 )
 def test_the_collation_of_a_text_column(declared: str, options: str, alter: str, wanted: str | None) -> None:
-    table = created(changes(f"CREATE TABLE `t` (`s` {declared},`x` BIGINT){options}"), "utf8mb4_bin")
-    table = altered(table, changes(f"ALTER TABLE `t` {alter}")) if alter else table
+    table = created_table(changes(f"CREATE TABLE `t` (`s` {declared},`x` BIGINT){options}"), "utf8mb4_bin")
+    table = altered_table(table, changes(f"ALTER TABLE `t` {alter}")) if alter else table
     divide = "ALTER TABLE `t` PARTITION BY RANGE COLUMNS (`s`) (PARTITION `p` VALUES LESS THAN (MAXVALUE))"
-    table = altered(table, changes(divide))
+    table = altered_table(table, changes(divide))
     assert table.partitioning is not None
     assert dict(table.partitioning.collations).get("s") == wanted
 
@@ -166,7 +174,7 @@ def test_clauses_that_take_rows() -> None:
     ],
 )
 def test_expressions(text: str, wanted: object) -> None:
-    assert parse_expression(text) == wanted
+    assert parse_partition_expression(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -174,4 +182,4 @@ def test_expressions(text: str, wanted: object) -> None:
 )
 def test_other_expressions_are_not_understood(text: str) -> None:
     with pytest.raises(NotUnderstood):
-        parse_expression(text)
+        parse_partition_expression(text)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from consumer.ddl.changes import compiled
+from consumer.ddl.changes import compile_statement
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.references import Role, TableReference, references
 from consumer.ddl.tokens import tokenize
@@ -19,7 +19,7 @@ def found(query: str) -> list[str]:
 
 
 def named(query: str, role: Role) -> TableReference | None:
-    return compiled(statement_of(query)).named(role)
+    return compile_statement(statement_of(query)).named(role)
 
 
 @pytest.mark.parametrize(

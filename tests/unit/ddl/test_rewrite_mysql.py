@@ -9,8 +9,8 @@ import pytest
 
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.references import references
-from consumer.ddl.resolve import Names
-from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, rewrite
+from consumer.ddl.resolve import StatementNames
+from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, rewrite_statement
 from consumer.ddl.tidb_syntax import leave_out_computed
 from consumer.ddl.tokens import Edits, tokenize
 from consumer.errors import DdlRefused
@@ -70,8 +70,8 @@ def _as_written(written: Written, flavor: FlavorName) -> str:
     found = statement.references
     known = {TableName(r.database or written.name.database, r.table) for r in found if r.role != "table"}
     old = next((n for r in found for n in known if r.role == "old" and n.table == r.table), None)
-    place = RewriteContext(flavor, Names(known, written.name, old), 1 << 18)
-    return "; ".join(rewrite(statement, Action(written.type), place).statements)
+    place = RewriteContext(flavor, StatementNames(known, written.name, old), 1 << 18)
+    return "; ".join(rewrite_statement(statement, Action(written.type), place).statements)
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.resolve import routed, with_session
+from consumer.ddl.resolve import routed_file, with_session
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile
@@ -24,7 +24,7 @@ def file(action: Action, query: str, name: TableName = T) -> SchemaFile:
 
 
 def told(action: Action, query: str, name: TableName = T, old: TableName | None = None, naming: Naming = NAMING) -> str:
-    found = routed(file(action, query, name), naming, [T, U, OTHER], old)
+    found = routed_file(file(action, query, name), naming, [T, U, OTHER], old)
     assert found is not None
     assert found.name == naming.target(name)
     return found.query
@@ -88,14 +88,14 @@ def test_the_sessions_database_is_written_where_the_text_does_not_tell_it(
 
 @pytest.mark.parametrize("query", ["CREATE DATABASE `a`", "ALTER DATABASE `a` CHARACTER SET utf8", "DROP DATABASE `a`"])
 def test_a_database(query: str) -> None:
-    found = routed(file(Action.DROP_SCHEMA, query, TableName("a", "")), NAMING, [T, U], None)
+    found = routed_file(file(Action.DROP_SCHEMA, query, TableName("a", "")), NAMING, [T, U], None)
     assert found is not None
     assert (found.name, found.query) == (TableName("to_a", ""), query.replace("`a`", "`to_a`"))
 
 
 def test_a_database_that_is_meant_without_its_name() -> None:
     query = "ALTER DATABASE COLLATE = utf8_bin"
-    found = routed(file(Action.MODIFY_SCHEMA_CHARSET, query, TableName("a", "")), NAMING, [T, U], None)
+    found = routed_file(file(Action.MODIFY_SCHEMA_CHARSET, query, TableName("a", "")), NAMING, [T, U], None)
     assert found is not None
     assert (found.name, found.query) == (TableName("to_a", ""), "ALTER DATABASE `to_a` COLLATE = utf8_bin")
 
@@ -119,8 +119,8 @@ def test_a_views_columns_keep_their_tables_names(body: str, expected: str) -> No
 
 def test_a_statement_in_which_nothing_has_another_name_stays_as_it_is() -> None:
     query = "ALTER TABLE `U` ADD COLUMN `c` INT"
-    assert routed(file(Action.ADD_COLUMN, query, U), SAME, [U], None) is None
-    assert routed(file(Action.ADD_COLUMN, query, U), ONE, [T, U], None) is None
+    assert routed_file(file(Action.ADD_COLUMN, query, U), SAME, [U], None) is None
+    assert routed_file(file(Action.ADD_COLUMN, query, U), ONE, [T, U], None) is None
 
 
 def test_another_table_alone_has_another_name() -> None:
@@ -140,7 +140,7 @@ def test_another_table_alone_has_another_name() -> None:
 )
 def test_what_cannot_be_said_in_the_targets_names_is_refused(action: Action, query: str, name: TableName) -> None:
     with pytest.raises(DdlRefused):
-        routed(file(action, query, name), ONE, [T, U], None)
+        routed_file(file(action, query, name), ONE, [T, U], None)
 
 
 def test_every_table_of_a_real_changefeeds_statements_is_the_targets() -> None:
@@ -149,7 +149,7 @@ def test_every_table_of_a_real_changefeeds_statements_is_the_targets() -> None:
     for one in written:
         here = [name for name in tables if one.type not in DATABASE_ACTIONS or name.database == one.name.database]
         typed = with_session(file(Action(one.type), one.query, one.name), "x2")
-        found = routed(typed, NAMING, here, None)
+        found = routed_file(typed, NAMING, here, None)
         assert found is not None
         assert found.name == other_name(one.name)
         names = statement_of(found.query).references

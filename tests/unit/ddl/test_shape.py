@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from consumer.ddl.changes import Fate, Told
+from consumer.ddl.changes import Fate, TableState
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Listing, SchemaFile
@@ -84,6 +84,10 @@ def test_the_keys_of_a_table_are_found_without_going_through_its_partitions() ->
 
 @pytest.mark.parametrize(("text", "known"), [("`d`.`c` LIKE `b`", False), ("`c` LIKE `b`", True)])
 def test_the_unique_keys_of_a_copy_whose_source_is_not_told_in_full_are_not_known(text: str, known: bool) -> None:
-    made = Told(schema_file("d.b", 1, Action.CREATE_TABLE, "CREATE TABLE `b` (`id` INT, UNIQUE `u`(`id`))"), Fate())
-    shape = Told(schema_file("d.c", 2, Action.CREATE_TABLE, f"CREATE TABLE {text}"), Fate(), made, copy=True).shape()
-    assert shape.told_unique == ({frozenset({"id"})} if known else set())
+    made = TableState(
+        schema_file("d.b", 1, Action.CREATE_TABLE, "CREATE TABLE `b` (`id` INT, UNIQUE `u`(`id`))"), Fate()
+    )
+    shape = TableState(
+        schema_file("d.c", 2, Action.CREATE_TABLE, f"CREATE TABLE {text}"), Fate(), made, copy=True
+    ).shape()
+    assert shape.known_unique_columns == ({frozenset({"id"})} if known else set())

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.session_times import in_session_zone
+from consumer.ddl.session_times import shift_to_session_zone
 from consumer.ddl.tokens import Edits
 from consumer.model.columns import Column
 
@@ -12,7 +12,7 @@ BERLIN = timedelta(hours=2)
 
 def written(query: str, columns: tuple[Column, ...]) -> str:
     edits = Edits()
-    in_session_zone(statement_of(query), edits, columns, BERLIN)
+    shift_to_session_zone(statement_of(query), edits, columns, BERLIN)
     return edits.apply(query)
 
 

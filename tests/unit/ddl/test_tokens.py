@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.ddl.references import references
-from consumer.ddl.tokens import Edits, TokenKind, pieces, starts, tokenize
+from consumer.ddl.tokens import Edits, TokenKind, starts, tokenize, tokens_with_comments
 from consumer.model.names import quote
 
 PIECES = ["`", "``", "'", "''", '"', "\\", "/*T![x] ", "/*", "*/", "--", "-- ", "#", "\n", " ", "(", ")", ",", ".", ";"]
@@ -17,7 +17,7 @@ texts = st.lists(st.sampled_from(PIECES + WORDS) | st.text(max_size=4)).map("".j
 
 @given(texts)
 def test_tokens_and_blanks_are_the_text(text: str) -> None:
-    tokens = pieces(text)
+    tokens = tokens_with_comments(text)
     assert all(text[token.start : token.end] == token.text for token in tokens)
     ends, starts_ = [0, *(token.end for token in tokens)], [*(token.start for token in tokens), len(text)]
     between = [text[end:start] for end, start in zip(ends, starts_, strict=True)]
@@ -51,7 +51,7 @@ def test_a_quoted_name_is_one_token_and_one_reference(database: str, table: str)
     ],
 )
 def test_first_token(text: str, kind: TokenKind, first: str) -> None:
-    token = pieces(text)[0]
+    token = tokens_with_comments(text)[0]
     assert (token.kind, token.text) == (kind, first)
 
 
@@ -82,4 +82,4 @@ def test_an_insertion_before_a_removed_part_stays() -> None:
 
 def test_a_text_of_open_quotes_costs_no_search() -> None:
     text = "'a\\" * 20_000
-    assert "".join(token.text for token in pieces(text)) == text
+    assert "".join(token.text for token in tokens_with_comments(text)) == text

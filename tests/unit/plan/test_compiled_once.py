@@ -9,7 +9,7 @@ import pytest
 from consumer.ddl import changes, text_check
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.text_check import check_text
-from consumer.ddl.tokens import Token, pieces
+from consumer.ddl.tokens import Token, tokens_with_comments
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.files import Listing, SchemaFile
@@ -55,9 +55,9 @@ def test_a_text_is_checked_until_it_passes(monkeypatch: pytest.MonkeyPatch) -> N
 
     def counted(text: str) -> list[Token]:
         seen[text] += 1
-        return pieces(text)
+        return tokens_with_comments(text)
 
-    monkeypatch.setattr(text_check, "pieces", counted)
+    monkeypatch.setattr(text_check, "tokens_with_comments", counted)
     good = schema_file("d.t", 10, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `v` INT", (ID,))
     bad = schema_file("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `u` ADD COLUMN `v` INT", (ID,))
     for _ in range(2):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.partitions import PartitionClause
 from consumer.model.columns import Column
@@ -94,7 +94,7 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
 
 def _plain_table(step: ApplyDdl) -> TableName:
     """Returns the table of the exchange. Raises NotUnderstood if the consumer does not keep it."""
-    named = changes_of(step.statement).named("exchange")
+    named = statement_changes(step.statement).named("exchange")
     if named is None:
         raise NotUnderstood("the table that the partition is exchanged with")
     wanted = named.within(step.name.database).folded

@@ -207,7 +207,17 @@ def _try(
         f"INSERT INTO {_TRIED} SELECT {name_sql}, {name_sql} FROM {qualified(*table)} WHERE {name_sql} IS NOT NULL"
     )
     to, old = conversion.new, _selected(conversion.old, expression(conversion.old.family, now, flavor, "old"))
-    made = TargetColumn("new", to.type.lower(), type_of(to).lower(), "", True, False, None, "", "")
+    made = TargetColumn(
+        name="new",
+        data_type=to.type.lower(),
+        type=type_of(to).lower(),
+        collation="",
+        nullable=True,
+        generated=False,
+        default=None,
+        extra="",
+        expression="",
+    )
     new = _selected(to, expression(to.family, made, flavor, "new"))
     refusal: pymysql.MySQLError | None = None
     try:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from consumer.ddl.changes import changes_of, counts_partitions
-from consumer.ddl.indexes import IndexChanges, after
-from consumer.ddl.partitions import PartitionClause, PartitionedTable, altered
-from consumer.ddl.rewrite_mysql import never_made
+from consumer.ddl.changes import counts_partitions, statement_changes
+from consumer.ddl.indexes import IndexChanges, indexes_after
+from consumer.ddl.partitions import PartitionClause, PartitionedTable, altered_table
+from consumer.ddl.rewrite_mysql import is_never_created
 from consumer.errors import TargetBusy
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -99,7 +99,7 @@ def has_taken_effect(step: ApplyDdl, before: BeforeState, now: BeforeState) -> b
 
     1. A statement about a database has created or dropped it.
     2. An EXCHANGE PARTITION has exchanged rows.
-    3. A rename, CREATE or DROP: the new name exists, or the old name no longer does.
+    3. A RENAME, CREATE or DROP: the name that it creates exists, and the name that it removes no longer does.
     4. Any other statement has changed the definition of its own table.
     """
     table, action = step.name_before, step.file.type
@@ -226,7 +226,7 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) 
         return False
     indexes = table_indexes(cursor, step.name_before)
     names = _names_there(cursor, step.name_before, indexes)
-    parsed = changes_of(step.statement).indexes
+    parsed = statement_changes(step.statement).indexes
     unknown = not step.table_before.indexes.complete and _leaves_names_open(parsed)
     created, removed = _names_moved(step, indexes, names, unknown, flavor)
     if created or removed:
@@ -253,7 +253,7 @@ def _names_moved(
 ) -> tuple[_Names, _Names]:
     """Returns the names that the statement creates, and those that it removes. The target has these `indexes` and
     `names` now. `unknown` says that nothing is known of the names of indexes."""
-    changes = changes_of(step.statement)
+    changes = statement_changes(step.statement)
     before = {*_of_columns(step.table_before.columns or ())}
     later = set() if step.table_before.columns is None else {*_of_columns(step.file.columns)}
     if not unknown:
@@ -263,7 +263,7 @@ def _names_moved(
             else step.table_before.indexes.completed_by(indexes)
         )
         before |= {*_of_indexes(_made(declared, flavor))}
-        later |= {*_of_indexes(_made(after(declared, changes.indexes, step.file.version), flavor))}
+        later |= {*_of_indexes(_made(indexes_after(declared, changes.indexes, step.file.version), flavor))}
     for clause in changes.partitions.clauses:
         later |= {*_named("partition", (part.name for part in _defined(clause)))}
         before |= {*_named("partition", clause.names)}
@@ -272,7 +272,7 @@ def _names_moved(
     if counts_partitions(step.statement):
         known_parts = PartitionedTable(step.table_before.partitioning)
         before |= {*_of_partitions(known_parts)}
-        later |= {*_of_partitions(altered(known_parts, changes.partitions))}
+        later |= {*_of_partitions(altered_table(known_parts, changes.partitions))}
     return frozenset(later - before), frozenset(before - later)
 
 
@@ -301,7 +301,7 @@ def _of_partitions(table: PartitionedTable) -> Iterator[tuple[str, str]]:
 
 
 def _made(indexes: TableIndexes, flavor: FlavorName) -> TableIndexes:
-    return replace(indexes, indexes=tuple(index for index in indexes.indexes if not never_made(index, flavor)))
+    return replace(indexes, indexes=tuple(index for index in indexes.indexes if not is_never_created(index, flavor)))
 
 
 def _of_indexes(indexes: TableIndexes) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 import pymysql
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.tidb_syntax import Computed, computed, leave_out_computed
+from consumer.ddl.tidb_syntax import ComputedClause, computed_clauses, leave_out_computed
 from consumer.ddl.tokens import Edits
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
@@ -332,7 +332,7 @@ def _without_null_readers(cursor: pymysql.cursors.Cursor, step: ApplyDdl, text: 
     """Returns the statement without the generated columns that read a column which `_without_uncomputable` made NULL in
     an earlier statement: the server would compute them from that NULL. Returns notes, too."""
     statement, edits = statement_of(text), Edits()
-    if not statement.is_alter or not any(item.generated for item in computed(statement)):
+    if not statement.is_alter or not any(item.generated for item in computed_clauses(statement)):
         return text, ()
     nulls = null_columns(cursor, step.old_name or step.name)
     notes = list(leave_out_computed(statement, edits, lambda _: False, nulls=nulls))
@@ -348,7 +348,7 @@ def _without_uncomputable(
     statement, server_text, edits = statement_of(text), str(error.args[-1]), Edits()
     columns = ", ".join(f"NULL AS {quote(column.name)}" for column in statement.columns) or "NULL"
 
-    def refused_statement(item: Computed) -> bool:
+    def refused_statement(item: ComputedClause) -> bool:
         if any(quoted in server_text for quoted in (f" {quote(item.column)}", f" '{item.column}'")):
             return True
         expression = text[item.expression[0].start : item.expression[-1].end]
@@ -358,7 +358,7 @@ def _without_uncomputable(
             return errno(why) in NOT_COMPUTED
         return False
 
-    filled = any(item.added for item in computed(statement)) and has_row(cursor, step.name)
+    filled = any(item.added for item in computed_clauses(statement)) and has_row(cursor, step.name)
     notes = list(leave_out_computed(statement, edits, refused_statement, filled))
     return edits.apply(text), notes
 

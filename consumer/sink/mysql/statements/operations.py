@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import statement_changes
 from consumer.ddl.definitions import ParsedStatement, statement_of
-from consumer.ddl.resolve import Names
-from consumer.ddl.rewrite_mysql import RewriteContext, rewrite
+from consumer.ddl.resolve import StatementNames
+from consumer.ddl.rewrite_mysql import RewriteContext, rewrite_statement
 from consumer.ddl.tokens import tokenize
 from consumer.errors import Code, DdlRefused
 from consumer.layout.schema_file import is_view
@@ -195,7 +195,9 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
         before = before if before.complete else before.completed_by(server_indexes)
     context = RewriteContext(
         now.flavor,
-        Names(OtherTables(now, step.name), step.name, step.old_name, {*step.touches} - {step.name, *step.follows}),
+        StatementNames(
+            OtherTables(now, step.name), step.name, step.old_name, {*step.touches} - {step.name, *step.follows}
+        ),
         file.version,
         now.collations,
         before,
@@ -206,7 +208,7 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
         file.columns,
         offset_at(step, zone),
     )
-    done = rewrite(statement, action, context)
+    done = rewrite_statement(statement, action, context)
     statements, notes = [text.strip() for text in done.statements], list(done.notes)
     for column in () if now.flavor == "tidb" else _unnamed(step, statement):
         statements.append(f"ALTER TABLE {qualified(*step.name)} ADD COLUMN {quote(column.name)} {type_of(column)} NULL")
@@ -232,7 +234,11 @@ def _converted(step: ApplyDdl, now: TargetNow) -> tuple[ConvertedColumn, ...]:
 
 def _unnamed(step: ApplyDdl, statement: ParsedStatement) -> list[Column]:
     """Returns the columns that the schema file has and the statement does not name."""
-    definitions, before, after = changes_of(step.statement).columns, step.table_before.columns, step.file.columns or ()
+    definitions, before, after = (
+        statement_changes(step.statement).columns,
+        step.table_before.columns,
+        step.file.columns or (),
+    )
     if statement.kind == "CREATE TABLE":
         return definitions.unnamed(None, after) if statement.members else []
     altered = step.file.type not in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS

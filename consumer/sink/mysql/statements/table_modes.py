@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.ddl.changes import declared_columns
-from consumer.ddl.declared import Definition, Definitions, NotExact, backfill_text
+from consumer.ddl.declared import Definition, Definitions, NoExactValue, backfill_text
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column, Family
@@ -43,7 +43,18 @@ def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str, flavor: Flavor
         return [f"TRUNCATE TABLE {table_sql}"]
     if step.action == Action.TRUNCATE_TABLE:
         stays = times_stay(mode_ddl.after[: -len(mode_ddl.mode.added)])
-        return [closing_statement(mode_ddl, table_sql, step.table, step.file.version, quote, literal, _bytewise, stays)]
+        return [
+            closing_statement(
+                mode_ddl,
+                table_sql=table_sql,
+                table=step.table,
+                version=step.file.version,
+                quote=quote,
+                literal=literal,
+                key_expression=_bytewise,
+                stays=stays,
+            )
+        ]
     return list(_altered(step, mode_ddl, table_sql, zone, flavor))
 
 
@@ -103,7 +114,7 @@ def _backfill(step: ApplyDdl, column: Column, parsed: Definitions, zone: str) ->
     definition = parsed.columns.get(same_name(column.name), Definition())
     try:
         text = backfill_text(column, definition, step.file.version, zone_of(zone))
-    except NotExact as error:
+    except NoExactValue as error:
         raise DdlRefused(
             f"the rows that are there cannot be given the values of column {column.name}: {error}"
         ) from error

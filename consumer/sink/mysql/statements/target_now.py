@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 
 import pymysql
 
-from consumer.ddl.changes import Changes, compiled
+from consumer.ddl.changes import StatementChanges, compile_statement
 from consumer.ddl.declared import created_columns
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.indexes import after, copied
+from consumer.ddl.indexes import copied_indexes, indexes_after
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -152,7 +152,7 @@ class _Table:
 
     today: TableName | None
     """Its present name on the server. None: it does not exist yet."""
-    changes: tuple[Changes, ...] = ()
+    changes: tuple[StatementChanges, ...] = ()
     """What the plan's statements do to it."""
     likened: bool = False
     """It begins as a copy of that table (CREATE TABLE LIKE)."""
@@ -198,8 +198,8 @@ class PlannedTarget(TargetNow):
         planned = self._at(table)
         indexes = UNTOLD if planned.today is None else super().indexes(planned.today)
         for change in planned.changes:
-            indexes = after(indexes, change.indexes, 0)
-        return copied(indexes) if planned.likened else indexes
+            indexes = indexes_after(indexes, change.indexes, 0)
+        return copied_indexes(indexes) if planned.likened else indexes
 
     def declared(self, table: TableName) -> tuple[Column, ...]:
         today = self._at(table).today
@@ -278,7 +278,7 @@ class PlannedTarget(TargetNow):
 
     def _change(self, step: ApplyDdl, executed: Sequence[str]) -> None:
         name, action = step.name, step.file.type
-        done = tuple(compiled(statement_of(statement)) for statement in executed)
+        done = tuple(compile_statement(statement_of(statement)) for statement in executed)
         made = action in CREATE_ACTIONS and (step.merged is None or not self.holds(name))
         table = _Table(None, is_view=action == Action.CREATE_VIEW) if made else self._at(name)
         source = done[0].named("like") if done else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from consumer.ddl.session_times import hanging
+from consumer.ddl.session_times import zone_dependent
 from consumer.ddl.tokens import tokenize
 from consumer.errors import CannotBeExact, Code, SchemaDrift
 from consumer.model.columns import Column
@@ -71,7 +71,7 @@ def computed_when_read(request: LoadRequest, table: ServerTable) -> tuple[str, .
     """Returns the columns of upstream, in its spelling, that the target computes when they are read. Raises
     SchemaDrift."""
     virtual = same_names(column.name for column in table.columns if column.virtual)
-    computed = tuple(column.name for column in visible_columns(request) if same_name(column.name) in virtual)
+    computed = tuple(column.name for column in request_columns(request) if same_name(column.name) in virtual)
     if computed and request.load.mode is not None:
         raise SchemaDrift(
             f"the target computes {quoted_list(computed)} when it is read, and the table's mode writes all columns",
@@ -109,7 +109,7 @@ def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str
     )
 
 
-def visible_columns(request: LoadRequest) -> list[Column]:
+def request_columns(request: LoadRequest) -> list[Column]:
     return [column for column in request.columns if not column.hidden and column.name not in request.load.absent]
 
 
@@ -129,7 +129,7 @@ def refuse_session_times(name: TableName, table: ServerTable, zone: str) -> None
     times = [column.name for column in table.columns if column.data_type == "timestamp" and not column.generated]
     # MySQL shows the quotes of texts as \'.
     texts = {column.name: column.expression.replace("\\'", "'") for column in table.columns if column.generated}
-    dependent = hanging(times, {column: tokenize(text) for column, text in texts.items()})
+    dependent = zone_dependent(times, {column: tokenize(text) for column, text in texts.items()})
     for column in table.columns:
         if column.name in dependent and not column.virtual:
             raise _refused(

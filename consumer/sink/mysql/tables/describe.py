@@ -215,7 +215,15 @@ def _column(row: Sequence[Any]) -> TargetColumn:
     generated = bool(re.search(r"\b(VIRTUAL|STORED|PERSISTENT)\b", extra, re.IGNORECASE))
     null = nullable == "YES"
     return TargetColumn(
-        name, data_type.lower(), full_type, collation or "", null, generated, default, extra, expression or ""
+        name=name,
+        data_type=data_type.lower(),
+        type=full_type,
+        collation=collation or "",
+        nullable=null,
+        generated=generated,
+        default=default,
+        extra=extra,
+        expression=expression or "",
     )
 
 

@@ -28,8 +28,8 @@ from consumer.sink.mysql.tables.checks import (
     quoted_list,
     refuse_indistinct,
     refuse_session_times,
+    request_columns,
     type_of,
-    visible_columns,
 )
 from consumer.sink.mysql.tables.describe import ServerTable, UniqueKey, access_error, describe_tables, labels_of_type
 from consumer.sink.mysql.target import MySqlTarget, Server, TargetColumn
@@ -65,8 +65,8 @@ def prepare_targets(
 def create_statement(request: LoadRequest) -> str:
     """Returns the CREATE TABLE that a schema file allows. The file has no collations and no other keys. TiDB's own
     collation distinguishes everything that upstream distinguishes."""
-    lines = [f"  {quote(column.name)} {type_of(column)}" for column in visible_columns(request)]
-    keys = [tuple(column.name for column in visible_columns(request) if column.is_pk)]
+    lines = [f"  {quote(column.name)} {type_of(column)}" for column in request_columns(request)]
+    keys = [tuple(column.name for column in request_columns(request) if column.is_pk)]
     keys += [] if keys[0] else [*request.unique_keys[:1]]
     lines += [
         f"  {'PRIMARY KEY' if number == 0 else 'UNIQUE KEY'} ({', '.join(map(quote, key))})"
@@ -160,7 +160,7 @@ def _target(request: LoadRequest, table: ServerTable, shared: _Shared) -> LoadTa
 def _decoded_columns(request: LoadRequest, table: ServerTable) -> list[tuple[Column, TargetColumn]]:
     """Returns the columns that both sides have, in the target's order. A column that the target computes is included
     only if it is stored and a unique key needs the rows' own value, or if rows are only compared."""
-    sent = by_name(visible_columns(request))
+    sent = by_name(request_columns(request))
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
         raise schema_drift(request, f"the target table lacks the rows' columns {quoted_list(missing)}")
@@ -224,7 +224,7 @@ def _may_be_upstreams(request: LoadRequest, unique: UniqueKey) -> bool:
     """Returns whether upstream may have this key."""
     if unique.folded in request.known_unique:
         return True
-    return request.indexes is None and same_name(unique.name) not in request.told_names
+    return request.indexes is None and same_name(unique.name) not in request.known_index_names
 
 
 def _with_labels(column: Column, target: TargetColumn, flavor: FlavorName) -> Column:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.partitions import created, partition_changes
+from consumer.ddl.partitions import created_table, partition_changes
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
@@ -33,7 +33,7 @@ def refusal(
     touches = (OTHER,) if action == Action.EXCHANGE_PARTITION else ()
     step = replica.step(action, f"ALTER TABLE `t` {alter}", (ID, column), touches=touches)
     query = f"CREATE TABLE `t` (`id` INT,`{column.name}` {declared}) PARTITION BY {by}"
-    known = None if by is None else created(partition_changes(statement_of(query)), "utf8mb4_bin").partitioning
+    known = None if by is None else created_table(partition_changes(statement_of(query)), "utf8mb4_bin").partitioning
     assert (known is None) == (by is None)
     (outcome,) = replica.sink.apply_ddls([replace(step, table_before=TableBefore(partitioning=known))], {})
     return outcome.error
