@@ -79,7 +79,7 @@ class Code(enum.StrEnum):
     STORAGE_CHANGED = (
         "storage-changed",
         "A file is not the one that was listed: it was written again meanwhile.",
-        "Run again: the storage is listed anew.",
+        "Run again: the storage is listed again.",
     )
     CHECKPOINT_MISSING = (
         "checkpoint-missing",
@@ -94,7 +94,7 @@ class Code(enum.StrEnum):
     TARGET_UNAVAILABLE = (
         "target-unavailable",
         "The target does not answer, or the connection broke.",
-        "Look at the target; then run again. The next run goes on from what is recorded.",
+        "Look at the target; then run again. The next run resumes from what is recorded.",
     )
     STAGED_ROWS_GONE = (
         "staged-rows-gone",
@@ -120,7 +120,7 @@ class Code(enum.StrEnum):
     PROGRESS_MOVED = (
         "progress-moved",
         "The progress in the target is another one than this run has read.",
-        "Run again: it is read anew.",
+        "Run again: it is read again.",
     )
     STARVED = (
         "starved",
@@ -130,7 +130,7 @@ class Code(enum.StrEnum):
     INTERRUPTED = (
         "interrupted",
         "A signal ended the command early.",
-        "Run it again: it goes on from what is recorded.",
+        "Run it again: it resumes from what is recorded.",
     )
 
     BAD_CONFIG = (
@@ -176,7 +176,7 @@ class Code(enum.StrEnum):
     )
     ROWS_VARY = (
         "rows-vary",
-        "Rows of one table have other columns than those before them, and no statement tells why.",
+        "Rows of one table have other columns than those before them, and no statement shows why.",
         "Find out whether a schema file is missing.",
     )
     TABLE_MISSING = (
@@ -217,11 +217,11 @@ class Code(enum.StrEnum):
     NO_COMMIT_TS = (
         "no-commit-ts",
         "Rows have no commit-ts, and nothing else says which change of a key, or which file, came first.",
-        "Let the changefeed write commit-ts (`include-commit-ts` for CSV), and load the table anew.",
+        "Let the changefeed write commit-ts (`include-commit-ts` for CSV), and load the table again.",
     )
     AMBIGUOUS_TIME = (
         "ambiguous-time",
-        "A TIMESTAMP in a key or a generated column depends on a time zone, which no file tells.",
+        "A TIMESTAMP in a key or a generated column depends on a time zone, which no file shows.",
         "Name the changefeed's zone by `--tz`, or leave the table out.",
     )
     RULES_CONFLICT = (
@@ -231,7 +231,7 @@ class Code(enum.StrEnum):
     )
     TARGET_KEY = (
         "target-key",
-        "The target's table has no key that tells upstream's rows apart, or a key that tells too few apart.",
+        "The target's table has no key that distinguishes upstream's rows, or a key that distinguishes too few.",
         "Give the target's table upstream's key.",
     )
     TARGET_TABLE = (
@@ -262,7 +262,7 @@ class Code(enum.StrEnum):
     )
     NAME_UNTOLD = (
         "name-untold",
-        "A statement does not tell which table or database it means.",
+        "A statement does not show which table or database it means.",
         "Do by hand what it means, and record that by `skip-ddl`.",
     )
     TABLE_EXISTS = (
@@ -288,13 +288,13 @@ class Code(enum.StrEnum):
     FILES_MISSING = (
         "files-missing",
         "Files are missing between what was read and what is there.",
-        "Restore them, or go on without their rows by `--accept-gap-in`.",
+        "Restore them, or continue without their rows by `--accept-gap-in`.",
     )
     DATES_DELETED = (
         "dates-deleted",
         "TiCDC's clean-up may have deleted files that were not read.",
         "Say by the changefeed's `file-expiration-days` what can be deleted. Where files are gone, load the table from"
-        " an export, or go on without their rows by `--accept-gap-in`.",
+        " an export, or continue without their rows by `--accept-gap-in`.",
     )
     WRONG_UPSTREAM = (
         "wrong-upstream",

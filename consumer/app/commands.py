@@ -93,7 +93,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         if not progress.is_empty:
             raise BadConfig(
                 f"the target already has progress under the name {settings.name!r}",
-                hint="go on with `once`, or choose another --name and an empty target",
+                hint="continue with `once`, or choose another --name and an empty target",
             )
         manager = manager_of(settings, ports, options)
         observer.tell(NowDoing("looks for files"))

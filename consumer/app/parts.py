@@ -176,7 +176,7 @@ def start_change(settings: Settings, reader: StorageReader, progress: Progress) 
         began = f"began at --start-ts {progress.start_ts}" if progress.start_ts else "began without --start-ts"
         raise BadConfig(
             f"--start-ts is {start_ts}, but the replica of name {settings.name!r} {began}",
-            hint="leave --start-ts out to go on, or fill a new target under another --name",
+            hint="leave --start-ts out to continue, or fill a new target under another --name",
         )
     check_moment("--start-ts", start_ts, checkpoint_of(settings, reader))
     return ProgressChange(applied_ts=start_ts, start_ts=start_ts)

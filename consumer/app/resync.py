@@ -209,9 +209,9 @@ class _Resync:
             if table.state != "ok":
                 damaged = table.code in _DAMAGED
                 table.hint = (
-                    "the table in the target was not touched, and goes on as it was; fix what the reason names, and"
-                    " resync again, which goes on where it was"
-                    + (", or go on without the rows of files that are lost: " if damaged else ": ")
+                    "the table in the target was not touched, and stays as it was; fix what the reason names, and"
+                    " resync again, which resumes where it was"
+                    + (", or continue without the rows of files that are lost: " if damaged else ": ")
                     + resync_command(name, accepts=damaged)
                 )
                 table.resync = False

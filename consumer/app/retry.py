@@ -61,7 +61,7 @@ def _check_letters(rows: Iterable[BadRow]) -> None:
     """Raises BadConfig if nothing would record in the rows' dead letters that they are applied."""
     if letter := next((row.letter for row in rows if row.letter), ""):
         raise BadConfig(
-            f"the quarantined rows have letters, as {letter}, which say whether they are taken in, and nothing tells"
+            f"the quarantined rows have letters, as {letter}, which say whether they are taken in, and nothing shows"
             " where these are",
             hint="give --dead-letters, as the run had it that quarantined them",
         )
@@ -100,7 +100,7 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
     the table is equal except for rows that are still refused."""
     if check is None or check.error is not None:
         why = check.error if check is not None else None
-        sentence = "the storage does not tell of the table" if why is None else why.sentence()
+        sentence = "the storage shows nothing of the table" if why is None else why.sentence()
         return _Settled({}, rows, sentence, "" if why is None else why.hint)
     # For a table with no key the id of a dead letter has the row's place after its digits.
     known_digits, refused = {key[:ROW_DIGITS] for key in rows}, {row.id[:ROW_DIGITS]: row for row in check.refused_rows}

@@ -345,7 +345,7 @@ def collation_of(operands: Sequence[Operand], collation: str) -> Collation:
         raise ValueError("it compares texts by two collations")
     if not (name := next(iter(names), collation)):
         raise ValueError(
-            f"nothing says by which collation {_named(*operands)} is compared; write it behind the text, as"
+            f"nothing says by which collation {_named(*operands)} is compared; write it after the text, as"
             " 'a' COLLATE utf8mb4_bin, the default of TiDB; a rule of [[consumer.rows]] can set collation instead"
         )
     return Collation.of(name)

@@ -332,7 +332,7 @@ class Collation:
             raise CannotBeExact(
                 f"{what} has a text with other characters than ASCII's, whose case the collation {self.name} ignores"
                 " in ways that are not followed here",
-                hint="compare by a collation that ends in _bin: say it in the rule, or behind the text with COLLATE; if"
+                hint="compare by a collation that ends in _bin: say it in the rule, or after the text with COLLATE; if"
                 " the table has rows already, fill it again under another --name",
             )
         return values

@@ -129,14 +129,14 @@ def check_rules(
     if shaping.events and not target.key:
         raise _refused(
             target,
-            "an event filter is for it, and it has no key: which rows are left cannot be told by the changes alone",
+            "an event filter is for it, and it has no key: which rows are left cannot be known by the changes alone",
             "give it a primary key, use a row filter ([[consumer.rows]]) instead, or leave it out of the matcher",
         )
     if shaping.where and target.load.absent:
         raise _refused(
             target,
             f"its rows lack columns ({', '.join(target.load.absent)}), and a row that comes to fit the row filter has"
-            " no values there to go on with",
+            " no values there to continue with",
             "let TiCDC's column selectors keep the columns, or leave the table out of [[consumer.rows]]",
         )
     _check_protocol(target, shaping, dialect)
@@ -158,7 +158,7 @@ def _check_named(target: LoadTarget, shaping: Shaping, former_columns: Collectio
 
 def _check_masks(target: LoadTarget, shaping: Shaping, keys: KeyColumns | None) -> None:
     if not target.key:
-        why = "it has no key, and rows that a mask makes equal could not be told apart"
+        why = "it has no key, and rows that a mask makes equal could not be distinguished"
     elif keys is None:
         why = "its CREATE TABLE is not in the storage, or has a unique key on an expression, so its keys are not known"
     else:

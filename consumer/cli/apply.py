@@ -27,7 +27,7 @@ Some = Annotated[
     typer.Option(
         "--table",
         metavar="RULE",
-        help="Only these tables, of a replica that goes on: DB.T, or a rule. It can be given several times.",
+        help="Only these tables, of a replica that continues: DB.T, or a rule. It can be given several times.",
     ),
 ]
 
@@ -116,6 +116,6 @@ def resync(call: Invocation, table: Table) -> int:
     from consumer import app
 
     name = parse_table(table)
-    text = f"{name} is loaded again; then all tables go on up to the checkpoint, as in `once`"
+    text = f"{name} is loaded again; then all tables are applied up to the checkpoint, as in `once`"
     call.observer.tell(Note(NoteKind.EMPTIED_TABLE, text, name))
     return call.finish(app.resync(call.settings, call.observer, name))

@@ -88,7 +88,7 @@ def verdict(result: StatusResult, longest: float | None, allow_accepted: bool = 
     if unwell:
         states = Counter(map(_trouble, unwell))
         found = ", ".join(f"{count:,} {state}" for state, count in states.items())
-        return TableError.exit_code, f"tables that are not in order: {found}"
+        return TableError.exit_code, f"tables that are not healthy: {found}"
     late = _late(result, longest)
     return (Retryable.exit_code if late else 0), late
 
@@ -164,14 +164,14 @@ def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
     """Returns what is to be run again, unless it is still at work."""
     for one in result.exports:
         tables = f" ({some_of(one.tables)})" if one.tables else ""
-        again = "with its --table" if len(one.tables) > 1 else "to go on"
+        again = "with its --table" if len(one.tables) > 1 else "to continue"
         yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
         only = one.tables[0] if len(one.tables) == 1 else None
         yield f"  {hint_with_options(load_export_command(one.export, only), options)}"
         yield from (f"  {table}: {without_table_name(table, reason)}" for table, reason in one.reasons.items())
     for loading in result.resyncs:
         yield f"the resync of {loading.table} is not at its end, and the target has the table as it was; if that is not"
-        yield "at work, run it again, which goes on, or give it up:"
+        yield "at work, run it again, which resumes, or give it up:"
         yield f"  {hint_with_options(resync_command(loading.table), options)}"
         yield f"  {hint_with_options(forget_command(loading.consumer), options)}"
 

@@ -83,7 +83,7 @@ def print_verify(result: VerifyResult) -> None:
             out(line)
     if result.excluded:
         left_out = count_text(result.excluded, "table, which was", "tables, which were")
-        out(f"note: the table rules leave out {left_out} not compared; one that rules let in again begins with `once`")
+        out(f"note: the table rules leave out {left_out} not compared; one that rules include again begins with `once`")
     if not result.tables:
         out("no table was compared")
         return

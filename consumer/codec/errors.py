@@ -12,7 +12,7 @@ from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
     "check that `protocol` and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or remove it and go on without its rows: " + ACCEPT_LOSS
+    "restore it, or remove it and continue without its rows: " + ACCEPT_LOSS
 )
 BEGUN = Hint(
     Instead(
@@ -34,8 +34,8 @@ _MIXED = (
 )
 
 _NOT_NULL = (
-    "TiCDC lost the value (v8.5.4 writes the text 'null' as NULL): put upstream's value into the file, or go on without"
-    " such rows with on-bad-row = 'quarantine'"
+    "TiCDC lost the value (v8.5.4 writes the text 'null' as NULL): put upstream's value into the file, or continue"
+    " without such rows with on-bad-row = 'quarantine'"
 )
 _COMPUTED = (
     "upstream keeps the column's values: make it a plain column in the target (DROP COLUMN, ADD COLUMN); where rows are"

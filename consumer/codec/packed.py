@@ -115,7 +115,7 @@ def _varint(block: bytes) -> int:
         size |= (byte & 0x7F) << (7 * number)
         if byte < 0x80:
             return size
-    raise pa.ArrowInvalid("a chunk does not tell its size")
+    raise pa.ArrowInvalid("a chunk does not show its size")
 
 
 def _broken(file: Stored, why: str) -> CorruptFile:

@@ -148,7 +148,7 @@ def refuse_late(stats: Sequence[FileStat], task: LoadTask) -> None:
             f" {task.window.after} without it: the file was not there then",
             hint="a copy of a storage must get `metadata` last; load the table again: "
             + resync_command(task.target.table)
-            + "\nor go on without such rows: "
+            + "\nor continue without such rows: "
             + accept_command(task.target.table),
             table=str(task.target.table),
             path=late[0].path,

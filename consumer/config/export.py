@@ -63,7 +63,9 @@ def _terminator(text: str) -> bytes:
 
 def _null(text: str) -> bytes:
     if "\\\\" in text or '"' in text:
-        raise ValueError(f"{text!r} stands for NULL: with a quote or two backslashes it cannot be told from texts")
+        raise ValueError(
+            f"{text!r} stands for NULL: with a quote or two backslashes it cannot be distinguished from texts"
+        )
     return text.encode()
 
 

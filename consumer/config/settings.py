@@ -326,8 +326,8 @@ class Settings(_OfProtocols):
     )
     accept_gap_in: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (),
-        "The tables that go on although files are missing between those that were read and those that exist. `status`"
-        " shows what they lack until a `resync`. Rules as in `--tables`.",
+        "The tables that continue although files are missing between those that were read and those that exist."
+        " `status` shows what they lack until a `resync`. Rules as in `--tables`.",
         metavar="RULE..",
         several=True,
     )
@@ -375,7 +375,7 @@ class Settings(_OfProtocols):
     ready_lag: Annotated[float, BeforeValidator(values.duration)] = setting(
         "10m",
         "How far the slowest table may be behind while `/readyz` of `--http` says that all is well, and before"
-        " `--notify` tells of it.",
+        " `--notify` notifies of it.",
         flag=False,
     )
     metrics_file: str | None = setting(
@@ -386,7 +386,7 @@ class Settings(_OfProtocols):
     )
     notify: Annotated[tuple[str, ...], BeforeValidator(values.commands)] = setting(
         (),
-        "Who is told of each change of state: a command, which gets JSON on stdin, or a URL, which gets it by POST"
+        "Who is notified of each change of state: a command, which gets JSON on stdin, or a URL, which gets it by POST"
         " (docs/monitoring.md). Can be given several times.",
         metavar="CMD|URL",
         several=True,

@@ -102,7 +102,8 @@ def too_many_error(most: int, last: BadRow) -> TooManyBadRows:
     """Returns the error of a table that has more bad rows than may be quarantined; `last` is one of them."""
     return TooManyBadRows(
         f"more than {most} of its rows are bad, which is what max-bad-rows allows; this is one: {last.reason}",
-        hint="mend what the reason names; or raise max-bad-rows in [consumer] of the file of --config, then run again",
+        hint="correct what the reason names; or raise max-bad-rows in [consumer] of the file of --config, then run"
+        " again",
         path=last.path,
         line=last.line or None,
     )

@@ -91,7 +91,7 @@ COMBINATIONS: Mapping[tuple[Feature, Feature], Combination] = {
         _WITH_TIMES,
     ),
     (Feature.START, Feature.REPLAY): Combination(
-        "--start-ts is for a replica that goes on", "replay begins at --from-ts: give that instead"
+        "--start-ts is for a replica that continues", "replay begins at --from-ts: give that instead"
     ),
     (Feature.REPLAY, Feature.NO_TIMES): Combination(
         "rows of this changefeed do not say when they were committed, so no range of time can be replayed",

@@ -196,8 +196,8 @@ GRANT = Instead("grant the target's user all privileges on storage_consumer and 
 ACCEPT_LOSS, RESYNC = Command(Verb.ONCE, accepts=True), Command(Verb.RESYNC)
 """For hints whose authors do not know the table."""
 REFUSED_ROW = (
-    "mend the value in its file, let the target's column take it, or quarantine such rows with --on-bad-row quarantine;"
-    " where the column is not upstream's, load the table again: " + RESYNC
+    "correct the value in its file, let the target's column take it, or quarantine such rows with --on-bad-row"
+    " quarantine; where the column is not upstream's, load the table again: " + RESYNC
 )
 
 
@@ -304,7 +304,7 @@ UNKNOWN_VALUES = "the rows that are there cannot be given the values that upstre
 def values_hint(file: SchemaFile) -> Hint:
     """Returns what to do about a statement whose effect on rows no file shows. A reloaded table would meet it again."""
     return (
-        "load the table from an export of a moment behind the statement, with `load-export`; or do by hand what it did"
+        "load the table from an export of a moment after the statement, with `load-export`; or do by hand what it did"
         " upstream, with the values that rows have there, and then: "
     ) + skip_ddl_command(file.name, file.version)
 
@@ -365,12 +365,12 @@ def _in_bash(character: str) -> str:
 
 
 WITH_A_COPY = (
-    "then copy the table from upstream as of a TSO after that, and go on with it under a new --name with --start-ts"
+    "then copy the table from upstream as of a TSO after that, and continue with it under a new --name with --start-ts"
     " and --tables"
 )
 FROM_A_NEW_PREFIX = (
-    "and have it write to a new prefix; copy the table from upstream as of the TSO that it begins with, and go on there"
-    " under a new --name with --start-ts and --tables"
+    "and have it write to a new prefix; copy the table from upstream as of the TSO that it begins with, and continue"
+    " there under a new --name with --start-ts and --tables"
 )
 
 

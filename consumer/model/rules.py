@@ -122,7 +122,7 @@ def _mark(key: bytes) -> str:
 
 _HIDDEN_HINT = (
     AS_FILES_SHOW + "; look at the line in the file, if one is named: restore a file that is damaged, or remove it and"
-    " go on without its rows: " + ACCEPT_LOSS
+    " continue without its rows: " + ACCEPT_LOSS
 )
 
 

@@ -96,7 +96,7 @@ METRICS: Sequence[Metric] = (
     Metric(
         "checkpoint_age_seconds",
         "gauge",
-        "How far the storage's checkpoint is behind now. It grows when the changefeed stands still, and while the"
+        "How far the storage's checkpoint is behind now. It grows when the changefeed does not advance, and while the"
         " storage does not answer.",
         lambda v: _one(v.status.checkpoint_age_seconds),
     ),

@@ -28,7 +28,7 @@ ROWS = 100
 """The most tables on a page."""
 WIDTH, HEIGHT = 600, 120
 """The height of a chart, in its own units."""
-_STATES = ("all", "not in order", "stopped", "waits", "lacks rows", "ok", "dropped", "excluded")
+_STATES = ("all", "not healthy", "stopped", "waits", "lacks rows", "ok", "dropped", "excluded")
 _STARTING = "Starting"
 _UNWELL = {"stopped": "stopped", "missing": "missing", "waits": "wait", "lacks rows": "lack rows"}
 """States of tables that are not healthy, the worst first, and their names in the plural."""
@@ -139,7 +139,7 @@ def time_text_of(now_ms: int) -> str:
 def _fits(row: TableStatus, search: str, state: str) -> bool:
     if search and search.lower() not in str(row.table).lower() and search.lower() not in row.target_table.lower():
         return False
-    if state == "not in order":
+    if state == "not healthy":
         return row.is_held_up or bool(row.accepted)
     return state in ("all", row.state_text) and (state != "all" or row.state not in ("dropped", "excluded"))
 
@@ -181,7 +181,7 @@ def _charts(samples: Sequence[Sample]) -> list[Chart]:
     rates = [(b.at, (b.rows - a.rows) / (b.at - a.at)) for a, b in pairwise(samples) if b.at > a.at]
     lags = [(sample.at, sample.lag) for sample in samples if sample.lag is not None]
     found = [
-        _chart("Lag of the tables that go on", lags, duration_text),
+        _chart("Lag of the tables that continue", lags, duration_text),
         _chart("Rows a second", rates, lambda rate: f"{rate:,.0f}"),
     ]
     return [chart for chart in found if chart is not None]

@@ -170,7 +170,7 @@ class Troubles:
         for key in [key for key, trouble in self._known.items() if key == what or what in trouble.whats]:
             trouble = self._known.pop(key)
             seconds = round(self._clock() - trouble.since, 1)
-            self._log.warning("goes on again", what=what, at=trouble.place, seconds=seconds)
+            self._log.warning("has resumed", what=what, at=trouble.place, seconds=seconds)
 
 
 def _until(seconds: float | None) -> str:

@@ -119,7 +119,7 @@ def error_after_retries(reader: StorageReader, error: ConsumerError) -> Consumer
         return error
     return FileUnreadable(
         error.message,
-        hint="make the file readable again, or remove it and go on without its rows: " + ACCEPT_LOSS,
+        hint="make the file readable again, or remove it and continue without its rows: " + ACCEPT_LOSS,
         path=error.path,
     )
 

@@ -320,7 +320,7 @@ _AMBIGUOUS = (
     " one key"
 )
 _OLD_KEYS = (
-    "the rows do not tell the old keys of updates: where a key was changed upstream and TiCDC did not split the update"
+    "the rows do not show the old keys of updates: where a key was changed upstream and TiCDC did not split the update"
     " (output-raw-change-event=true, or an old release), the row under its old key stays, or a row that took the key"
     " is lost"
 )

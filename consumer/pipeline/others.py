@@ -229,7 +229,7 @@ def belongs_to_other_error(
             table=str(table),
             code=Code.OF_ANOTHER_CONSUMER,
         )
-    ends = "end that one first, if this one is to go on with its tables; or " if owned.busy else ""
+    ends = "end that one first, if this one is to continue with its tables; or " if owned.busy else ""
     return DdlRefused(
         f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
         hint=f"{ends}give this one another --downstream-uri, or leave the table out of one of the two with --tables;"

@@ -51,7 +51,7 @@ from consumer.target import Sink
 _Referred = Callable[[], Mapping[TableName, Collection[str]]]
 
 _SNAPSHOT = "export the table with Dumpling, and load that with `load-export` and its --table"
-_OF_A_VIEW = "resync the tables that it shows, or run `once`, which goes on with what is pending"
+_OF_A_VIEW = "resync the tables that it shows, or run `once`, which continues with what is pending"
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
 

@@ -189,7 +189,7 @@ class TableVersionConsumer:
                     raise CannotBeExact(
                         f"column {column.name}: its labels are not in the order of {schema.path} any more, no statement"
                         " tells that, and the rows carry the labels' numbers",
-                        hint="load the table from an export of a moment behind that change, with `load-export`",
+                        hint="load the table from an export of a moment after that change, with `load-export`",
                         table=str(self.load.table),
                     )
 

@@ -119,7 +119,9 @@ def lacks_old_name(statement: Statement) -> DdlRefused:
     """Returns the error of a rename whose source is unknown."""
     name = statement.file.name
     itself = any(pair.old == name == pair.new for pair in rename_pairs(statement.file))
-    why = "the statement renames it to itself, as TiCDC has lost the old name" if itself else "the old name is not told"
+    why = (
+        "the statement renames it to itself, as TiCDC has lost the old name" if itself else "the old name is not known"
+    )
     return DdlRefused(
         f"cannot tell which table was renamed to {name}: {why}: {statement.file.query}",
         hint="rename it by hand, then: " + skip_ddl_command(statement.file.name, statement.version),

@@ -103,7 +103,7 @@ def _holes(
 
 
 def _gap(table: TableName, message: str, path: str, missing: int) -> GapFound:
-    hint = "restore the missing file, or go on without its rows: " + accept_command(table)
+    hint = "restore the missing file, or continue without its rows: " + accept_command(table)
     return GapFound(message, hint=hint, table=str(table), path=path, missing=missing)
 
 

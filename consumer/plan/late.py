@@ -116,7 +116,7 @@ def _of_moved(name: TableName, file: DataFile, since: int, last: int) -> CameLat
         f"it has rows of commit-ts {last} and before, and the table was renamed at {since} without them: the file was"
         " not there then",
         hint="a copy of a storage must get `metadata` last; load the renamed table again, from an export with"
-        " `load-export`, or go on without these rows: " + accept_command(name),
+        " `load-export`, or continue without these rows: " + accept_command(name),
         table=str(name),
         path=file.path,
     )

@@ -38,7 +38,7 @@ def notes(
     tables = [name for name in assembly.catalog.by_table if name.table]
     if tables and not any(map(assembly.wanted, tables)):
         of_all = count_text(len(tables), "table")
-        text = f"the table rules (--tables) let in none of the storage's {of_all}: nothing is applied"
+        text = f"the table rules (--tables) include none of the storage's {of_all}: nothing is applied"
         yield Note(NoteKind.TABLE_RULES, text, count=len(tables))
     naming.targets(assembly.catalog.by_table)
     for route in sorted(naming.unused) if tables else ():

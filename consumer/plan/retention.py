@@ -131,7 +131,7 @@ class CleanUp:
         return GapFound(
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
             hint="file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing); if"
-            " the folders are gone, take the table from a snapshot (a new --name with --start-ts), or go on without"
+            " the folders are gone, take the table from a snapshot (a new --name with --start-ts), or continue without"
             " their rows: " + accept_command(table),
             table=str(table),
             missing=first,

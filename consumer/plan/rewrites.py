@@ -98,7 +98,7 @@ def check_places(
                 # The error has no path: the file counts as read, as it was.
                 return CannotBeExact(
                     f"{file.path} is another file than was read, and rows without a commit-ts cannot be put in front of"
-                    f" the statement of version {statement.version}, which came behind it",
+                    f" the statement of version {statement.version}, which came after it",
                     hint="empty and reload the table: " + RESYNC,
                     table=str(table),
                     code=Code.NO_COMMIT_TS,

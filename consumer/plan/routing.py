@@ -46,7 +46,7 @@ def check_routes(naming: Naming, progress: Progress, tables: Iterable[TableName]
             old, new = before.target(name), naming.target(name)
             raise BadConfig(
                 f"the routes call {name} {new} in the target, where it is {old} already",
-                hint=f"give what the target was filled with, {had}, and routes for new tables behind that; where known"
+                hint=f"give what the target was filled with, {had}, and routes for new tables after that; where known"
                 " tables must move, fill them again under another --name",
             )
 

@@ -118,7 +118,7 @@ def check_exchanged(assembly: Assembly, progress: Progress) -> None:
                 continue
             if max(map(progress.start_of, table.names)) < file.version:
                 raise BadConfig(
-                    f"{name} exchanged a partition with a table that begins behind that, by --start-ts: {file.query}"
+                    f"{name} exchanged a partition with a table that begins after that, by --start-ts: {file.query}"
                     f" (version {file.version})",
                     hint=f"give {name} a --start-ts of its own that is not below {file.version}, or leave it out with"
                     " --tables",
@@ -163,7 +163,7 @@ class _Starting:
                 return None  # it was loaded again from its CREATE TABLE on
             where = f"began at --start-ts {recorded}" if recorded else "began without a --start-ts of its own"
             end = f", and is complete up to {place.applied_ts}" if left_out else ""
-            raise _refused(name, f"it {where}{end}, and {asked} is another moment", "to go on")
+            raise _refused(name, f"it {where}{end}, and {asked} is another moment", "to continue")
         return asked
 
     def _follows_another(self, name: TableName, table: Incarnation) -> bool:
@@ -264,7 +264,7 @@ class _Starting:
         for other, target_table in older if last else ():
             if target_table.sure and target_table.since < last:
                 raise BadConfig(
-                    f"{name} begins behind a DROP DATABASE that is still to run (version {last}), which takes {other}"
+                    f"{name} begins after a DROP DATABASE that is still to run (version {last}), which takes {other}"
                     " out of the target too",
                     hint=f"leave {name} out with --tables for one run, then let it in with its --start-ts",
                     table=str(name),

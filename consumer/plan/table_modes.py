@@ -33,7 +33,8 @@ def mode_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
     rules = "the route" if mode.merges else "[[consumer.table-modes]]"
     if not key:
         raise CannotBeExact(
-            f"it has no key, so nothing tells a change from the same change sent again, and the mode {mode} needs that",
+            f"it has no key, so nothing distinguishes a change from the same change sent again, and the mode {mode}"
+            " needs that",
             hint=f"give the table a primary key upstream, or leave it out of {rules}",
             table=str(table),
             code=Code.NO_KEY,
@@ -95,7 +96,7 @@ def mode_ddl(statement: Statement) -> ModeDdl | None:
     creates, columns = statement.action in CREATE_ACTIONS, statement.table_before.columns
     if not creates and columns is None:
         raise DdlRefused(
-            f"nothing tells what the table was before, which has the table mode {mode} in the target",
+            f"nothing shows what the table was before, which has the table mode {mode} in the target",
             code=Code.RULES_CONFLICT,
         )
     if mode.chosen is not None:

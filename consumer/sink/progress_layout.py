@@ -163,7 +163,8 @@ def check_layout(number: int, written_by: str) -> None:
         raise BadConfig(
             f"the progress in the target has layout {number}, written by release {written_by}, and this program"
             f" (release {__version__}) knows layout {FORMAT_VERSION}",
-            hint=f"go on with the program that wrote it (release {written_by}), or fill an empty target with this one",
+            hint=f"continue with the program that wrote it (release {written_by}), or fill an empty target with this"
+            " one",
         )
 
 

@@ -16,7 +16,7 @@ from consumer.source.output import shares
 from consumer.source.planning import Plan, options_of, planned, row_moves
 from consumer.source.reading import Share
 
-_GO_ON = "everything before it was read: start the query again with its checkpoint, and it goes on from there"
+_GO_ON = "everything before it was read: start the query again with its checkpoint, and it resumes there"
 
 
 class Follower:

@@ -189,7 +189,7 @@ class _Tables:
             executed=self._executed,
             applied=False,
             together=together,
-            passed_over="changes behind from-ts are asked for",
+            passed_over="changes after from-ts are asked for",
         )
         self._check_beginning(name, history)
         target = self._target(history)

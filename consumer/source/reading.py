@@ -303,8 +303,8 @@ def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
         ways = ["leave these columns out (option columns)"] if changes or share.target.key else []
         ways += [f"begin with from-ts {end}"] if changes else []
         raise CannotBeExact(
-            f"a statement of version {end} or later changed {names}, and what older rows have there cannot be told from"
-            " the files",
+            f"a statement of version {end} or later changed {names}, and what older rows have there cannot be known"
+            " from the files",
             hint=f"give --from-ts {end}" if share.of_command else " or ".join([*ways, f"end with to-ts {end}"]),
         )
 
@@ -324,7 +324,7 @@ def _check_era(share: Share, era: Era, by_all_values: bool, unknown: Collection[
     `unknown` that are not known. `by_all_values`: every column tells its rows apart."""
     if not era.kept:
         raise CannotBeExact(
-            f"a statement behind version {era.task.window.end - 1} takes rows away by partitions, and the files do"
+            f"a statement after version {era.task.window.end - 1} takes rows away by partitions, and the files do"
             " not tell which",
             hint="read the state before it (to-ts), or its changes (mode changes)",
         )

@@ -93,7 +93,7 @@ def undo(
 
 def _planned(settings: Settings, table: TableName, where: str, first: int) -> Plan:
     """All changes from `first` on. Raises GapFound also where a loss is accepted: later changes can be in it."""
-    hint = "restore the missing file: without it, nothing tells which rows were changed again after the range"
+    hint = "restore the missing file: without it, nothing shows which rows were changed again after the range"
     whole = settings.model_copy(update={"accept_gap_in": ()})
     return planned(whole, str(table), (), where, first, gap_hint=hint)
 
@@ -121,7 +121,7 @@ def _check_table(options: RoundOptions, source: LoadTarget) -> None:
         masked = [column.name for column in source.columns if shaping.mask_of(column.name) is not None]
         why = f"its columns {', '.join(masked)} are masked, and what they had must not be written"
     elif not source.key:
-        why = "it has no key, so which of its rows a change was of cannot be told"
+        why = "it has no key, so which of its rows a change was of cannot be known"
     else:
         return
     raise CannotBeExact(
@@ -143,7 +143,7 @@ def _check_statements(source: LoadTarget, versions: Sequence[int], first: int, l
     inside = [version for version in versions if first < version <= last]
     if inside:
         raise CannotBeExact(
-            f"the statement of version {inside[-1]} took rows away, or brought some, and no change tells which",
+            f"the statement of version {inside[-1]} took rows away, or brought some, and no change shows which",
             hint=f"give --from-ts {inside[-1]} to take back what was committed after it; the rows before it are in a"
             " backup of the target, or in an export of upstream",
             table=str(source.table),

@@ -215,6 +215,6 @@ def _unexpected(error: Exception, table: str) -> LoadFailed:
         )
     return LoadFailed(
         f"its load fails because of a bug in the consumer: {type(error).__name__}: {error}{place}",
-        hint="report it; the other tables go on",
+        hint="report it; the other tables continue",
         table=table,
     )

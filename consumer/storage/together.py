@@ -93,7 +93,8 @@ class TogetherReader:
 
     def _left(self) -> list[str]:
         return [
-            f"{late.name} is more than together-max-wait ({self._max_wait:.0f} s) behind: the others go on without it"
+            f"{late.name} is more than together-max-wait ({self._max_wait:.0f} s) behind: the others continue without"
+            " it"
             for late in self._late()
         ]
 

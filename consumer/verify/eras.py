@@ -223,10 +223,10 @@ class TableHistory:
         not meet by keys that are known."""
         key, change = self.statements.key_before(file), f"the statement of version {file.version} changed its key"
         if key is None:
-            raise CannotBeExact(f"{change}, and the storage does not tell what it was before", table=str(self.name))
+            raise CannotBeExact(f"{change}, and the storage does not show what it was before", table=str(self.name))
         if self.mode is not None and self.together:
             raise CannotBeExact(
-                f"{change}, and in the table mode {self.mode} its rows before and behind that cannot be compared",
+                f"{change}, and in the table mode {self.mode} its rows before and after that cannot be compared",
                 table=str(self.name),
             )
         return key

@@ -150,7 +150,7 @@ class Verifier:
         for name, table_progress in sorted(progress.tables.items()):
             if table_progress.state in _MARKED and self._is_chosen(name):
                 message = f"{_MARKED[table_progress.state]}: {table_progress.reason}"
-                hint = "run `once` first, which goes on with it"
+                hint = "run `once` first, which continues with it"
                 yield TableCheck(
                     name, table_progress.applied_ts, error=TableMissing(message, hint=hint, table=str(name))
                 )
@@ -191,14 +191,14 @@ class Verifier:
             return TableCheck(history.name, history.end, error=error, refused=True)
         if replaced_file := history.files.another:
             raise CannotBeExact(
-                f"{replaced_file} is another file than was read, and nothing tells which of its rows were applied",
+                f"{replaced_file} is another file than was read, and nothing shows which of its rows were applied",
                 hint="run `once` first, which reads it again",
                 table=str(history.name),
             )
         if version := history.assembly.history.next_named(history.name, history.table, history.end):
             raise CannotBeExact(
                 f"upstream gave its name to another table at {version}, which the target does not have, and its"
-                " watermark is past that: which rows are of which table cannot be told",
+                " watermark is past that: which rows are of which table cannot be known",
                 table=str(history.name),
             )
         incomplete = history.incomplete
@@ -336,7 +336,7 @@ class Verifier:
         """Returns `found`, or the check of the repaired table."""
         if self.mender is None or not check.counted.differences:
             return check
-        why = _NOT_PROVEN if check.counted.given else "the storage does not tell which rows to leave"
+        why = _NOT_PROVEN if check.counted.given else "the storage does not show which rows to leave"
         if reason := history.unmended or (why if rows.is_empty else ""):
             return _left(check, reason)
         try:
@@ -391,7 +391,7 @@ def _waiting_for_a_name(assembly: Assembly, progress: Progress) -> Mapping[Table
         file, name = statement.file, statement.file.name
         if file.action in CREATE_ACTIONS | RENAME_ACTIONS and file.path not in executed:
             text = f"the target has no such table yet: its statement of version {file.version} waits: {file.query}"
-            errors.setdefault(name, TableMissing(text, hint="run `once`, which goes on with it", table=str(name)))
+            errors.setdefault(name, TableMissing(text, hint="run `once`, which continues with it", table=str(name)))
     return errors
 
 

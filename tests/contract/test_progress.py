@@ -341,5 +341,5 @@ def test_a_replay_leaves_its_tables_to_who_begins_where_it_ended(target: Target,
     again.close()
     late = target.sink("e.5-9")
     late.acquire(UPSTREAM)
-    assert late.take({SHOP: 9}).keys() == {LOG, SHOP}, "a replay takes nothing from who goes on with it"
+    assert late.take({SHOP: 9}).keys() == {LOG, SHOP}, "a replay takes nothing from who continues with it"
     late.close()

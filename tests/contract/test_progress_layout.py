@@ -70,7 +70,7 @@ def test_another_layout_is_refused_with_what_to_do(layout: int, target: DuckDb |
                 look()
             assert refused.value.message == told
             assert refused.value.hint == (
-                "go on with the program that wrote it (release 9.8.7), or fill an empty target with this one"
+                "continue with the program that wrote it (release 9.8.7), or fill an empty target with this one"
             )
         sink.close()
     write(target, f"UPDATE storage_consumer.consumer SET format = {FORMAT_VERSION} WHERE name = 'other'")

@@ -156,7 +156,7 @@ def test_a_table_with_no_key_stops_where_it_cannot_be_right(
     assert words in stopped[T].message
 
 
-OLD_KEYS = "accepted as lost: the rows do not tell the old keys of updates"
+OLD_KEYS = "accepted as lost: the rows do not show the old keys of updates"
 
 
 @pytest.mark.parametrize("old_values", [False, True])

@@ -269,7 +269,7 @@ def test_undo_leaves_rows_out_whose_key_has_moved_since(tmp_path: Path) -> None:
     out = io.BytesIO()
     found = undo(own, Recorder(), TableName("d", "t"), 12, None, "", out)
     reason = "a later statement changed the table's columns, key or rows"
-    assert (found.rows, set(found.left_out)) == (1, {reason}), "the row that came behind the statement"
+    assert (found.rows, set(found.left_out)) == (1, {reason}), "the row that came after the statement"
     with duckdb.connect(f"{tmp_path}/replica.duckdb") as there:
         there.execute(out.getvalue().decode())
     assert sorted((row["a"], row["b"]) for row in rows_of(tmp_path)) == [(1, 6), (2, 5)]

@@ -347,7 +347,7 @@ def stopped(result: RunResult, name: str = "d.t") -> tuple[str, str]:
 
 
 REFUSED = {
-    "key": (Action.DROP_PRIMARY_KEY, "ALTER TABLE `t` DROP PRIMARY KEY", "it has no key, so nothing tells"),
+    "key": (Action.DROP_PRIMARY_KEY, "ALTER TABLE `t` DROP PRIMARY KEY", "it has no key, so nothing shows"),
     "another key": (Action.ADD_PRIMARY_KEY, "ALTER TABLE `t` ADD PRIMARY KEY (`v`)", "it changes the key"),
     "partition": (Action.DROP_PARTITION, "ALTER TABLE `t` DROP PARTITION `p`", "which rows are in a partition"),
     "clash": (Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `_OP` INT", "its column _OP has the name of one that"),

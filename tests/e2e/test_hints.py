@@ -235,7 +235,7 @@ def test_a_table_that_is_older_than_the_changefeed_is_not_made_anew(shop: Shop) 
 def test_a_damaged_file_that_nobody_can_restore(shop: Shop) -> None:
     damaged = shop.feed.damaged("d.it's", 2)
     left = shop.once(20)
-    assert (left.code, "remove it and go on without its rows: storage" in left.err) == (3, True)
+    assert (left.code, "remove it and continue without its rows: storage" in left.err) == (3, True)
     damaged.unlink()
     shop.feed.puts("d.it's", 2, {18: (4, "4")})
     assert shop.run("once", "--accept-gap-in", "*.*").code == 0
@@ -443,7 +443,7 @@ def test_as_the_hint_says(wrong: tuple[str, ...], words: str, right: tuple[str, 
 
 def test_a_backfill_of_a_target_that_is_not_empty(cli: CommandLine) -> None:
     assert cli.run("once").code == 0
-    follow(cli, ("backfill",), "go on with `once`", ("once",))
+    follow(cli, ("backfill",), "continue with `once`", ("once",))
     other = f"{cli.target}.other"
     follow(
         cli, ("backfill",), "another --name and an empty target", ("backfill", "--name", "b", "--downstream-uri", other)
@@ -453,7 +453,7 @@ def test_a_backfill_of_a_target_that_is_not_empty(cli: CommandLine) -> None:
 
 def test_a_replica_that_began_elsewhere(cli: CommandLine) -> None:
     assert cli.run("once").code == 0
-    follow(cli, ("once", "--start-ts", str(CHECKPOINT)), "leave --start-ts out to go on", ("once",))
+    follow(cli, ("once", "--start-ts", str(CHECKPOINT)), "leave --start-ts out to continue", ("once",))
     other = ("--downstream-uri", f"{cli.target}.other", "--name", "another")
     follow(cli, ("once", "--start-ts", str(CHECKPOINT)), "a new target under another --name", ("once", *other))
 

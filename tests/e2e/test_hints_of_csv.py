@@ -122,7 +122,9 @@ def test_a_damaged_file_is_taken_away(damage: str, feed: Feed) -> None:
     feed.file("d.t", 2, row("2,7\r\n"), extension="csv")
     stopped = replica.once(B + 20, **csv(feed))
     assert stopped.exit_code == 3
-    assert "remove it and go on without its rows: storage-consumer once --accept-gap-in d.t" in stopped.tables[T].hint
+    assert (
+        "remove it and continue without its rows: storage-consumer once --accept-gap-in d.t" in stopped.tables[T].hint
+    )
     damaged.unlink()
     assert replica.once(**csv(feed, {"accept_gap_in": ["*.*"]})).exit_code == 0
     assert replica.tables["d.t"] == {2: "7"}
@@ -134,7 +136,7 @@ def test_old_keys_that_are_lost(feed: Feed) -> None:
     raw = csv(feed, {"output_raw_change_event": True})
     with pytest.raises(BadConfig) as refused:
         replica.once(B + 20, **raw)
-    assert "go on with --accept-key-loss" in refused.value.hint
+    assert "continue with --accept-key-loss" in refused.value.hint
     assert "output-raw-change-event=false" in refused.value.hint
     assert replica.once(**raw, accept_key_loss=True).exit_code == 0
     assert replica.once(**csv(feed, {"output_raw_change_event": False})).exit_code == 0

@@ -132,4 +132,4 @@ def test_run_waits_for_tables_to_come(tmp_path: Path) -> None:
     seen = Ends(stop)
     result = app.run(replica.settings(tables=["later.*"]), seen, stop, InlineLoader())
     assert result.exit_code == 0
-    assert any("let in none of the storage's 1 table:" in note for note in seen.notes)
+    assert any("include none of the storage's 1 table:" in note for note in seen.notes)

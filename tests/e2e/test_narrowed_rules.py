@@ -193,7 +193,7 @@ def test_rules_that_no_table_meets_are_told(feed: Feed, replica: MemoryReplica) 
     assert not [note for note in replica.seen.notes if "--tables" in note]
     assert replica.once(15, tables=("*.*", "!d.*")).exit_code == 0
     assert [note for note in replica.seen.notes if "--tables" in note] == [
-        "the table rules (--tables) let in none of the storage's 2 tables: nothing is applied"
+        "the table rules (--tables) include none of the storage's 2 tables: nothing is applied"
     ]
     with pytest.raises(BadConfig, match=r"--tables lets no table of the storage through; it has d\.t, d\.u"):
         replica.once(15, tables=("typo.*",))

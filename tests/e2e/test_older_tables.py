@@ -210,7 +210,7 @@ def test_nothing_tells_what_the_column_of_a_first_statement_was(feed: Feed, tmp_
     target = Replica(feed, f"duckdb:///{tmp_path}/r.duckdb")
     result = app.once(target.settings(start_ts="5"), Recorder(), InlineLoader())
     assert result.exit_code == 5
-    assert "no file tells what column v was before" in str(result.tables[T].error)
+    assert "no file shows what column v was before" in str(result.tables[T].error)
     with duckdb.connect(tmp_path / "r.duckdb") as connection:
         assert connection.execute("SELECT v FROM d.t").fetchall() == [("2.5",)]
 

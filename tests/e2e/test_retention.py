@@ -189,7 +189,7 @@ def test_a_file_that_was_read_in_part_must_stay(feed: Feed, replica: MemoryRepli
     result = replica.once(at(8, 18), tz="UTC")
     assert result.exit_code == 5
     assert f"file number 1 is gone before its rows from commit-ts {at(8)} on" in result.tables[T].error
-    assert "go on without its rows: storage-consumer once --accept-gap-in" in result.tables[T].hint
+    assert "continue without its rows: storage-consumer once --accept-gap-in" in result.tables[T].hint
     assert replica.once(tz="UTC", accept_gap_in=["*.*"]).exit_code == 0
     assert replica.once(at(8, 20), tz="UTC").exit_code == 0
 
@@ -274,7 +274,7 @@ def test_a_first_run_that_is_told_how_long_files_stay_goes_on(told: dict[str, ob
     clean_up(feed, before=5)
     first = MemoryReplica(feed)
     hint = first.once(at(15), tz="UTC").tables[T].hint
-    assert "go on without their rows: storage-consumer once --accept-gap-in" in hint
+    assert "continue without their rows: storage-consumer once --accept-gap-in" in hint
     assert "file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing)" in hint
     assert first.once(at(15), tz="UTC", **told).exit_code == 0
     assert set(first.tables["d.t"]) == {5, 6, 14}

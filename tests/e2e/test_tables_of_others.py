@@ -28,7 +28,7 @@ def test_the_former_names_of_a_table_are_the_first_ones_too(shop: Shop) -> None:
     assert "resync" not in left.err + shop.run("status", *SECOND).out
     shop.feed.create("d.it's", 30)
     shop.feed.puts("d.it's", 30, {31: (9, "9")})
-    assert shop.once(35).code == 0, "the first goes on with a new table of the old name"
+    assert shop.once(35).code == 0, "the first continues with a new table of the old name"
     assert shop.rows == [(9, 9)]
 
 

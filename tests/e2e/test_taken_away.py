@@ -68,7 +68,7 @@ def test_a_file_that_is_taken_away_before_it_is_read_is_a_gap_until_it_is_back_o
     for later in (checkpoint, 30):
         left = replica.once(begin + later, **flags)
         assert (left.exit_code, states(left)) == (5, {"d.t": "stopped"})
-        assert "restore the missing file, or go on without its rows" in left.tables[T].hint
+        assert "restore the missing file, or continue without its rows" in left.tables[T].hint
         assert replica.tables == {"d.t": {1: "1"}}
     taken.parent.mkdir(parents=True, exist_ok=True)
     taken.write_bytes(content)

@@ -90,7 +90,7 @@ def test_one_that_is_too_far_behind_is_not_waited_for(bank: Consumer) -> None:
     bank.move(10, "eu", "us", 30)
     bank.checkpoints(eu=100, us=90, asia=35)
     assert bank.run("once", "--json").json["consumers"]["eu"]["notes"] == [
-        "asia is more than together-max-wait (60 s) behind: the others go on without it"
+        "asia is more than together-max-wait (60 s) behind: the others continue without it"
     ]
     bank.checkpoints(asia=85)
     again = bank.run("once", "--json").json["consumers"]

@@ -67,7 +67,7 @@ def scene(names: list[TableName]) -> Live:
         return ms_to_tso(int((clock[0] - seconds) * 1000))
 
     error = f"{names[0]}: line 12 of CDC00000000000000000003.json: the value of `price` is no DECIMAL(10,2)"
-    hint = "mend the file, or load the table again: " + resync_command(names[0])
+    hint = "correct the file, or load the table again: " + resync_command(names[0])
     stopped = {names[0]: TableProgress(ago(-_HOURS * 3600 + 700), State.STOPPED, error, hint)}
     for number in range(int(_HOURS * 3600 / SAMPLE_SECONDS)):
         clock[0] += SAMPLE_SECONDS

@@ -124,7 +124,7 @@ def test_a_hint_is_put_together_of_others_and_texts() -> None:
 
 
 def test_who_knows_the_table_names_it() -> None:
-    hint = "remove it and go on without its rows: " + ACCEPT_LOSS
+    hint = "remove it and continue without its rows: " + ACCEPT_LOSS
     assert hint_with_options(about_table(hint, TABLE), "--name x").endswith(
         ": storage-consumer once --accept-gap-in d.t --name x"
     )
@@ -153,9 +153,9 @@ def test_in_a_replay_the_range_is_applied_again(command: Command, replayed: str)
 
 
 def test_who_only_reads_is_told_of_its_own_option() -> None:
-    told = read_anyway_hint("restore it, or go on without: " + accept_command(TABLE))
+    told = read_anyway_hint("restore it, or continue without: " + accept_command(TABLE))
     assert told == (
-        "restore it, or go on without: give --accept-gap-in d.t to this command, too (in Spark, the option"
+        "restore it, or continue without: give --accept-gap-in d.t to this command, too (in Spark, the option"
         " accept-gap-in)"
     )
     assert hint_with_options(told, "--name x") == told

@@ -250,7 +250,7 @@ class CellReader:
         opened = (ends > starts) & (data[np.minimum(starts, data.size - 1)] == quote)
         quoted = opened & (ends - starts > 1) & (data[ends - 1] == quote)
         if not np.array_equal(opened, quoted):
-            raise InvalidCsv("a cell goes on behind its closing quote")
+            raise InvalidCsv("a cell continues after its closing quote")
         null = self._nulls(data, starts, ends, ~quoted)
         starts, ends = starts + quoted, ends - quoted
         if quotes > 2 * int(np.count_nonzero(quoted)):

@@ -179,7 +179,7 @@ class CsvChangeBuilder:
 
 _NUMBERS = (
     "check that `null` and the rest of [sink.csv], and `terminator`, are the changefeed's; if they are, the file is "
-    "damaged, or has other columns than its schema file: restore it, or remove it and go on without its rows: "
+    "damaged, or has other columns than its schema file: restore it, or remove it and continue without its rows: "
     + ACCEPT_LOSS
 )
 _TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Family.JSON})

@@ -20,7 +20,7 @@ COMMIT_TS = "include-commit-ts=true in the changefeed's [sink.csv]"
 """The setting that gives rows their commit-ts."""
 SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or remove it and go on without its rows: " + ACCEPT_LOSS
+    "restore it, or remove it and continue without its rows: " + ACCEPT_LOSS
 )
 """The hint for a file that does not have the form of the settings."""
 _LINE_BREAKS = b"\r\n"
@@ -278,5 +278,5 @@ def csv_key_loss(dialect: Dialect, unsplit: str, way_out: str) -> BadConfig | No
     return BadConfig(
         f"{unsplit} and without {key}, {loss}",
         hint=f"set {key}=true in the changefeed's [sink.csv], or {way_out}, and have TiCDC write the files again; where"
-        " keys never change, go on with --accept-key-loss",
+        " keys never change, continue with --accept-key-loss",
     )

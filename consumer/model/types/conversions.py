@@ -77,10 +77,10 @@ class Conversion:
         if self.by_clock:
             return (
                 f"upstream made {new.type} of {old.type} by the clock and the time zone of the session that ran the"
-                " statement, which no file tells"
+                " statement, which no file shows"
             )
         if _is_untold(old, new):
-            return f"no statement tells the labels of {old.type if old.labelled else new.type}"
+            return f"no statement shows the labels of {old.type if old.labelled else new.type}"
         return f"what upstream makes of {old.type} as {new.type} is not known"
 
     def value(self, old: Value) -> Value:

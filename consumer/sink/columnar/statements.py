@@ -283,7 +283,7 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
     before = table.upstream or Upstream(visible_columns(columns_before))
     if not before.columns and (redeclared := _redeclared(definitions, table)):
         raise refuse_unknown_values(
-            step, f"no file tells what {redeclared} was before: the table is older than the changefeed"
+            step, f"no file shows what {redeclared} was before: the table is older than the changefeed"
         )
     after = _upstream(step.file.columns if mode_ddl is None else mode_ddl.after, definitions, before)
     changed_columns = column_changes(step, table, before, after, definitions, zone)

@@ -201,7 +201,7 @@ def merge_misfit(columns: Sequence[Column], table: ReplicaTable) -> str | None:
         if type_there != duckdb_type(column) and not widened(column, type_there):
             return f"its column {column.name} would be {duckdb_type(column)}, and there it is {type_there}"
         if other is None:
-            return f"nothing tells what the column {column.name} there means"
+            return f"nothing shows what the column {column.name} there means"
         if other.family is not column.family or other.elements != column.elements:
             return f"its column {column.name} would be {_type_text(column)}, and there it is {_type_text(other)}"
     return _other_key(columns, table.upstream)

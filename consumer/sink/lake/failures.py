@@ -164,7 +164,7 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
     if may_pass(error):
         hint = "try again; nothing is lost"
         return TargetUnavailable(f"the lake cannot be written: {text}", hint=hint, table=str(table))
-    hint = "mend what is said, or empty and reload the table: " + resync_command(table)
+    hint = "correct what is said, or empty and reload the table: " + resync_command(table)
     return TableError(f"the table fails: {text}", hint=hint, table=str(table), code=Code.TARGET_TABLE)
 
 

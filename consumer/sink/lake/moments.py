@@ -109,7 +109,7 @@ class Moments:
         last_ts, why = period.until_ts - 1, ""
         if not period.until_ts:
             if reached is None:
-                raise _NoVersion("belongs to no consumer any more, so nothing tells how far it is")
+                raise _NoVersion("belongs to no consumer any more, so nothing shows how far it is")
             if moment > reached.last_ts and reached.ended:
                 return None
             last_ts, why = reached.last_ts, reached.why
@@ -142,7 +142,7 @@ class Moments:
             of = f"is of {newer.commit_ts}" if newer.commit_ts else "is of no moment that is known"
             raise _NoVersion(f"has no version that is known to be of then: the oldest one in its log {of}")
         if newer.statement:
-            raise _NoVersion(f"had no rows then, and other columns than behind the statement of {newer.commit_ts}")
+            raise _NoVersion(f"had no rows then, and other columns than after the statement of {newer.commit_ts}")
         self._check_files(location, version)
         return version, None
 

@@ -250,7 +250,7 @@ class Executing:
             raise refuse_step(
                 step,
                 f"the table is laid out by [[consumer.lake-tables]], which does not fit it any more: {error}",
-                "mend the rule, then load the table again: " + resync_command(step.table),
+                "correct the rule, then load the table again: " + resync_command(step.table),
             ) from error
         except Exception as error:
             if why := unknown_conversion(error):
@@ -266,8 +266,8 @@ class Executing:
         if strange := [name for name in rows.columns if same_name(name) not in own_columns]:
             raise refuse_step(
                 step,
-                f"it writes the table's rows anew, without the columns that somebody has added: {', '.join(strange)}",
-                "drop them, and add them again behind the statement",
+                f"it rewrites the table's rows, without the columns that somebody has added: {', '.join(strange)}",
+                "drop them, and add them again after the statement",
             )
 
     def _taken(self, step: ApplyDdl, table: LakeTable) -> str:
@@ -328,7 +328,7 @@ def key_columns(table: LakeTable) -> tuple[str, ...]:
 
 def _unfit(step: ApplyDdl, why: str) -> DdlRefused:
     return refuse_step(
-        step, f"[[consumer.lake-tables]] does not fit it: {why}", "mend the rule: the next run makes the table"
+        step, f"[[consumer.lake-tables]] does not fit it: {why}", "correct the rule: the next run makes the table"
     )
 
 

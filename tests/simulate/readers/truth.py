@@ -71,7 +71,7 @@ class Truth:
         if self.ruled.filters:
             places = [place for place, number in enumerate(shape.numbers) if number in self.ruled.numbers]
             if len(places) != 1:
-                raise Failure(f"{self.name} is read, and nothing tells which of its rows")
+                raise Failure(f"{self.name} is read, and nothing shows which of its rows")
             rows = [row for row in rows if fits(row[places[0]])]
         return Counter(map(self._masked, rows))
 

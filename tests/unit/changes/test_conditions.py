@@ -77,7 +77,7 @@ def test_a_timestamp_is_compared_by_the_changefeeds_clock() -> None:
         ("s = 1", "a text is not compared with an exact number"),
         (
             "s = 'a'",
-            "nothing says by which collation column s is compared; write it behind the text, as 'a' COLLATE utf8mb4_",
+            "nothing says by which collation column s is compared; write it after the text, as 'a' COLLATE utf8mb4_",
         ),
         ("s COLLATE utf8mb4_bin = 'a' COLLATE utf8mb4_general_ci", "it compares texts by two collations"),
         ("s COLLATE latin1_swedish_ci = 'a'", "the collation latin1_swedish_ci cannot be followed exactly"),

@@ -332,7 +332,7 @@ def test_tables_that_are_stopped_or_missing_are_not_complete(app: FakeApp, capsy
         (GRANT + ", then run again", False),
         ("set it; " + AS_FILES_SHOW, False),
         ("do by hand what it means, then: " + skip_ddl_command(ORDERS, 7), False),
-        ("go on without: " + accept_command(ORDERS), False),
+        ("continue without: " + accept_command(ORDERS), False),
         ("empty and reload it: " + resync_command(ORDERS), False),
     ],
 )
@@ -384,11 +384,11 @@ def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str
             "shop.orders 1 h 1 min behind now, which is more than",
         ),
         (status_result(DROPPED), ["--max-lag", "1h"], 0, ""),
-        (status_result(STOPPED), ["--max-lag", "1s"], 3, "tables that are not in order: 1 stopped"),
-        (status_result(STOPPED, WAITS), [], 3, "tables that are not in order: 1 stopped, 1 waiting"),
+        (status_result(STOPPED), ["--max-lag", "1s"], 3, "tables that are not healthy: 1 stopped"),
+        (status_result(STOPPED, WAITS), [], 3, "tables that are not healthy: 1 stopped, 1 waiting"),
         (status_result(LOST), [], 3, "1 with accepted losses"),
         (status_result(LOST), ["--allow-accepted"], 0, ""),
-        (status_result(STOPPED, LOST), ["--allow-accepted"], 3, "tables that are not in order: 1 stopped"),
+        (status_result(STOPPED, LOST), ["--allow-accepted"], 3, "tables that are not healthy: 1 stopped"),
         (status_result(tables_ok=0), [], 4, "the target has no table"),
         (status_result(DROPPED, tables_ok=0), [], 0, ""),
         (

@@ -354,7 +354,7 @@ def test_a_stopped_table_stands_with_its_reason_and_the_command(live: Live) -> N
         ({}, ["shop.a", "shop.b"]),
         ({"q": "P.B"}, ["shop.b"]),
         ({"state": "stopped"}, ["shop.b"]),
-        ({"state": "not in order"}, ["shop.a", "shop.b"]),
+        ({"state": "not healthy"}, ["shop.a", "shop.b"]),
         ({"state": "waits"}, []),
         ({"state": "lacks rows"}, ["shop.a"]),
         ({"state": "ok", "q": "shop"}, []),

@@ -126,7 +126,7 @@ def test_the_columns_of_a_table_that_had_no_row_yet(replica: Replica) -> None:
     replica.record(ProgressChange(applied_ts=60))
     assert replica.at(50) == "a=p::0"
     replica.versions.of_tables = {"p": [commit(1, 29, 30, "ADD COLUMN"), commit(2, 40, 50)]}
-    assert "other columns than behind the statement of 30" in replica.at(20)
+    assert "other columns than after the statement of 30" in replica.at(20)
     assert replica.at(30) == "a=p:v1:30"
 
 

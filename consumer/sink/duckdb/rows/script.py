@@ -30,7 +30,9 @@ class DuckDbScript:
 
     def begin(self, generation: str) -> bytes:
         now = f"({GENERATION.format(quote_name(self.catalog))})"
-        moved = f"CASE WHEN {now} IS DISTINCT FROM {quote_text(generation)} THEN error('the consumer has gone on') END"
+        moved = (
+            f"CASE WHEN {now} IS DISTINCT FROM {quote_text(generation)} THEN error('the consumer has continued') END"
+        )
         return f"BEGIN TRANSACTION;\nSELECT {moved} AS stays;\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:

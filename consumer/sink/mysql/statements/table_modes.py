@@ -34,7 +34,7 @@ def mode_statements(step: ApplyDdl, mode_ddl: ModeDdl, zone: str, flavor: Flavor
     table_sql = qualified(step.name.database, step.name.table)
     for column in mode_ddl.after:
         if column.labelled and not column.elements:
-            raise DdlRefused(f"nothing tells the labels of column {column.name}")
+            raise DdlRefused(f"nothing shows the labels of column {column.name}")
     if mode_ddl.mode.merges:
         return merged_statements(Merged(step, mode_ddl, zone))
     if step.action in CREATE_ACTIONS:

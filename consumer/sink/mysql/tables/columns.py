@@ -54,7 +54,7 @@ def misfit(column: Column, target: TargetColumn, added: bool = False) -> str:
     if target.data_type in ("datetime", "timestamp", "time") and (_numbers(target) or [0])[0] < (column.scale or 0):
         return "its fractions of seconds would be rounded"
     if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):
-        return "its digits behind the point would be rounded"
+        return "its digits after the point would be rounded"
     return ""
 
 

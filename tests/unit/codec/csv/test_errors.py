@@ -94,7 +94,7 @@ def test_a_setting_that_the_file_lacks_is_named(change: dict[str, object], setti
     [
         (b'"X","t","d",5,1,"a"', "expected the operation I, U or D in the first cell, found 'X'"),
         (b'"I","t","d",x,1,"a"', "expected a commit-ts in cell 4, found 'x'"),
-        (b'"I","t","d",5,1,"a"x', "a cell goes on behind its closing quote"),
+        (b'"I","t","d",5,1,"a"x', "a cell continues after its closing quote"),
         (b'"I","t","d",5,1,"a"b"c"', "a quote stands inside a cell and is not doubled"),
         (b'"I","t","d",5,1', "the row has 5 cells, expected 6: 4, then the columns id, v"),
         (b'"I","t","d",5,1,"\xff"', "column v: a text is not UTF-8"),

@@ -86,7 +86,7 @@ def test_labels_move_by_their_names() -> None:
 def test_labels_that_nobody_told_have_no_names() -> None:
     untold = Column("c", "ENUM")
     for kind in ("VARCHAR(9)", "SET('a')", "BLOB"):
-        with pytest.raises(NoValue, match="no statement tells the labels"):
+        with pytest.raises(NoValue, match="no statement shows the labels"):
             Conversion(untold, column_of(kind)).value("1")
     assert Conversion(untold, column_of("INT")).value("1") == "1"
     assert Conversion(untold, untold).way is Way.KEPT
