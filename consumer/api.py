@@ -134,14 +134,14 @@ def changes(
     numbers them, those of the table, ``_before``, a struct of what the change found, and ``_file`` and ``_line``, its
     place. With `key` only changes of the row with these values are returned; with `where`, an expression as in
     ``[[consumer.rows]]``, it must be TRUE before or after a change."""
-    from consumer.source.story import told
+    from consumer.source.story import ordered_changes
 
     with _called(config, settings) as (ours, _):
         first, last = (
             None if moment is None else ours.tso(name, str(moment))
             for name, moment in (("from_ts", from_ts), ("to_ts", to_ts))
         )
-        _, tables = told(ours, table, [str(value) for value in key], where, first or 0, last)
+        _, tables = ordered_changes(ours, table, [str(value) for value in key], where, first or 0, last)
         yield from tables
 
 

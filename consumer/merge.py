@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from consumer.errors import BadConfig, CannotBeExact, ConsumerError
 from consumer.model.names import same_name, same_names
 from consumer.source.columns import COMMIT_TS, META_COLUMNS, NOTES, OP, ROW, SEQ
-from consumer.source.reading import told
+from consumer.source.reading import with_hint_in_message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ def merge_into(changes: DataFrame, table: str) -> None:
     try:
         _merge(changes, table)
     except ConsumerError as error:
-        raise told(error) from error
+        raise with_hint_in_message(error) from error
 
 
 def _merge(changes: DataFrame, table: str) -> None:

@@ -46,14 +46,14 @@ def changes(
     """Print each change of a table's rows, or of one row, with what it found and what it left. Reads the storage alone,
     in this process."""
     from consumer.codec.typed import floats_as_doubles
-    from consumer.source.story import told
+    from consumer.source.story import ordered_changes
 
     if format not in _FORMS:
         raise BadConfig(f"--format: {format!r} is none of {', '.join(_FORMS)}")
     name, settings = parse_table(table), call.settings
     first = settings.tso("--from-ts", from_ts) if from_ts else 0
     last = settings.tso("--to-ts", to_ts) if to_ts else None
-    plan, found = told(settings, str(name), key or (), where, first, last)
+    plan, found = ordered_changes(settings, str(name), key or (), where, first, last)
     count, write = 0, _FORMS[format]
     call.observer.close_bar()
     with readers_may_leave():

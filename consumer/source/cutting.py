@@ -1,4 +1,4 @@
-"""Changes -> shares, each for one task: stretches of time, and the slices of files that have rows in them.
+"""Cuts changes into shares, each for one task: a range of time, and the slices of files that have rows in it.
 
 A change that was written again has the same commit-ts, so it is in the same stretch: a task sees both, and gives one.
 """
@@ -13,11 +13,11 @@ from consumer.model.load import FileSlice
 from consumer.model.steps import Window
 
 Bounds = Mapping[str, tuple[int, int]]
-"""First and last commit-ts of files, by path."""
+"""The first and the last commit-ts of files, by path."""
 
 
 def cut(era: Era, bounds: Bounds, asked: Window, size: int) -> Iterator[Era]:
-    """The parts of an era that have rows in the window `asked`, of about `size` bytes each."""
+    """Yields the parts of an era that have rows in the window `asked`, of about `size` bytes each."""
     whole = Window(max(era.task.window.after, asked.after), min(era.task.window.end, asked.end))
     every = (whole.after, whole.end)
     pieces = [p for p in era.task.slices if _meets(whole, *bounds.get(p.path, every))]
@@ -38,8 +38,8 @@ def _common(one: Window, other: Window) -> Window:
 
 
 def _windows(pieces: Sequence[FileSlice], bounds: Bounds, whole: Window, size: int) -> Iterator[Window]:
-    """They end in front of a file, where enough bytes are before it and few of them are of files that go on behind it:
-    those are read twice."""
+    """Yields the windows. One ends before a file if enough bytes lie before that file, and if few of them belong to
+    files that reach further, since these are read twice."""
     if any(piece.path not in bounds for piece in pieces):
         yield whole
         return

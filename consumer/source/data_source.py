@@ -49,10 +49,10 @@ class TicdcSource(DataSource):  # type: ignore[misc]
 
     def _planned(self) -> Plan:
         if self._plan is None:
-            from consumer.source.options import Asked
+            from consumer.source.options import ReadOptions
             from consumer.source.planning import plan
 
-            self._plan = _in_full(lambda: plan(Asked.of(self.options)))
+            self._plan = _in_full(lambda: plan(ReadOptions.of(self.options)))
         return self._plan
 
 
@@ -60,9 +60,9 @@ def _in_full(make: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return make(*arguments)
     except ConsumerError as error:
-        from consumer.source.reading import told
+        from consumer.source.reading import with_hint_in_message
 
-        raise told(error) from error
+        raise with_hint_in_message(error) from error
 
 
 class Piece(InputPartition):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What older rows have in the columns of now: upstream executed the statements, so what it made of them counts.
+"""Which values older rows have in the current columns: upstream executed the statements, so its conversions count.
 
 In a change a value is what it was then: it only has to be a value of the type of now, too. In the state of a table it
 is what the statements have made of it.
@@ -16,13 +16,14 @@ from consumer.verify.known import Conversions, ValueRules, upstream_conversions,
 
 
 def followed(mode: Mode, zone: tzinfo) -> ValueRules:
-    """`zone` is the changefeed's."""
+    """Returns the rules by which values are converted in this mode. `zone` is the changefeed's."""
     upstream = upstream_value_rules(zone, nearly=True)
     return replace(upstream, made=_held) if mode is Mode.CHANGES else upstream
 
 
 def _held(old: Column, new: Column) -> Conversions:
-    """What a value of `old` is as one of `new`: it is written alike, but for the number of a label."""
+    """Returns how a value of `old` is read as one of `new`: both are written alike, except for the number of a
+    label."""
     new = replace(new, nullable=True)  # it could be NULL then
     means_the_same = Conversion(old, new).way in (Way.KEPT, Way.SAME)
     if old.labelled or new.labelled:

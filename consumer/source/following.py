@@ -1,4 +1,4 @@
-"""A table followed by a streaming query: how far its changes can be read, and the plan of each batch."""
+"""Follows a table for a streaming query: says how far its changes can be read, and plans each batch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
 from consumer.source.output import shares
-from consumer.source.planning import Plan, options_of, planned, row_moves
+from consumer.source.planning import Plan, options_of, plan_listing, row_moves
 from consumer.source.reading import Share
 
 _GO_ON = "everything before it was read: start the query again with its checkpoint, and it resumes there"
 
 
 class Follower:
-    """`plan` is that of the moment when the query was started, by which it has its columns."""
+    """Follows one table. `plan` was made when the query started, and decides its columns."""
 
     def __init__(self, plan: Plan) -> None:
         (self._table,) = plan.tables
@@ -33,7 +33,8 @@ class Follower:
         self._end: tuple[int, ConsumerError] | None = None
 
     def latest(self) -> int:
-        """The commit-ts up to which the query can read now. Raises what ends it, once all before that was read."""
+        """Returns the commit-ts up to which the query can read now. Raises the error that ends the query, once
+        everything before it was read."""
         settings = self._plan.asked.settings
         checkpoint = checkpoint_of(settings, self._reader)
         if self._end is None and (self._listing is None or checkpoint != self._listing.checkpoint):
@@ -49,18 +50,19 @@ class Follower:
         return self._last
 
     def shares(self, after: int, end: int) -> list[Share]:
-        """Those of the changes with `after` < commit-ts <= `end`."""
+        """Returns the shares of the changes with `after` < commit-ts <= `end`."""
         self._position, self._last = end, max(after, end, self._last)
         self._floor = after if end < after else self._floor
         after = max(after, self._floor)
         return [] if end <= after else list(self._shares(after, end))
 
     def read(self, end: int) -> None:
-        """All up to `end` was read."""
+        """Notes that everything up to `end` was read."""
         self._position = end
 
     def _shares(self, after: int, end: int, size: int = 0) -> Iterator[Share]:
-        """With the columns that the query was started with: a batch that is read again can be from before that."""
+        """Yields the shares of a batch, with the columns that the query started with. A batch that is read again can
+        be from before that start."""
         asked = self._plan.asked
         last = max(end, self._plan.end)
         asked = replace(asked, first=after, last=last, partition_bytes=size or asked.partition_bytes)
@@ -68,14 +70,15 @@ class Follower:
             self._listing = listing_at_checkpoint(
                 asked.settings, self._reader, checkpoint_of(asked.settings, self._reader)
             )
-        found = planned(asked, self._reader, self._listing, last)
+        found = plan_listing(asked, self._reader, self._listing, last)
         (table,) = found.tables
         if table.target.columns != self._table.target.columns:
             raise _drift("its columns are others than when the query was started", str(table.target.table))
         return shares(replace(found, fields=self._plan.fields), end)
 
     def _bounded(self, end: int) -> int:
-        """`end`, or where the changes behind the last batch have the bytes of one."""
+        """Returns `end`, or an earlier commit-ts up to which the changes after the last batch have the bytes of one
+        batch."""
         most = self._plan.asked.trigger_bytes
         if not most or not 0 <= self._position < end:
             return end
@@ -84,8 +87,8 @@ class Follower:
         return end if first is None or second is None else first.eras[0].task.window.end
 
     def _what_ends(self) -> tuple[int, ConsumerError] | None:
-        """The moment in front of the first statement behind the start of the query that it cannot follow, and what to
-        say then."""
+        """Returns the last moment before the first statement that the query cannot follow, and the error for it; None
+        if there is no such statement."""
         assert self._listing is not None
         name = self._table.target.table
         options = options_of(self._plan.asked)

@@ -1,4 +1,4 @@
-"""Rows of any table in one column: each as a JSON object of its columns. Executor side."""
+"""Writes rows of any table into one column, each as a JSON object. It runs on executors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from consumer.codec.values import binary_to_hex
 from consumer.model.columns import Column, Family
 
 _PLAIN = frozenset({Family.JSON, Family.VECTOR})
-"""What is JSON already."""
+"""The families whose values are JSON already."""
 NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
 _CONTROL = r"[\x00-\x1f]"
 
 
 def json_rows(columns: Sequence[Column], values: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Numbers are numbers, bytes hexadecimal digits, JSON is itself; all else is text, as upstream writes it."""
+    """Returns each row as a JSON object. Numbers stay numbers, bytes become hexadecimal digits, JSON is kept, and all
+    other values are texts as upstream writes them."""
     parts: list[pa.ChunkedArray | pa.Scalar] = []
     for number, (column, of_column) in enumerate(zip(columns, values, strict=True)):
         name = _quoted(pa.array([column.name], pa.large_string()))[0].as_py()

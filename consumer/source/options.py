@@ -1,4 +1,4 @@
-"""The options of a read, checked."""
+"""Checks the options of a read."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _CHANGEFEED = {
     "date-order": "date_order",
     "never-split": "never_split",
 }
-"""Settings of the program that are options of a read, too."""
+"""The settings of the program that are also options of a read."""
 _OWN = (
     "path", "table", "tables", "mode", "from-ts", "to-ts", "config", "columns", "before", "partition-bytes",
     "zero-dates", "max-bytes-per-trigger", "accept-moved-rows",
 )  # fmt: skip
 OPTIONS = (*_OWN, *_CHANGEFEED)
-"""All names of options."""
+"""The names of all options."""
 _EACH_CHANGE = (TableModeRule(tables=("*.*",), mode="append"),)
 _SHARE = 64 << 20
 _LISTS = ("accept_gap_in", "never_split")
@@ -51,7 +51,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReadOptions:
     """What a read asks for. `first` and `last` are moments as TSOs, 0 and None where they were not given; `table`
     is "" where rules name several; `columns` the only ones wanted, () for all; `before`: the values before each change
     too.
@@ -77,15 +77,15 @@ class Asked:
 
     @property
     def meta(self) -> frozenset[str]:
-        """The names of the columns that are given beside those of a table."""
+        """The names of the columns that a read gives beside those of the table."""
         if self.mode is not Mode.CHANGES:
             return frozenset()
         found = META_COLUMNS if self.before else META_COLUMNS - {BEFORE}
         return found | PLACE_COLUMNS if self.of_command else found
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Asked:
-        """Raises BadConfig."""
+    def of(cls, given: Mapping[str, str]) -> ReadOptions:
+        """Returns the options that Spark passes. Raises BadConfig."""
         options = {_key(name): text for name, text in _of_format(given).items()}
         _check_names(options)
         mode = Mode(_checked("mode", one_of, options.get("mode", Mode.CHANGES), tuple(Mode)))
@@ -115,17 +115,17 @@ class Asked:
         )
 
 
-def story(settings: Settings, table: str, first: int, last: int | None, where: str) -> Asked:
-    """All changes of a table by the settings of a command, with what they found. Raises BadConfig."""
+def story(settings: Settings, table: str, first: int, last: int | None, where: str) -> ReadOptions:
+    """Returns the options of a command that reads all changes of a table, with the old values. Raises BadConfig."""
     if last is not None and last <= first:
         raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
     own = _of_upstream(settings, Mode.CHANGES)
-    return Asked(own, table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where=where, of_command=True)
+    return ReadOptions(own, table, Mode.CHANGES, first, last, (), True, _SHARE, "null", 0, where=where, of_command=True)
 
 
 def _of_format(given: Mapping[str, str]) -> dict[str, str]:
-    """Without the settings of Spark itself. Raises BadConfig for the properties of a table of a catalog: Spark 4.0 and
-    4.1 give them when the table is made, and none of them when it is read."""
+    """Returns the options without Spark's own. Raises BadConfig for the properties of a catalog's table: Spark 4.0 and
+    4.1 pass them when the table is created, and not when it is read."""
     if "provider" in given:
         raise BadConfig(
             "CREATE TABLE cannot take the format ticdc: Spark passes no options of such a table on when it is read",
@@ -135,7 +135,8 @@ def _of_format(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    """Spark's own options are written without hyphens: both are the same here."""
+    """Returns the name of an option with its hyphens. Spark's own options are written without them, so both are
+    taken."""
     known = {option.replace("-", ""): option for option in OPTIONS}
     return known.get(name.lower().replace("-", "").replace("_", ""), name)
 
@@ -159,7 +160,7 @@ def _check_names(options: Mapping[str, str]) -> None:
 
 
 def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
-    """Those of a run that would read the same storage."""
+    """Returns the settings of a run that would read the same storage. Raises BadConfig."""
     flags: dict[str, object] = {field: options[name] for name, field in _CHANGEFEED.items() if options.get(name)}
     flags |= {field: str(flags[field]).split(",") for field in _LISTS if field in flags}
     flags["upstream_uri"] = options["path"]
@@ -175,7 +176,7 @@ def _settings(options: Mapping[str, str], mode: Mode) -> Settings:
 
 
 def _of_upstream(settings: Settings, mode: Mode) -> Settings:
-    """Without what they say of a target's names and columns."""
+    """Returns the settings without what they say of a target's names and columns."""
     each = _EACH_CHANGE if mode is Mode.CHANGES else ()
     return settings.model_copy(update={"routes": (), "columns": (), "table_modes": each})
 

@@ -1,4 +1,4 @@
-"""A plan -> its schema, and the shares of its tasks."""
+"""Makes the schema of a plan, and the shares of its tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from consumer.model.names import same_name
 from consumer.model.steps import Window
 from consumer.source.columns import BEFORE, NOTES, OP
 from consumer.source.cutting import cut
-from consumer.source.options import Asked, Mode
+from consumer.source.options import Mode, ReadOptions
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Share
 from consumer.source.shape import PLACES, changes_schema, several_schema, values_schema
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def schema_of(plan: Plan) -> pa.Schema:
-    """Of the columns that the options ask for. Raises BadConfig."""
+    """Returns the schema of the columns that the options ask for. Raises BadConfig."""
     changes = plan.asked.mode is Mode.CHANGES
     if not plan.asked.table:
         return several_schema(changes)
@@ -39,8 +39,8 @@ def schema_of(plan: Plan) -> pa.Schema:
 
 
 def spark_schema(plan: Plan) -> StructType:
-    """`schema_of` as Spark's: with the types of TiDB and the key in the metadata of the columns, and NOT NULL where no
-    row that is given has NULL. Raises BadConfig."""
+    """Returns `schema_of` as a Spark schema. The metadata of a field says TiDB's type and whether it is of the key. A
+    field is NOT NULL if no row can have NULL there. Raises BadConfig."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
@@ -58,9 +58,9 @@ def spark_schema(plan: Plan) -> StructType:
     return StructType(fields)
 
 
-def _column_notes(table: TablePlan, at: int, asked: Asked) -> tuple[bool, dict[str, Any]]:
-    """Whether the column at this position can have NULL, and the notes of its field. A change has all that it has of
-    its key; other values can be older than the NOT NULL, or be left out by TiCDC."""
+def _column_notes(table: TablePlan, at: int, asked: ReadOptions) -> tuple[bool, dict[str, Any]]:
+    """Returns whether the column at this position can have NULL, and the notes of its field. A change always has its
+    key. Its other values can be older than a NOT NULL, or left out by TiCDC."""
     column, key = table.target.columns[at], table.target.key
     notes: dict[str, Any] = {"type": f"{column.type}{' UNSIGNED' if column.unsigned else ''}"}
     notes |= {name: n for name, n in (("length", column.length), ("scale", column.scale)) if n is not None}
@@ -72,7 +72,7 @@ def _column_notes(table: TablePlan, at: int, asked: Asked) -> tuple[bool, dict[s
 
 
 def _table_notes(plan: Plan, table: TablePlan) -> dict[str, Any]:
-    """What a copy that is made of the changes depends on, beside them."""
+    """Returns what a copy of the table must know beside the changes, as `merge_into` does."""
     under_other_keys = [era.task.window.end for era in table.eras if len(era.keys) > 1 or not era.keys[0]]
     return {
         "table": str(table.target.table),
@@ -85,8 +85,8 @@ def _table_notes(plan: Plan, table: TablePlan) -> dict[str, Any]:
 
 
 def narrowed(plan: Plan, schema: StructType) -> Plan:
-    """The plan of what has the `schema`: the one that it tells, or some of its columns, as who reads has given them.
-    Raises BadConfig for another type."""
+    """Returns the plan for a read with this `schema`: that of the plan, or some of its columns, if the user gave a
+    schema. Raises BadConfig for another type."""
     known = {field.name: field for field in spark_schema(plan)}
     for field in schema:
         there = known.get(field.name)
@@ -100,14 +100,14 @@ def narrowed(plan: Plan, schema: StructType) -> Plan:
 
 
 def shares(plan: Plan, last: int | None = None) -> Iterator[Share]:
-    """Those of each task; `last`: of changes up to that commit-ts only."""
+    """Yields the shares of the plan. With `last` they hold changes up to that commit-ts only."""
     window = Window(0, plan.end if last is None else last)
     for table in plan.tables:
         yield from _of_table(plan, table, window)
 
 
 def packed(found: Iterable[Share], size: int) -> Iterator[tuple[Share, ...]]:
-    """What one task reads: little ones together, up to about `size` bytes."""
+    """Yields what each task reads: small shares together, up to about `size` bytes."""
     some: list[Share] = []
     held = 0
     for share in found:
@@ -158,7 +158,7 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
 
 
 def _places(table: TablePlan, names: Sequence[str]) -> tuple[int, ...]:
-    """The positions of these columns, of all where none is named. Raises BadConfig."""
+    """Returns the positions of these columns, or of all columns if no name is given. Raises BadConfig."""
     places = {same_name(column.name): at for at, column in enumerate(table.target.columns)}
     if lost := [name for name in names if same_name(name) not in places]:
         raise BadConfig(f"{table.target.table} has no column {', '.join(lost)}", hint="correct the option columns")
@@ -166,8 +166,9 @@ def _places(table: TablePlan, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _pruned(table: TablePlan, wanted: Sequence[int]) -> tuple[LoadTarget, tuple[Era, ...]]:
-    """Without the columns that nobody asks for: they are not decoded. All those of a table with no key tell its rows
-    apart, and rules can be about any."""
+    """Returns the target and eras without the columns that are not asked for, which then are not decoded. A table
+    without a key keeps all columns, since they identify its rows. So does one with rules, which can be about any
+    column."""
     target = table.target
     kept = sorted({*wanted, *target.key})
     by_all_values = any(not key for era in table.eras for key in era.keys)
@@ -184,7 +185,7 @@ def _some_columns(target: LoadTarget, kept: Sequence[int]) -> LoadTarget:
 
 
 def _of_some(era: Era, kept: Sequence[int]) -> Era:
-    """`kept` are columns of the table as it is at the end."""
+    """Returns the era with the columns `kept` only, which are positions in the target."""
     task = era.task
     of_keys = (at for key in era.keys for at in key)
     own = sorted({*(era.places[at] for at in kept if era.places[at] >= 0), *(at for at in of_keys if at >= 0)})

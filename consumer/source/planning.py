@@ -1,4 +1,4 @@
-"""What a read comes of: the table at the moment that is asked for, and its changes cut where a statement changed it."""
+"""Plans a read: the table at the requested moment, and its changes, cut where a statement changed the table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from consumer.plan.survey import check_selected
 from consumer.plan.table_modes import stored_columns
 from consumer.ports import RangeReader, StorageReader
 from consumer.source.followed import followed
-from consumer.source.options import Asked, Mode
+from consumer.source.options import Mode, ReadOptions
 from consumer.verify.eras import TableHistory
 from consumer.verify.sources import takes_rows_away
 
@@ -54,7 +54,7 @@ class TablePlan:
     eras: tuple[Era, ...]
     bounds: Mapping[str, tuple[int, int]]
     moves: tuple[int, ...]
-    """As of `row_moves`."""
+    """The versions that `row_moves` gives."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Plan:
     """A read of tables as of the moment `end`, by the statements and files of one listing, of which `catalog` describes
     the tables. `fields` are the columns that are given."""
 
-    asked: Asked
+    asked: ReadOptions
     end: int
     tables: tuple[TablePlan, ...]
     reader: RangeReader
@@ -70,9 +70,9 @@ class Plan:
     fields: tuple[str, ...] = ()
 
 
-def plan(asked: Asked, gap_hint: str = "") -> Plan:
-    """Raises what `once` would stop the tables for, and CannotBeExact where the files do not say enough. `gap_hint`:
-    what to do about a missing file; "": go on without it."""
+def plan(asked: ReadOptions, gap_hint: str = "") -> Plan:
+    """Returns the plan of a read. Raises what `once` would stop the tables for, and CannotBeExact if the files do not
+    show enough. `gap_hint` says what to do about a missing file; "" stands for reading without it."""
     reader = reader_of(asked.settings)
     checkpoint = checkpoint_of(asked.settings, reader)
     end = checkpoint if asked.last is None else asked.last
@@ -83,19 +83,19 @@ def plan(asked: Asked, gap_hint: str = "") -> Plan:
         )
     if asked.first:
         check_moment("from-ts", asked.first, end)
-    return planned(asked, reader, listing_at_checkpoint(asked.settings, reader, checkpoint), end, gap_hint)
+    return plan_listing(asked, reader, listing_at_checkpoint(asked.settings, reader, checkpoint), end, gap_hint)
 
 
-def options_of(asked: Asked) -> RoundOptions:
-    """What the settings say to a round of the tables that are read."""
+def options_of(asked: ReadOptions) -> RoundOptions:
+    """Returns the options of a round of the tables that are read."""
     options = asked.settings.round_options
     if not asked.table:
         return options
     return replace(options, rules=replace(options.rules, wanted=partial(_is_called, asked.table)))
 
 
-def planned(asked: Asked, reader: StorageReader, listing: Listing, end: int, gap_hint: str = "") -> Plan:
-    """The plan of what was committed up to `end`, by a listing of that time or later."""
+def plan_listing(asked: ReadOptions, reader: StorageReader, listing: Listing, end: int, gap_hint: str = "") -> Plan:
+    """Returns the plan of what was committed up to `end`, by a listing of that time or later."""
     options, checkpoint = options_of(asked), listing.checkpoint
     end = min(end, checkpoint)
     listing = replace(listing, checkpoint=end, settled=end < checkpoint, reached=max(checkpoint, listing.reached))
@@ -116,7 +116,7 @@ def _is_called(text: str, name: TableName) -> bool:
 
 @dataclass(frozen=True)
 class _Tables:
-    asked: Asked
+    asked: ReadOptions
     reader: StorageReader
     assembly: Assembly
     progress: Progress
@@ -146,7 +146,7 @@ class _Tables:
                 raise error.about(error.table or str(name)) from error
 
     def _broken(self, table: Incarnation) -> ConsumerError | None:
-        """What is wrong with a schema file of a name that the table had before."""
+        """Returns the error of a schema file under one of the table's earlier names, if there is one."""
         found = (self.assembly.broken.get(name) for name in table.names)
         due = (error for error in found if error is not None and (error.version or self.end) >= self.asked.first)
         return next(due, None)
@@ -205,11 +205,12 @@ class _Tables:
 
     @cached_property
     def _executed(self) -> frozenset[str]:
-        """All statements: upstream executed them."""
+        """The paths of all statements: upstream executed each of them."""
         return frozenset(met.file.path for met in self.assembly.history.followed_files)
 
     def _check_beginning(self, name: TableName, history: TableHistory) -> None:
-        """Raises GapFound, and BadConfig where the range has changes of another table of the name."""
+        """Raises GapFound if files are missing, BadConfig if the range has changes of another table of the same
+        name."""
         begins = max(history.statements.begins, self.asked.first)
         for own in () if self.options.rules.accept_gap(name) else history.table.names:
             if (gap := self.assembly.gap_from(own, self.progress, begins)) is not None:
@@ -230,7 +231,7 @@ class _Tables:
             )
 
     def _check_times(self, history: TableHistory) -> None:
-        """Raises CannotBeExact where rows have no time, and it is asked for, or orders files."""
+        """Raises CannotBeExact if rows have no time although the read, or the order of files, depends on it."""
         files, asked = self.options.files, self.asked
         if not files.dialect.timeless:
             return
@@ -247,7 +248,7 @@ class _Tables:
             raise error
 
     def _target(self, history: TableHistory) -> LoadTarget:
-        """The table's columns at the end, and its key. Raises CannotBeExact."""
+        """Returns the table with its columns at the end, and its key. Raises CannotBeExact."""
         file, name, rules = history.statements.before(self.end + 1), history.name, self.options.rules
         if file is None:
             raise CannotBeExact("no schema file describes the table up to this moment", table=str(name))
@@ -275,7 +276,8 @@ class _Tables:
         return LoadTarget(load, columns, tuple(column.name for column in columns), key)
 
     def _bounds(self, table: Incarnation, eras: Sequence[Era]) -> dict[str, tuple[int, int]]:
-        """Raises what the first or the last line of a file is refused for."""
+        """Returns the first and last commit-ts of the files that are read, by path. Raises the error of a file's first
+        or last line."""
         wanted = {piece.path for era in eras for piece in era.task.slices}
         every = (file for name in table.names for file in self.assembly.files.get(name, ()))
         found = self.reader.bounds(list({file.path: file for file in every if file.path in wanted}.values()))
@@ -283,8 +285,8 @@ class _Tables:
 
 
 def row_moves(history: History, table: Incarnation, end: int) -> tuple[int, ...]:
-    """The versions, up to `end`, of the statements that took rows of the table away or brought some: no change shows
-    which."""
+    """Returns the versions, up to `end`, of the statements that took rows of the table away or brought some. No change
+    shows these rows."""
     files = [file for file in table.statements if file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)]
     return tuple(sorted(file.version for file in (*files, *history.exchanges_of(table, end)) if file.version <= end))
 
@@ -296,7 +298,7 @@ def _first_and_last(bounds: Bounds | ConsumerError) -> tuple[int, int]:
 
 
 def _check_whole(history: TableHistory) -> None:
-    """Raises CannotBeExact where the storage does not have all rows of the table."""
+    """Raises CannotBeExact if the storage does not have all rows of the table."""
     if incomplete := history.incomplete:
         raise CannotBeExact(
             f"the storage does not have all its rows: {incomplete}",

@@ -1,4 +1,4 @@
-"""What one task of a read does: slices of files -> rows in batches. Executor side: no driver code."""
+"""Reads slices of files into batches of rows, as one task does. It runs on executors and has no driver code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Share:
     of the files that other tasks may have to read, too, None for a state. `strict`: a day that no calendar has is an
     error, and not NULL. `together`: it goes with other tables, as one column.
     `before`: what each change found is given, too. `where`: only changes of which it is TRUE, before or after.
-    `of_command` as of `Asked`: the file and the line of each can be given, too."""
+    `of_command` as of `ReadOptions`: the file and the line of each can be given, too."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -59,7 +59,8 @@ class Share:
 
 
 def batches(shares: Iterable[Share], reader: RangeReader) -> Iterator[pa.RecordBatch]:
-    """Raises what the files are refused for, with its hint."""
+    """Yields the rows of `shares`, as batches with the columns that are asked for. Raises the files' errors, with
+    hints."""
     for share in shares:
         with _as_told(share):
             table = _state(share, reader) if share.bounds is None else _changes(share, reader)
@@ -71,13 +72,13 @@ def _as_told(share: Share) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        known = of_table(error, share.target.table, share.target.load.shaping)
-        known.hint = read_anyway_hint(about_table(known.hint, share.target.table))
-        raise (known if share.of_command else told(known)) from error
+        shown = of_table(error, share.target.table, share.target.load.shaping)
+        shown.hint = read_anyway_hint(about_table(shown.hint, share.target.table))
+        raise (shown if share.of_command else with_hint_in_message(shown)) from error
 
 
-def told(error: ConsumerError) -> ConsumerError:
-    """The error as Spark shows it, which knows nothing of hints."""
+def with_hint_in_message(error: ConsumerError) -> ConsumerError:
+    """Returns the error with its hint in the message: Spark shows nothing else."""
     body = error.as_dict()
     if error.hint:
         body |= {"message": f"{error.message} ({error.hint})", "hint": ""}
@@ -98,12 +99,12 @@ class Changes:
 
     @property
     def came(self) -> Flags:
-        """Which of them found nothing there."""
+        """Returns which of the changes are of rows that were not there before."""
         return _came(self.rows)
 
 
 def changes_of(share: Share, reader: RangeReader) -> Changes:
-    """Of a share that has `before`. Raises as `batches`."""
+    """Returns the changes of a share that has `before`. Raises as `batches`."""
     with _as_told(share):
         every, _ = _every(share, reader)
         return _with_found(every, _each(every, share), share)
@@ -128,13 +129,13 @@ def _changes(share: Share, reader: RangeReader) -> pa.Table:
 
 
 def _every(share: Share, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]:
-    """All that the files say, and what reading each slice found."""
+    """Returns all change rows of the files, and the statistics of each slice."""
     (era,) = share.eras
     return (_every_keyed if era.keys[0] else _every_keyless)(share, era, reader)
 
 
 def _each(every: pa.Table, share: Share) -> pa.Table:
-    """Each change once."""
+    """Returns each change once, however often it was written."""
     (era,) = share.eras
     rows = fold_by_columns(every, era.task, era.keys[0]) if era.keys[0] else every
     if rows.num_rows:
@@ -174,8 +175,8 @@ def _with_found(every: pa.Table, rows: pa.Table, share: Share) -> Changes:
 
 
 def _before(every: pa.Table, rows: pa.Table, key: Sequence[int]) -> Ints:
-    """For each of the changes `rows` which of `every` row that is gone it found, -1 for none. Of a table with no key
-    both are the same, and a change is a row that came or one that went."""
+    """Returns, for each of the changes `rows`, the position in `every` of the old row that it replaced or removed, -1
+    for none. In a table without a key both tables are the same: a change adds a row or removes one."""
     if not key:
         return np.where(rows.column(PUT).to_numpy(), -1, np.arange(rows.num_rows))
     gone = np.flatnonzero(~every.column(PUT).to_numpy())
@@ -210,7 +211,7 @@ def _every_keyed(share: Share, era: Era, reader: RangeReader) -> tuple[pa.Table,
 
 
 def _every_keyless(share: Share, era: Era, reader: RangeReader) -> tuple[pa.Table, list[FileStat]]:
-    """Each once. An UPDATE is a delete and then a put: some releases write it so."""
+    """Returns each change of a table without a key once. An UPDATE is a delete and a put, as some releases write it."""
     task = replace(era.task, target=replace(era.task.target, events=False), mode_load=None)
     written, stats = decode_files(task, reader)
     own = [AT, OF] if task.target.befores else []
@@ -224,7 +225,7 @@ def _every_keyless(share: Share, era: Era, reader: RangeReader) -> tuple[pa.Tabl
 
 
 def _copies(rows: pa.Table, every: pa.Table) -> pa.Array:
-    """For each of `rows` one of `every` row that is equal: another one for each copy."""
+    """Returns, for each of `rows`, the position of an equal row in `every`, a different one for each copy."""
     both = [pa.chunked_array([*rows.column(n).chunks, *every.column(n).chunks]) for n in rows.column_names]
     codes, _ = row_codes(both)
     order = np.argsort(codes, kind="stable")
@@ -238,7 +239,8 @@ def _copies(rows: pa.Table, every: pa.Table) -> pa.Array:
 
 
 def places(rows: pa.Table, task: LoadTask, stats: Sequence[FileStat], reader: RangeReader) -> tuple[pa.Array, pa.Array]:
-    """The file and the line of each of `rows`. A file is read up to its first slice of the task for that."""
+    """Returns the file and the line of each of `rows`. To count lines, a file is read up to the task's first slice of
+    it."""
     of, at = rows.column(OF).to_numpy(), rows.column(AT).to_numpy()
     number = np.zeros(rows.num_rows, np.int64)
     for series in np.unique(of):
@@ -255,7 +257,7 @@ def places(rows: pa.Table, task: LoadTask, stats: Sequence[FileStat], reader: Ra
 def _first_lines(
     numbers: Sequence[int], task: LoadTask, stats: Sequence[FileStat], reader: RangeReader
 ) -> dict[int, int]:
-    """The line at which each of these slices begins: behind those that the task has read of the slices before it."""
+    """Returns the line at which each of these slices begins. It follows the lines of the slices before it."""
     found: dict[int, int] = {}
     ends: dict[tuple[str, int], int] = {}
     files = {task.slices[number].path for number in numbers}
@@ -268,7 +270,8 @@ def _first_lines(
 
 
 def _check_order(stat: FileStat, share: Share, era: Era) -> None:
-    """A file that has rows outside of the time from its first to its last line was left out of other tasks."""
+    """Raises CannotBeExact for a file with rows outside of the time from its first to its last line: by these two,
+    other tasks have left it out."""
     if not share.bounds or stat.path not in share.bounds:
         return
     first, last = share.bounds[stat.path]
@@ -284,8 +287,8 @@ def _check_order(stat: FileStat, share: Share, era: Era) -> None:
 
 
 def _now(rows: pa.Table, share: Share) -> pa.Table:
-    """Changes of the share's era with the columns of now. Raises CannotBeExact where a value is not known, of a column
-    that is known (`_each` has looked at that)."""
+    """Returns changes of the share's era with the current columns. Raises CannotBeExact if a value is unknown although
+    its column is known (`_each` has checked the columns)."""
     (era,) = share.eras
     values = in_current_columns(rows, era, share.target, era.conversions)
     if unknown := unknown_columns(values, era.conversions):
@@ -294,8 +297,8 @@ def _now(rows: pa.Table, share: Share) -> pa.Table:
 
 
 def _check_known(era: Era, share: Share, unknown: Collection[int] = ()) -> None:
-    """Raises CannotBeExact where rows of the era do not have values that are given: those of a column are not known, or
-    some of one of the columns `unknown`."""
+    """Raises CannotBeExact if values that are asked for are unknown in this era: all values of a column, or some
+    values of one of the columns `unknown`."""
     lost = [at for at in share.columns if not era.known[at] or at in unknown]
     if lost:
         names = ", ".join(share.target.columns[at].name for at in lost)
@@ -320,8 +323,8 @@ def _state(share: Share, reader: RangeReader) -> pa.Table:
 
 
 def _check_era(share: Share, era: Era, by_all_values: bool, unknown: Collection[int]) -> None:
-    """Raises CannotBeExact where the rows of the era are not as the files have them, or have values in the columns
-    `unknown` that are not known. `by_all_values`: every column tells its rows apart."""
+    """Raises CannotBeExact if a statement took rows of the era away, or if values in the columns `unknown` are
+    unknown. With `by_all_values` all columns together identify a row."""
     if not era.kept:
         raise CannotBeExact(
             f"a statement after version {era.task.window.end - 1} takes rows away by partitions, and the files do"
@@ -334,7 +337,7 @@ def _check_era(share: Share, era: Era, by_all_values: bool, unknown: Collection[
 
 
 def _given(rows: pa.Table, share: Share, head: Sequence[pa.Array | pa.ChunkedArray] = ()) -> pa.Table:
-    """`head` are the columns in front of the rows' values."""
+    """Returns the columns that Spark gets: `head`, then the values of `rows` in their own types."""
     columns = [share.target.columns[at] for at in share.columns]
     values = [rows.column(f"c{at}") for at in share.columns]
     if share.together:

@@ -1,4 +1,4 @@
-"""The columns of what is read."""
+"""The schemas of what a read gives."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _META = (
 
 
 def values_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Of the rows of a table."""
+    """Returns the schema of a table's rows."""
     return pa.schema([(column.name, typed_type(column)) for column in columns])
 
 
 def changes_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Of the changes of a table."""
+    """Returns the schema of a table's changes."""
     return pa.schema([*_META, *values_schema(columns)])
 
 
 def several_schema(changes: bool) -> pa.Schema:
-    """Of the changes, or the states, of several tables."""
+    """Returns the schema of the changes, or the states, of several tables."""
     return pa.schema([(TABLE, pa.string()), *(_META if changes else ()), (ROW, pa.string())])

@@ -24,16 +24,16 @@ from consumer.source.reading import batches
 _HEX = re.compile("0x(?:[0-9a-fA-F]{2})+")
 
 
-def told(
+def ordered_changes(
     settings: Settings, table: str, key: Sequence[str], where: str, first: int, last: int | None
 ) -> tuple[Plan, Iterator[pa.Table]]:
     """The plan, and the changes in the order of their commit-ts, those of a transaction with the rows that went first.
-    Raises as `planned`."""
-    found = planned(settings, table, key, where, first, last)
+    Raises as `plan_changes`."""
+    found = plan_changes(settings, table, key, where, first, last)
     return found, _in_order(found)
 
 
-def planned(
+def plan_changes(
     settings: Settings,
     table: str,
     key: Sequence[str],

@@ -33,7 +33,7 @@ from consumer.results import UndoResult
 from consumer.source.output import shares
 from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Changes, changes_of
-from consumer.source.story import planned
+from consumer.source.story import plan_changes
 from consumer.target import Script
 from consumer.verify.mend import RUN_THEM, as_changes
 
@@ -95,7 +95,7 @@ def _planned(settings: Settings, table: TableName, where: str, first: int) -> Pl
     """All changes from `first` on. Raises GapFound also where a loss is accepted: later changes can be in it."""
     hint = "restore the missing file: without it, nothing shows which rows were changed again after the range"
     whole = settings.model_copy(update={"accept_gap_in": ()})
-    return planned(whole, str(table), (), where, first, gap_hint=hint)
+    return plan_changes(whole, str(table), (), where, first, gap_hint=hint)
 
 
 def _check_progress(settings: Settings, ports: Ports, progress: Progress) -> None:

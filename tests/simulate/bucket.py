@@ -57,7 +57,7 @@ class Bucket:
         return []  # asked of an empty bucket, to see that it is there
 
     def call(self, *_: object, **__: object) -> None:
-        """Asked when a file is not there, to see that the bucket is."""
+        """ReadOptions when a file is not there, to see that the bucket is."""
 
     def cat_file(self, path: str, start: int, end: int, generation: str | None = None) -> bytes:
         own = path[len(self.base) + 1 :]
