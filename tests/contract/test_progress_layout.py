@@ -117,4 +117,4 @@ def test_a_first_migration_would_stand_in_one_place() -> None:
     """Whoever raises the number finds this function, which says what else is to be done."""
     check_layout(FORMAT_VERSION, __version__)
     assert FORMAT_VERSION == 1
-    assert "A first migration would stand here" in str(check_layout.__doc__)
+    assert "Raise FORMAT_VERSION" in str(check_layout.__doc__)
