@@ -22,7 +22,7 @@ from consumer.model.actions import Action
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.source.story import told
+from consumer.source.story import ordered_changes
 from consumer.source.undo import undo
 from tests.support.build import ID
 from tests.support.canal_json import typed_line
@@ -370,7 +370,7 @@ def test_who_reads_is_refused_what_the_round_is_refused(what: str, rule: str, tm
             read(uri, table=name, mode=mode, config=rules)
     if rule == MASK:
         with pytest.raises(CannotBeExact, match=r"the statement of version 20"):
-            told(own, name, (), "", 0, None)
+            ordered_changes(own, name, (), "", 0, None)
 
 
 def compared(own: Settings, repairing: Repairing | None = None) -> VerifyResult:
