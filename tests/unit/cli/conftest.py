@@ -95,7 +95,7 @@ class FakeApp:
         return self.answer("skip_ddl", settings, observer, table, version, reason)
 
     def changes(self, settings: Any, *rest: Any) -> Any:
-        """`consumer.source.story.told`: a moment, and no rows."""
+        """`consumer.source.story.ordered_changes`: a moment, and no rows."""
         return types.SimpleNamespace(end=self.answer("changes", settings, None, *rest).to_ts), iter(())
 
 
@@ -105,7 +105,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> FakeApp:
     monkeypatch.setitem(sys.modules, "consumer.app", types.ModuleType("consumer.app"))
     monkeypatch.setattr(consumer, "app", fake, raising=False)
     story = types.ModuleType("consumer.source.story")
-    monkeypatch.setattr(story, "told", fake.changes, raising=False)
+    monkeypatch.setattr(story, "ordered_changes", fake.changes, raising=False)
     monkeypatch.setitem(sys.modules, "consumer.source.story", story)
     taken_back = types.ModuleType("consumer.source.undo")
     monkeypatch.setattr(taken_back, "undo", partial(fake.answer, "undo"), raising=False)
