@@ -39,8 +39,8 @@ ASPECTS: Mapping[str, Callable[[str], bool]] = {
     "odd names": lambda table: table == "d.odd",
 }
 """What a reader can stop at, and the tables that show it."""
-_LAST = 70
-"""Characters of an error that are shown."""
+_LAST, _SHOWN = 70, 3
+"""Characters of an error, and tables, that are shown."""
 _DUCKDB = """
 import importlib, pathlib, duckdb
 connection = duckdb.connect()
@@ -59,8 +59,9 @@ def rows_of(text):
 _FILE = f"""{_DUCKDB}
 def read(place):
     file, _, table = place.partition("#")
-    connection.execute(f"ATTACH IF NOT EXISTS '{{file}}' AS target (READ_ONLY)")
-    return rows_of(f'SELECT * FROM target.{{table}}')
+    name = f"of_{{len(file)}}_{{sum(file.encode())}}"
+    connection.execute(f"ATTACH IF NOT EXISTS '{{file}}' AS {{name}} (READ_ONLY)")
+    return rows_of(f'SELECT * FROM {{name}}.{{table}}')
 """
 _LAKES = {
     "delta": f"{_DUCKDB}\ndef read(place): return rows_of(f\"SELECT * FROM delta_scan('{{place}}')\")\n",
@@ -102,9 +103,11 @@ class Reader:
         return Path(sys.executable) if folder is None else folder / "bin" / "python"
 
     def install(self) -> None:
-        if not self.python.exists():
+        complete = self.python.with_name("complete")
+        if self.libraries and not complete.exists():
             subprocess.run([sys.executable, "-m", "venv", self.python.parents[1]], check=True)
             subprocess.run([self.python, "-m", "pip", "install", "-q", *self.libraries], check=True)
+            complete.touch()
 
     def read(self, kind: str, places: Mapping[str, str]) -> dict[str, Rows | str]:
         """The rows of each table, or why it cannot be read."""
@@ -208,20 +211,29 @@ def written(target: Target, folder: Path, loader: SparkLoader) -> tuple[dict[str
 
 
 def cell(found: Mapping[str, Rows | str], right: Mapping[str, Rows | str]) -> str:
-    """What a reader made of a target's tables, by aspect."""
-    wrong: dict[str, list[str]] = {}
-    for aspect, shows in ASPECTS.items():
-        tables = [name for name in right if shows(name)]
-        errors = {str(found[name]) for name in tables if isinstance(found[name], str)}
-        others = [name for name in tables if not isinstance(found[name], str) and found[name] != right[name]]
-        for why in [*errors, *(f"other values in {name.partition('.')[2]}" for name in others)]:
-            text = why.replace("|", "/")
-            wrong.setdefault(text if len(text) <= _LAST else f"{text[:_LAST]}..", []).append(aspect)
+    """What a reader made of a target's tables: ``yes``, or what it lacks."""
+    why = {name: _difference(found[name], rows) for name, rows in right.items()}
+    wrong = {name: text for name, text in why.items() if text}
     if not wrong:
         return "yes"
-    return "; ".join(
-        f"{'no' if len(of) == len(ASPECTS) else 'not ' + ', '.join(of)}: {why}" for why, of in wrong.items()
-    )
+    if len(wrong) == len(right) and len(set(wrong.values())) == 1:
+        return f"no: {next(iter(wrong.values()))}"
+    lacks = []
+    for aspect, shows in ASPECTS.items():
+        if names := sorted(name.partition(".")[2] for name in wrong if shows(name)):
+            some = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+            first = next(text for name, text in wrong.items() if shows(name))
+            lacks.append(
+                f"no {aspect}: {some if len(names) > 1 or aspect == 'types' else ''} ({first})".replace(":  (", " (")
+            )
+    return "; ".join(lacks)
+
+
+def _difference(found: Rows | str, right: Rows | str) -> str:
+    if not isinstance(found, str):
+        return "" if found == right else "other values"
+    text = found.replace("|", "/")
+    return text if len(text) <= _LAST else f"{text[:_LAST]}.."
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
