@@ -27,7 +27,7 @@ LAYERS = (
     {"config", "verify"},
     {"app"},
     {"source"},
-    {"cli", "api", "lake", "merge"},
+    {"cli", "api", "lake"},
     {"__main__"},
 )
 """Packages of one level do not import one another."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.errors import ConsumerError, SchemaDrift, TableMissing
+from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
 from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
@@ -96,7 +97,7 @@ class Follower:
         table = history.at(name, self._plan.end)
         if table is None:
             return None
-        found = [self._looked_at(table, file) for file in table.files if self._plan.end < file.version]
+        found = [self._looked_at(history, table, file) for file in table.files if self._plan.end < file.version]
         ends = [one for one in found if one is not None]
         if table.end is not None and table.end.version > self._plan.end:
             gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
@@ -108,13 +109,15 @@ class Follower:
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
 
-    def _looked_at(self, table: Incarnation, file: SchemaFile) -> tuple[int, ConsumerError] | None:
+    def _looked_at(self, history: History, table: Incarnation, file: SchemaFile) -> tuple[int, ConsumerError] | None:
         before = [known for known in table.files if known.version < file.version]
         name = self._table.target.table
         if same_name(str(file.name)) != same_name(str(name)):
             return file.version, TableMissing(f"it is called {file.name} now", hint=_GO_ON, table=str(name))
         if before and before[-1].columns != file.columns:
             return file.version, _drift(f"a statement of version {file.version} changed its columns", str(name))
+        if before and len({history.shape(one).handle_key(one.columns) for one in (before[-1], file)}) > 1:
+            return file.version, _drift(f"a statement of version {file.version} changed its key", str(name))
         return None
 
 

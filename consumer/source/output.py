@@ -14,7 +14,7 @@ from consumer.model.check import Era
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.steps import Window
-from consumer.source.columns import BEFORE, NOTES, OP
+from consumer.source.columns import BEFORE, NOTES
 from consumer.source.cutting import cut
 from consumer.source.options import Mode, ReadOptions
 from consumer.source.planning import Plan, TablePlan
@@ -50,7 +50,7 @@ def spark_schema(plan: Plan) -> StructType:
     (table,) = plan.tables
     notes = {column.name: _column_notes(table, at, plan.asked) for at, column in enumerate(table.target.columns)}
     if plan.asked.mode is Mode.CHANGES:
-        notes |= {name: (False, {}) for name in plan.asked.meta - {BEFORE}} | {OP: (False, _table_notes(plan, table))}
+        notes |= {name: (False, {}) for name in plan.asked.meta - {BEFORE}}
     fields = []
     for field in schema:
         nullable, metadata = notes.get(field.name, (True, {}))
@@ -59,29 +59,18 @@ def spark_schema(plan: Plan) -> StructType:
 
 
 def _column_notes(table: TablePlan, at: int, asked: ReadOptions) -> tuple[bool, dict[str, Any]]:
-    """Returns whether the column at this position can have NULL, and the notes of its field. A change always has its
-    key. Its other values can be older than a NOT NULL, or left out by TiCDC."""
+    """Returns whether the column at this position can have NULL, and the notes of its field. A change always has the
+    key of its time. Its other values can be older than a NOT NULL, or left out by TiCDC. A mask can make any value
+    NULL."""
     column, key = table.target.columns[at], table.target.key
     notes: dict[str, Any] = {"type": f"{column.type}{' UNSIGNED' if column.unsigned else ''}"}
     notes |= {name: n for name, n in (("length", column.length), ("scale", column.scale)) if n is not None}
     if at in key:
         notes["key"] = True
-    never_null = at in key if asked.mode is Mode.CHANGES else not column.nullable
+    of_every_key = at in key and all(len(era.keys) == 1 for era in table.eras)
+    never_null = of_every_key if asked.mode is Mode.CHANGES else not column.nullable
     days_are_null = column.family in DAYS and asked.zero_dates == "null"
-    return not never_null or days_are_null, notes
-
-
-def _table_notes(plan: Plan, table: TablePlan) -> dict[str, Any]:
-    """Returns what a copy of the table must know beside the changes, as `merge_into` does."""
-    under_other_keys = [era.task.window.end for era in table.eras if len(era.keys) > 1 or not era.keys[0]]
-    return {
-        "table": str(table.target.table),
-        "key_columns": len(table.target.key),
-        "from": plan.asked.first,
-        "moved_rows": list(table.moves),
-        "accept_moved_rows": plan.asked.accept_moved_rows,
-        "other_key_until": max(under_other_keys, default=0),
-    }
+    return not never_null or days_are_null or table.target.load.shaping is not None, notes
 
 
 def narrowed(plan: Plan, schema: StructType) -> Plan:

@@ -179,7 +179,7 @@ def storages(folder: Path) -> list[tuple[Feed, tuple[int, ...]]]:
     declared = ",".join(f"`{column.name}` INT{' PRIMARY KEY' * column.is_pk}" for column in odd)
     feed.statement("d.odd", 15, Action.CREATE_TABLE, f"CREATE TABLE `odd` ({declared})", odd)
     feed.file("d.odd", 15, typed_line(odd, 16, {column.name: "1" for column in odd}, table="odd"))
-    return [(feed, (20, 30, 40)), (TypeStorage(folder / "types", None), (25, 40))]
+    return [(feed, (20, 30, 40)), (TypeStorage(folder / "types", None), (40,))]
 
 
 def written(target: Target, folder: Path, loader: SparkLoader) -> tuple[dict[str, str], dict[str, Rows]]:

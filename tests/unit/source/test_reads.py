@@ -262,6 +262,9 @@ def test_fields_say_key_type_and_what_is_never_null(tmp_path: Path) -> None:
     strict = fields(mode="state", **{"zero-dates": "error"})
     assert not any(nullable for nullable, _ in strict.values())
     assert [name for name, (nullable, _) in fields(mode="state").items() if nullable] == ["d", "b"]
+    moved = tuple(replace(column, is_pk=column.name == "c") for column in columns)
+    feed.statement("d.t", 18, Action.ADD_PRIMARY_KEY, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (c)", moved)
+    assert fields()["c"][0], "changes from before can have NULL there"
 
 
 def test_what_a_change_found_comes_where_the_files_have_it(tmp_path: Path) -> None:

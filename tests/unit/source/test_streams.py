@@ -162,6 +162,22 @@ def test_other_statements_do_not_end_it(tmp_path: Path) -> None:
     assert query.batch() == [(21, 4, 4)]
 
 
+def test_another_key_ends_it_though_the_columns_stay(tmp_path: Path) -> None:
+    a, b = (Column(name, "INT", nullable=False) for name in "ab")
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    create = "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, UNIQUE KEY a (a), UNIQUE KEY b (b))"
+    feed.statement("d.t", 10, Action.CREATE_TABLE, create, (a, b))
+    feed.checkpoint(15)
+    query = Query(feed)
+    assert query.batch() == []
+    feed.statement("d.t", 20, Action.DROP_INDEX, "ALTER TABLE t DROP INDEX a", (a, b))
+    feed.checkpoint(30)
+    assert query.batch() == []
+    with pytest.raises(SchemaDrift, match="version 20 changed its key"):
+        query.batch()
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_truncate_ends_it_until_somebody_says_that_it_is_known(late: bool, tmp_path: Path) -> None:
     """Also a query that begins before it, and one whose last batch ended right before it."""
