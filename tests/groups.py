@@ -260,16 +260,15 @@ GROUPS = {
         ),
     ),
     "readers": Group(
-        "what readers see: consistency levels, moments, syncpoints beside a live `run`; who reads which target",
-        12,
+        "what readers see: consistency levels, moments, syncpoints beside a live `run`; older releases of DuckDB",
+        5,
         paths=(
             "e2e/test_consistency.py",
             "e2e/test_consistency_parts.py",
             "e2e/test_older_duckdb.py",
             "e2e/test_syncpoints.py",
         ),
-        programs=(("tests.e2e.readers_report",),),
-        tools=("older DuckDB", "lakes"),
+        tools=("older DuckDB",),
     ),
     "oldest": Group(
         "units, contracts, the corpus on DuckDB and the data source with the oldest releases that pyproject.toml"
