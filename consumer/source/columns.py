@@ -5,7 +5,5 @@ from __future__ import annotations
 OP, COMMIT_TS, COMMIT_TIME, VERSION, SEQ, BEFORE = "_op", "_commit_ts", "_commit_time", "_version", "_seq", "_before"
 FILE, LINE = "_file", "_line"
 TABLE, ROW = "_table", "_row"
-NOTES = "ticdc"
-"""The key, in the metadata of a Spark field, of what its type does not say: docs/spark.md."""
 META_COLUMNS = frozenset({OP, COMMIT_TS, COMMIT_TIME, VERSION, SEQ, BEFORE})
 PLACE_COLUMNS = frozenset({FILE, LINE})

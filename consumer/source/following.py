@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.errors import ConsumerError, SchemaDrift, TableMissing
-from consumer.history.history import History
-from consumer.history.incarnations import Incarnation
 from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
 from consumer.model.progress import Progress
@@ -16,6 +14,7 @@ from consumer.pipeline.opening import assembly_of
 from consumer.source.output import shares
 from consumer.source.planning import Plan, options_of, plan_listing, row_moves
 from consumer.source.reading import Share
+from consumer.verify.sources import TableStatements
 
 _GO_ON = "everything before it was read: start the query again with its checkpoint, and it resumes there"
 
@@ -93,11 +92,13 @@ class Follower:
         assert self._listing is not None
         name = self._table.target.table
         options = options_of(self._plan.asked)
-        history = assembly_of(self._reader, self._listing, Progress(), options).history
+        assembly = assembly_of(self._reader, self._listing, Progress(), options)
+        history = assembly.history
         table = history.at(name, self._plan.end)
         if table is None:
             return None
-        found = [self._looked_at(history, table, file) for file in table.files if self._plan.end < file.version]
+        statements = TableStatements(name, table, self._listing.checkpoint, True, assembly, Progress())
+        found = [self._looked_at(statements, file) for file in table.files if self._plan.end < file.version]
         ends = [one for one in found if one is not None]
         if table.end is not None and table.end.version > self._plan.end:
             gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
@@ -109,14 +110,14 @@ class Follower:
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
 
-    def _looked_at(self, history: History, table: Incarnation, file: SchemaFile) -> tuple[int, ConsumerError] | None:
-        before = [known for known in table.files if known.version < file.version]
+    def _looked_at(self, statements: TableStatements, file: SchemaFile) -> tuple[int, ConsumerError] | None:
+        before = [known for known in statements.table.files if known.version < file.version]
         name = self._table.target.table
         if same_name(str(file.name)) != same_name(str(name)):
             return file.version, TableMissing(f"it is called {file.name} now", hint=_GO_ON, table=str(name))
         if before and before[-1].columns != file.columns:
             return file.version, _drift(f"a statement of version {file.version} changed its columns", str(name))
-        if before and len({history.shape(one).handle_key(one.columns) for one in (before[-1], file)}) > 1:
+        if before and statements.moves_key(file):
             return file.version, _drift(f"a statement of version {file.version} changed its key", str(name))
         return None
 

@@ -14,7 +14,7 @@ from consumer.model.check import Era
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.steps import Window
-from consumer.source.columns import BEFORE, NOTES
+from consumer.source.columns import BEFORE
 from consumer.source.cutting import cut
 from consumer.source.options import Mode, ReadOptions
 from consumer.source.planning import Plan, TablePlan
@@ -23,6 +23,10 @@ from consumer.source.shape import PLACES, changes_schema, several_schema, values
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+_NOTES = "ticdc"
+"""The key, in the metadata of a Spark field, of what its type does not say: docs/spark.md."""
 
 
 def schema_of(plan: Plan) -> pa.Schema:
@@ -54,7 +58,7 @@ def spark_schema(plan: Plan) -> StructType:
     fields = []
     for field in schema:
         nullable, metadata = notes.get(field.name, (True, {}))
-        fields.append(StructField(field.name, field.dataType, nullable, {NOTES: metadata} if metadata else None))
+        fields.append(StructField(field.name, field.dataType, nullable, {_NOTES: metadata} if metadata else None))
     return StructType(fields)
 
 

@@ -53,8 +53,6 @@ class TablePlan:
     target: LoadTarget
     eras: tuple[Era, ...]
     bounds: Mapping[str, tuple[int, int]]
-    moves: tuple[int, ...]
-    """The versions that `row_moves` gives."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +199,7 @@ class _Tables:
         if self.asked.mode is Mode.STATE:
             _check_whole(history)
         bounds = self._bounds(table, eras) if self.asked.mode is Mode.CHANGES else {}
-        return TablePlan(target, eras, bounds, row_moves(self.assembly.history, table, self.end))
+        return TablePlan(target, eras, bounds)
 
     @cached_property
     def _executed(self) -> frozenset[str]:
