@@ -104,9 +104,11 @@ class FileCoordinates:
         )
 
     def delete_lacking(self, columns: list[str], line: int) -> CannotBeExact:
-        """Returns the error for a DELETE without `columns`, of a table whose mode keeps deleted rows."""
+        """Returns the error for a DELETE without `columns`, of a table whose mode keeps deleted rows, or whose old
+        values are read."""
         return CannotBeExact(
-            f"a DELETE does not have column {', '.join(columns)}, and the table's mode keeps the rows that are deleted",
+            f"a DELETE does not have column {', '.join(columns)}, and what is kept or asked for of a deleted row is all"
+            " its values",
             hint=f"unset delete-only-output-handle-key-columns in the changefeed; {WITH_A_COPY}",
             **self.at(line),
         )

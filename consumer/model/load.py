@@ -127,6 +127,8 @@ class LoadTarget:
     events: bool = False
     """Whether each change is decoded as it was, not only as what it leaves. Then it has a commit-ts, all values even
     for a deleted row, and shows whether it is part of an UPDATE."""
+    bare_deletes: bool = False
+    """With `events`: whether a DELETE can have its key alone. Its other values are NULL then."""
     befores: bool = False
     """With `events`: whether the row before an UPDATE comes too, as a deleted row, even if its key has not changed, and
     the place of each change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
@@ -103,12 +103,26 @@ class Follower:
         if table.end is not None and table.end.version > self._plan.end:
             gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
             ends.append((table.end.version, gone))
-        asked = self._plan.asked
-        passed = max(asked.first, self._position, asked.accept_moved_rows)
-        moves = row_moves(history, table, self._listing.checkpoint)
-        ends += [(version, _rows_moved(version, str(name))) for version in moves if passed < version]
+        ends = [*self._unshown(statements, row_moves(history, table, self._listing.checkpoint)), *ends]
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
+
+    def _unshown(self, statements: TableStatements, moves: Collection[int]) -> Iterator[tuple[int, ConsumerError]]:
+        """Yields the statements after what was read whose effect on rows no change shows, each with its error: `moves`
+        are the versions of those that took rows away or brought some. A user has to execute them in a copy."""
+        name, asked = str(self._table.target.table), self._plan.asked
+        passed = max(asked.first, self._position, asked.accept_statements)
+        for version in moves:
+            if passed < version:
+                yield version, _no_change_shows(version, "took rows away, or brought some", name)
+        for file in statements.table.files:
+            if not passed < file.version <= statements.end:
+                continue
+            if statements.moves_key(file):
+                yield file.version, _no_change_shows(file.version, "changed the key", name)
+            elif columns := statements.remade_columns(file):
+                done = f"made other values of {', '.join(columns)}"
+                yield file.version, _no_change_shows(file.version, done, name)
 
     def _looked_at(self, statements: TableStatements, file: SchemaFile) -> tuple[int, ConsumerError] | None:
         before = [known for known in statements.table.files if known.version < file.version]
@@ -122,11 +136,11 @@ class Follower:
         return None
 
 
-def _rows_moved(version: int, table: str) -> SchemaDrift:
+def _no_change_shows(version: int, done: str, table: str) -> SchemaDrift:
     return SchemaDrift(
-        f"the statement of version {version} took rows away, or brought some, and no change shows which",
+        f"the statement of version {version} {done}, which no change shows",
         hint="every change before it was read: execute it in a copy that you keep, then start the query again with its"
-        f" checkpoint and with accept-moved-rows = {version}",
+        f" checkpoint and with accept-statements = {version}",
         table=table,
     )
 

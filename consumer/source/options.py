@@ -33,7 +33,7 @@ _CHANGEFEED = {
 """The settings of the program that are also options of a read."""
 _OWN = (
     "path", "table", "tables", "mode", "from-ts", "to-ts", "config", "columns", "before", "partition-bytes",
-    "zero-dates", "max-bytes-per-trigger", "accept-moved-rows",
+    "zero-dates", "max-bytes-per-trigger", "accept-statements",
 )  # fmt: skip
 OPTIONS = (*_OWN, *_CHANGEFEED)
 """The names of all options."""
@@ -67,8 +67,8 @@ class ReadOptions:
     partition_bytes: int
     zero_dates: str
     trigger_bytes: int
-    accept_moved_rows: int = 0
-    """Up to this commit-ts a statement that took rows away, or brought some, does not end a stream."""
+    accept_statements: int = 0
+    """Up to this commit-ts a statement does not end a stream for its effect on rows, which no change shows."""
     where: str = ""
     """An expression: only changes that it is TRUE of, by the values that they found or left."""
     of_command: bool = False
@@ -99,7 +99,7 @@ class ReadOptions:
             )
         if first is not None and last is not None and last <= first:
             raise BadConfig(f"to-ts ({last}) is not after from-ts ({first})")
-        most, accepted = options.get("max-bytes-per-trigger"), options.get("accept-moved-rows")
+        most, accepted = options.get("max-bytes-per-trigger"), options.get("accept-statements")
         return cls(
             settings,
             options.get("table", ""),
@@ -111,7 +111,7 @@ class ReadOptions:
             _checked("partition-bytes", values.size, options.get("partition-bytes", "32MiB")),
             _checked("zero-dates", one_of, options.get("zero-dates", "null"), ("null", "error")),
             _checked("max-bytes-per-trigger", values.size, most) if most else 0,
-            MAX_TSO if accepted == "all" else settings.tso("accept-moved-rows", accepted) if accepted else 0,
+            MAX_TSO if accepted == "all" else settings.tso("accept-statements", accepted) if accepted else 0,
         )
 
 

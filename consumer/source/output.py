@@ -120,7 +120,8 @@ def _of_table(plan: Plan, table: TablePlan, window: Window) -> Iterator[Share]:
     wanted = _places(table, own) if together or own else ()
     before = BEFORE in asked.meta and BEFORE in plan.fields and not together
     target, eras = _pruned(table, wanted)
-    eras = tuple(map(_with_befores, eras)) if before else eras
+    if asked.mode is Mode.CHANGES:
+        eras = tuple(_decoded_with(era, befores=before, bare_deletes=not before) for era in eras)
     places = {column.name: at for at, column in enumerate(target.columns)}
     columns = tuple(places[table.target.columns[at].name] for at in wanted)
     share = Share(
@@ -196,8 +197,8 @@ def _of_some(era: Era, kept: Sequence[int]) -> Era:
     )
 
 
-def _with_befores(era: Era) -> Era:
+def _decoded_with(era: Era, befores: bool, bare_deletes: bool) -> Era:
     task = era.task
     assert task.mode_load is not None
-    source = replace(task.source, befores=True)
+    source = replace(task.source, befores=befores, bare_deletes=bare_deletes)
     return replace(era, task=replace(task, target=source, mode_load=replace(task.mode_load, source=source)))

@@ -19,11 +19,15 @@ from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
 from consumer.model.times import MAX_TSO
+from consumer.model.types.conversions import Conversion
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import find_gaps, lost_rows_up_to, missing_file_below
 from consumer.plan.unread import UnreadFile, rewritten_files, unread_files
 from consumer.ports import StorageReader
+from consumer.verify.known import ColumnOrigins, ValueRules
 
+_KEPT_VALUES = ValueRules(lambda old, new: () if Conversion(old, new).stay_apart else None, lambda *_: None)
+"""Rules that know only values that a statement keeps."""
 _EMPTYING = (Action.TRUNCATE_TABLE, Action.TRUNCATE_PARTITION)
 
 
@@ -106,6 +110,15 @@ class TableStatements:
             return (before is None) != (after is None)
         old_name = statement_changes(file).columns.old_name
         return {same_name(column.name) for column in before} != {old_name(name) for name in after}
+
+    def remade_columns(self, file: SchemaFile) -> tuple[str, ...]:
+        """Returns the columns that existed before the statement, and of whose values it may have made others."""
+        if not self.is_own(file) or file is self.table.birth:
+            return ()
+        columns, columns_before = self.columns(file), self.columns(self.before(file.version))
+        origins = ColumnOrigins.now(columns).before(file, columns_before, _KEPT_VALUES)
+        every = zip(columns, origins.names, origins.made, strict=True)
+        return tuple(column.name for column, name, made in every if name and made is None)
 
     def _is_named_anew(self, file: SchemaFile) -> bool:
         """Returns whether the statement gave the table another name: its first file can be that of a RENAME."""

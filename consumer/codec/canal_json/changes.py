@@ -115,7 +115,8 @@ class ChangeBuilder:
         A null means that a column is NULL or missing. The row's own list of types shows which, and the row itself if
         that list has no entry. For a column that is null in all rows one row is examined in any case.
         """
-        is_complete = np.full(len(kept), True) if self._every else ~rows.delete[kept]
+        is_whole = self._every and not self._target.bare_deletes
+        is_complete = np.full(len(kept), True) if is_whole else ~rows.delete[kept]
         doubtful = np.zeros(len(kept), np.bool_)
         for column, types in zip(columns, rows.types, strict=False):
             null = is_complete & _nulls(column) if column.null_count else None

@@ -33,6 +33,7 @@ class CsvChangeBuilder:
     def __init__(self, target: LoadTarget, form: RowForm) -> None:
         self._target, self._form = target, form
         self._schema = change_schema(target)
+        self._has_whole_deletes = not target.key or (target.events and not target.bare_deletes)
 
     def changes(
         self, rows: CsvRows, inside: Flags, origin: Origin, layout: RowLayout, records: RecordLookup
@@ -46,7 +47,7 @@ class CsvChangeBuilder:
             return self._schema.empty_table()
         self._check_columns(rows, kept, layout, records)
         columns = self._columns(rows, kept, layout, records)
-        whole = ~rows.delete[kept] | self._target.events | (not self._target.key)
+        whole = ~rows.delete[kept] | self._has_whole_deletes
         if (null := first_null(columns, required_columns(self._target, layout.columns.values()), whole)) is not None:
             raise records.place.null(null[0], records.number(int(kept[null[1]])))
         events = [pa.array(rows.update[kept])] if self._target.events else []
@@ -88,8 +89,8 @@ class CsvChangeBuilder:
     def _check_columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> None:
         """Raises an error unless every row that must be complete has all columns of the target, and no barred
         column."""
-        complete_rows = kept[~rows.delete[kept]] if self._target.key and not self._target.events else kept
-        if self._target.events and np.any(rows.short[kept]):
+        complete_rows = kept if self._has_whole_deletes else kept[~rows.delete[kept]]
+        if self._target.events and not self._target.bare_deletes and np.any(rows.short[kept]):
             missing_names = [c.name for n, c in enumerate(self._target.columns) if n not in self._target.key]
             raise records.place.delete_lacking(missing_names, records.number(int(kept[np.argmax(rows.short[kept])])))
         lacking = [n for n, column in enumerate(self._target.columns) if column.name not in layout.names]

@@ -30,7 +30,7 @@ class Following:
         self._world, self._truth = world, truth
         self._given = {"partition_bytes": random.choice(SIZES)}
         self._given |= {"max_bytes_per_trigger": random.choice(("300B", "1KB"))} if random.random() < 0.4 else {}
-        self._given |= {"accept_moved_rows": "all"} if random.random() < 0.3 else {}
+        self._given |= {"accept_statements": "all"} if random.random() < 0.3 else {}
         self._stream: TicdcStream | None = None
         self._at: Offset = {}
         """That its checkpoint holds, nothing in the beginning."""
@@ -78,7 +78,7 @@ class Following:
             rewritten = type(error) is StorageChanged and bool(self._world.changefeed.rewrites)
             self._stream, self._is_over = None, not (type(error) is SchemaDrift or unheard or rewritten)
             if type(error) is SchemaDrift and self._at:  # a copy gets the statement that ended it
-                self._given["accept_moved_rows"] = str(max(self._at.values()) + 1)
+                self._given["accept_statements"] = str(max(self._at.values()) + 1)
             if type(error) not in (SchemaDrift, TableMissing) and not rewritten:
                 self._is_refused = True
                 refuse(self._world, READER, self._truth.name, error)

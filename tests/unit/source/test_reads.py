@@ -290,6 +290,33 @@ def test_what_a_change_found_comes_where_the_files_have_it(tmp_path: Path) -> No
     assert found[2:4] == [{"v": 1}, {"v": 5}]
 
 
+@pytest.mark.parametrize("protocol", ["canal-json", "csv"])
+def test_a_delete_can_have_its_key_alone(protocol: str, tmp_path: Path) -> None:
+    """As with delete-only-output-handle-key-columns. What was there cannot be said then."""
+    feed, columns = Feed(tmp_path / "storage"), (ID, Column("v", "INT", nullable=False))
+    query = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)"
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, query, columns)
+    if protocol == "csv":
+        feed.file("d.t", 10, b'"I","t","d",11,1,5\r\n"D","t","d",12,1\r\n', extension="csv")
+    else:
+        rows = typed_line(columns, 11, {"id": "1", "v": "5"}) + typed_line(columns, 12, {"id": "1"}, "DELETE")
+        feed.file("d.t", 10, rows)
+    feed.checkpoint(20)
+    config = tmp_path / "changefeed.toml"
+    config.write_text(f"[sink]\nprotocol = '{protocol}'\n[sink.csv]\ninclude-commit-ts = true\n")
+    asked = {"table": "d.t", "config": str(config)}
+    where = f"file://{feed.folder}?protocol={protocol}"
+    found = read(where, **asked).to_pylist()
+    assert [(row["_op"], row["_commit_ts"], row["id"], row["v"]) for row in found] == [
+        ("I", 11, 1, 5),
+        ("D", 12, 1, None),
+    ]
+    assert read(where, mode="state", **asked).num_rows == 0
+    with pytest.raises(CannotBeExact, match="a DELETE does not have column v"):
+        read(where, before="true", **asked)
+
+
 def test_columns_that_are_called_as_those_of_changes(tmp_path: Path) -> None:
     """Only what a read gives beside a table's columns is in their way."""
     columns, feed = (ID, Column("_before", "INT"), Column("_file", "INT")), Feed(tmp_path / "storage")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from consumer.model.columns import Column
 from consumer.source.data_source import TicdcSource
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import keyless, typed_line
+from tests.support.conversions import column_of
 from tests.support.feed import Feed, with_two_rows
 
 
@@ -174,8 +176,47 @@ def test_another_key_ends_it_though_the_columns_stay(tmp_path: Path) -> None:
     feed.statement("d.t", 20, Action.DROP_INDEX, "ALTER TABLE t DROP INDEX a", (a, b))
     feed.checkpoint(30)
     assert query.batch() == []
-    with pytest.raises(SchemaDrift, match="version 20 changed its key"):
+    with pytest.raises(SchemaDrift, match=r"version 20 changed the key, which .*accept-statements = 20"):
         query.batch()
+
+
+@pytest.mark.parametrize(
+    ("types", "made_others"),
+    [
+        (("DECIMAL(10,2)", "DECIMAL(10,1)", "DECIMAL(10,2)"), True),
+        (("VARCHAR(9)", "CHAR(9)", "VARCHAR(9)"), True),
+        (("INT", "BIGINT", "DECIMAL(20,0)"), False),
+        (("VARCHAR(9)", "TEXT", "LONGTEXT"), False),
+    ],
+)
+def test_a_type_that_a_column_had_while_no_query_ran_ends_it_if_values_became_others(
+    types: tuple[str, ...], made_others: bool, tmp_path: Path
+) -> None:
+    """Though the type of now shows nothing of it."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    kinds = [(ID, replace(column_of(type_), name="v")) for type_ in types]
+    feed.statement("d.t", 10, Action.CREATE_TABLE, f"CREATE TABLE t (id INT PRIMARY KEY, v {types[0]})", kinds[0])
+    feed.file("d.t", 10, typed_line(kinds[0], 11, {"id": "1", "v": "1"}))
+    feed.checkpoint(15)
+    query = Query(feed)
+    assert len(query.batch()) == 1
+    feed.file("d.t", 10, typed_line(kinds[0], 16, {"id": "2", "v": "2"}), 2)
+    for version, columns, type_ in ((20, kinds[1], types[1]), (30, kinds[2], types[2])):
+        feed.statement("d.t", version, Action.MODIFY_COLUMN, f"ALTER TABLE t MODIFY COLUMN v {type_}", columns)
+    feed.file("d.t", 30, typed_line(kinds[2], 31, {"id": "3", "v": "3"}))
+    feed.checkpoint(40)
+    query.start()
+    if not made_others:
+        assert [row[:2] for row in query.batch()] == [(16, 2), (31, 3)]
+        return
+    assert [row[:2] for row in query.batch()] == [(16, 2)]
+    with pytest.raises(SchemaDrift, match=r"version 20 made other values of v, which .*accept-statements = 20"):
+        query.batch()
+    known = Query(feed, accept_statements="30")
+    known.at = query.at
+    known.start()
+    assert [row[:2] for row in known.batch()] == [(31, 3)]
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -193,14 +234,14 @@ def test_a_truncate_ends_it_until_somebody_says_that_it_is_known(late: bool, tmp
         query = Query(feed)
         assert query.batch() == [(11, 1, 1), (12, 2, 2)]
     for _ in range(2):
-        with pytest.raises(SchemaDrift, match=r"version 20 took rows away.*accept-moved-rows = 20"):
+        with pytest.raises(SchemaDrift, match=r"version 20 took rows away.*accept-statements = 20"):
             query.batch()
         query.start()
-    again = Query(feed, accept_moved_rows="20")
+    again = Query(feed, accept_statements="20")
     again.at = query.at
     again.start()
     assert again.batch() == [(21, 4, 4)]
-    assert [row[0] for row in Query(feed, accept_moved_rows="all").batch()] == [11, 12, 21]
+    assert [row[0] for row in Query(feed, accept_statements="all").batch()] == [11, 12, 21]
     assert Query(feed, from_ts="20").batch() == [(21, 4, 4)]
 
 
