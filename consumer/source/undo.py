@@ -41,6 +41,7 @@ _REASONS = (
     "it was changed again after the range",
     "a later statement changed the table's columns, key or rows",
     "the files do not have its old values",
+    "it had another value of a unique key that is younger, and a row that was not changed since may have that value",
     "another row, which stays or comes back, has a unique value that it had",
     "a row that is taken back too has a unique value that it had, and the target has columns of its own",
 )
@@ -137,6 +138,22 @@ def _uniques(plan: Plan) -> list[list[int]]:
     files = plan.catalog.history.alive[table.target.table].files
     told = plan.catalog.shape([file for file in files if file.version <= plan.end][-1]).known_unique_columns
     return [sorted(places[name] for name in columns) for columns in told if columns <= places.keys()]
+
+
+def _younger_uniques(plan: Plan, uniques: Sequence[list[int]]) -> list[list[int]]:
+    """Returns those of the unique keys that the table did not have when the plan begins. Rows not changed since then
+    can have any value in them."""
+    (table,) = plan.tables
+    files = [file for file in plan.catalog.history.alive[table.target.table].files if file.version <= plan.asked.first]
+    if not files:  # no row is older than the table
+        return []
+    era, unique_then = table.eras[0], plan.catalog.shape(files[-1]).known_unique_columns
+    columns = era.task.source.columns
+
+    def name_then(at: int) -> str:
+        return same_name(columns[era.places[at]].name) if era.places[at] >= 0 else ""
+
+    return [places for places in uniques if {name_then(at) for at in places} not in unique_then]
 
 
 def _check_statements(source: LoadTarget, versions: Sequence[int], first: int, last: int) -> None:
@@ -238,7 +255,8 @@ class _Rows:
             of_range = rows.column(TS).to_numpy() <= last
             inside.append(rows.filter(pa.array(of_range)).select(schema.names).cast(schema))
             later.append(rows.filter(pa.array(~of_range)).select(left).cast(later[0].schema))
-        net = cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques, one_by_one)
+        younger = _younger_uniques(plan, uniques)
+        net = cls._net(pa.concat_tables(inside), pa.concat_tables(later), key, uniques, younger, one_by_one)
         for at, column in enumerate(table.target.columns):
             values = pa.chunked_array([*net.gone.column(f"c{at}").chunks, *net.changed.column(f"c{at}").chunks])
             _check_values(column, values, table.target.table)
@@ -246,7 +264,13 @@ class _Rows:
 
     @classmethod
     def _net(
-        cls, rows: pa.Table, later: pa.Table, key: Sequence[str], uniques: Sequence[Sequence[int]], one_by_one: bool
+        cls,
+        rows: pa.Table,
+        later: pa.Table,
+        key: Sequence[str],
+        uniques: Sequence[Sequence[int]],
+        younger: Sequence[Sequence[int]],
+        one_by_one: bool,
     ) -> _Rows:
         both = pa.concat_tables([rows.select(later.column_names), later])
         codes, count = row_codes(both.select(key).columns)
@@ -254,10 +278,11 @@ class _Rows:
         put, chosen, there, final = (rows.column(n).to_numpy() for n in (PUT, _CHOSEN, _THERE, _FINAL))
         first, last = _ends(rows, own)
         every = own[first]
-        untold = [_has(again, count)[every], _has(own[~final], count)[every], there[first] < 0]
-        why = np.select(untold, range(len(untold)), default=-1)
         wanted, before, after = _has(own[chosen], count)[every], there[first] > 0, put[last]
         now = both.take(pa.array(_ends(both, codes)[1]))  # in the order of the codes
+        untold = [_has(again, count)[every], _has(own[~final], count)[every], there[first] < 0]
+        untold.append(before & _had_others(rows.take(pa.array(first)), now.take(pa.array(every)), younger))
+        why = np.select(untold, range(len(untold)), default=-1)
         while True:  # a row that is left out keeps its values, which another one may have had
             back, undone = np.flatnonzero(wanted & (why < 0) & before), _has(every[wanted & (why < 0)], count)
             stay = now.filter(pa.array(now.column(PUT).to_numpy() & ~undone))
@@ -344,11 +369,18 @@ def _ends(changes: pa.Table, codes: Ints) -> tuple[Ints, Ints]:
 
 
 def _meets(rows: pa.Table, stay: pa.Table, uniques: Sequence[Sequence[int]]) -> Flags:
-    """Which of `rows` had a unique value that one of the rows that `stay` has, or another of them had: the key can be
-    younger than they are."""
+    """Returns which of `rows` had a unique value that one of the rows that `stay` has."""
     found = np.zeros(rows.num_rows, np.bool_)
     for whole, mine, theirs, count in _unique_codes(rows, stay, uniques):
-        found |= whole & (_has(theirs, count) | (np.bincount(mine, minlength=count) > 1))[mine]
+        found |= whole & _has(theirs, count)[mine]
+    return found
+
+
+def _had_others(rows: pa.Table, now: pa.Table, uniques: Sequence[Sequence[int]]) -> Flags:
+    """Returns which of `rows` had a unique value that they do not have `now`: the row of `now` at the same place."""
+    found, gone = np.zeros(rows.num_rows, np.bool_), ~now.column(PUT).to_numpy()
+    for whole, mine, theirs, _ in _unique_codes(rows, now, uniques):
+        found |= whole & ((mine != theirs) | gone)
     return found
 
 

@@ -203,22 +203,29 @@ def test_nothing_is_taken_back_while_the_checkpoint_is_below_what_was_applied(tm
     assert place.rows() == right
 
 
-def test_a_unique_key_that_came_behind_rows_that_it_would_have_refused(tmp_path: Path) -> None:
-    """Two rows that went had one value, which the unique key of now lets one of them have."""
+YOUNGER = (
+    "it had another value of a unique key that is younger, and a row that was not changed since may have that value"
+)
+
+
+def test_a_unique_key_that_is_younger_than_the_rows(tmp_path: Path) -> None:
+    """Row 2, which no change of the range shows, has the value that row 1 had. Row 3 has its value still."""
     place = File(tmp_path / "replica.duckdb")
     upstream = Upstream(tmp_path, place, "`id` INT PRIMARY KEY, `v` INT, `s` VARCHAR(8)", PLAIN)
-    small = [{"id": str(number), "v": str(min(number, 2)), "s": "a"} for number in range(1, 4)]
+    small = [{"id": str(number), "v": v, "s": "a"} for number, v in enumerate("5577", 1)]
     upstream.insert(*small)
     upstream.apply()
     good = upstream.ts
-    upstream.commit(*(("DELETE", one) for one in small))
+    upstream.update(small[0], v="6")
+    upstream.update(small[2], s="b")
+    upstream.commit(("DELETE", small[3]))
     upstream.ts += 1
     upstream.version = upstream.ts
     upstream.feed.statement("d.t", upstream.ts, Action.ADD_INDEX, "ALTER TABLE `t` ADD UNIQUE `u` (`v`)", PLAIN)
     upstream.apply()
     found = upstream.undo(good)
-    assert (found.rows, dict(found.left_out)) == (1, {HELD: 2})
-    assert [values[0] for values in place.rows()] == [1]
+    assert (found.rows, dict(found.left_out)) == (1, {YOUNGER: 2})
+    assert [values[:3] for values in place.rows()] == [(1, 6, "a"), (2, 5, "a"), (3, 7, "a")]
 
 
 def test_what_cannot_be_taken_back_is_left_out_by_name(tmp_path: Path) -> None:
