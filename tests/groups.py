@@ -260,15 +260,17 @@ GROUPS = {
         ),
     ),
     "readers": Group(
-        "what readers see: consistency levels, moments, syncpoints beside a live `run`; older releases of DuckDB",
-        5,
+        "what readers see: consistency levels, moments, syncpoints beside a live `run`; older releases of DuckDB; which"
+        " readers of lakes and files read which targets",
+        15,
         paths=(
             "e2e/test_consistency.py",
             "e2e/test_consistency_parts.py",
             "e2e/test_older_duckdb.py",
             "e2e/test_syncpoints.py",
         ),
-        tools=("older DuckDB",),
+        programs=(("tests.e2e.readers_report",),),
+        tools=("older DuckDB", "lakes"),
     ),
     "oldest": Group(
         "units, contracts, the corpus on DuckDB and the data source with the oldest releases that pyproject.toml"
