@@ -5,7 +5,7 @@ ConsumerError
 │   ├── StorageUnavailable     the storage does not answer, or refuses to be read
 │   ├── StorageChanged         a file is not the one that was listed: list again
 │   ├── CheckpointMissing      there is no `metadata` yet
-│   ├── CheckpointBehind       the changefeed has not reached the end of a replay
+│   ├── CheckpointBehind       the checkpoint is below the moment that the command needs
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
 │   │   └── StagedRowsGone         what was staged for it is gone or damaged: load it again
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
@@ -50,8 +50,9 @@ from typing import Any, ClassVar
 
 
 class Code(enum.StrEnum):
-    """What an error is about, or why a table is where it is: what programs decide by, and what stays as it is when a
-    sentence is worded otherwise. A class has one; where it stands for several causes, an error has one of its own."""
+    """The cause of an error, or the reason why a table does not advance. Programs decide by it, because it stays the
+    same when a message is reworded. Each error class has a code; an error has a more precise one where its class covers
+    several causes."""
 
     cause: str
     """What happened, in one sentence or two."""
@@ -147,7 +148,7 @@ class Code(enum.StrEnum):
     CORRUPT_FILE = (
         "corrupt-file",
         "A data file or schema file is not what TiCDC writes.",
-        "Restore the file. `[[consumer.bad-rows]]` can quarantine single rows instead.",
+        'Restore the file, or let `on-bad-row = "quarantine"` in `[consumer]` quarantine its bad rows.',
     )
     FILE_UNREADABLE = (
         "file-unreadable",
@@ -187,7 +188,7 @@ class Code(enum.StrEnum):
     ROW_REFUSED = (
         "row-refused",
         "The target refuses a row's value.",
-        "Correct the target's column, or quarantine the row by `[[consumer.bad-rows]]`.",
+        'Correct the target\'s column, or quarantine the row with `on-bad-row = "quarantine"` in `[consumer]`.',
     )
     TOO_MANY_BAD_ROWS = (
         "too-many-bad-rows",
@@ -293,8 +294,8 @@ class Code(enum.StrEnum):
     DATES_DELETED = (
         "dates-deleted",
         "TiCDC's clean-up may have deleted files that were not read.",
-        "Say by the changefeed's `file-expiration-days` what can be deleted. Where files are gone, load the table from"
-        " an export, or continue without their rows by `--accept-gap-in`.",
+        "Give the changefeed's `file-expiration-days` (`--config`), so that it is known which dates may be deleted."
+        " Where files are gone, load the table from an export, or continue without their rows by `--accept-gap-in`.",
     )
     WRONG_UPSTREAM = (
         "wrong-upstream",
@@ -309,8 +310,9 @@ class Code(enum.StrEnum):
 
     WAITS_FOR_STATEMENT = (
         "waits-for-statement",
-        "No error: the table waits for a statement that cannot run yet, as another table of it is stopped.",
-        "Bring the other table back.",
+        "No error: the table waits for a statement that cannot run yet, because another table that it touches is"
+        " stopped.",
+        "Restore that table; `status` names it.",
     )
     MOVED_BY_WRITER = (
         "moved-by-writer",
@@ -325,7 +327,7 @@ class Code(enum.StrEnum):
 
 
 def located(text: str, *places: str) -> str:
-    """Returns `text` after those of its `places` that it does not name itself."""
+    """Returns `text` with those of `places` in front that it does not contain."""
     return ": ".join([*(place for place in places if place and place not in text), text])
 
 

@@ -1,6 +1,6 @@
-"""By its name Spark finds this module wherever the program is installed, and takes `DefaultSource` for the format
-``ticdc``: ``spark.read.format("ticdc")``. An error of its import would hide every other Python source from Spark, too:
-it is told, and there is no `DefaultSource`."""
+"""Registers the format ``ticdc``: Spark imports installed modules whose names begin with ``pyspark_``, and takes their
+`DefaultSource`. If this import failed, Spark would lose all other Python sources too, so an error is only logged, and
+there is no `DefaultSource`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ try:
     from consumer.source.data_source import TicdcSource as DefaultSource
 except Exception as problem:
     try:
-        from pyspark import __version__ as found
+        from pyspark import __version__ as pyspark_version
     except ImportError:
-        found = "missing"
+        pyspark_version = "missing"
     logging.getLogger(__name__).warning(
-        "The format ticdc cannot be used: it needs Python 3.11 and PySpark 4.0 or newer, and PySpark is %s (%s).",
-        found,
+        "The format ticdc is not available: %s. It needs Python 3.11 and PySpark 4.0 or newer; PySpark here: %s.",
         problem,
+        pyspark_version,
     )

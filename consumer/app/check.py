@@ -162,7 +162,7 @@ def _zone(settings: Settings) -> Iterator[Readiness]:
     zone = resolved_zone(settings.tz)
     if settings.tz == "System":
         text = f"--tz is not given: the changefeed's time zone is taken to be this machine's, {zone}"
-        yield Readiness("time zone", "warn", text, f"give the changefeed's: --tz {zone}, if it is that")
+        yield Readiness("time zone", "warn", text, f"give the changefeed's time zone, for example --tz {zone}")
     else:
         yield Readiness("time zone", "ok", f"the changefeed's is {zone}")
 

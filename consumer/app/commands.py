@@ -309,8 +309,8 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> ForgetResult:
                 else "it has none at all: check --downstream-uri",
             )
         loads = is_resync(settings.name) or is_export(settings.name)
-        stay = "what it has loaded and is not at its end goes, too" if loads else "the tables stay as they are"
-        what = f"the progress of consumer {settings.name!r}, with {count_text(names[settings.name], 'table')} in order"
+        stay = "tables that it has not finished loading are dropped, too" if loads else "the tables stay as they are"
+        what = f"the progress of consumer {settings.name!r}, with {count_text(names[settings.name], 'healthy table')}"
         if not sure:
             raise BadConfig(
                 f"{what}, would be removed: the name could then only start from the beginning; {stay}",

@@ -82,8 +82,8 @@ def backfill(call: Invocation) -> int:
     applies=True,
 )
 def load_export(call: Invocation, export: Export, table: Some = None) -> int:
-    """Load an export of Dumpling, and let its tables go on with the storage's changes. `once` and `run` follow. When it
-    is killed, run it again: it goes on where it was."""
+    """Load an export of Dumpling. Then `once` and `run` apply the storage's later changes to its tables. If it is
+    killed, run it again: it resumes."""
     from consumer import app
 
     some = wanted_tables(table, call.settings.case_sensitive) if table else None
@@ -97,8 +97,8 @@ def load_export(call: Invocation, export: Export, table: Some = None) -> int:
     applies=True,
 )
 def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
-    """Apply exactly the changes between two moments, into any target. When it is killed, run it again: it goes on, for
-    its progress has a name of its own, made of --name and the range."""
+    """Apply exactly the changes between two moments, into any target. If it is killed, run it again: it resumes,
+    because its progress has a name of its own, made of --name and the range."""
     from consumer import app
 
     return call.finish(app.replay(call.settings, call.observer, from_ts, to_ts))
@@ -111,8 +111,8 @@ def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     applies=True,
 )
 def resync(call: Invocation, table: Table) -> int:
-    """Load one table again from the storage, beside the one that the target has, which it replaces then. Brings a
-    stopped table back. The other tables go on as in `once`: its statements run in upstream's order with theirs."""
+    """Load one table again from the storage, parallel to the target's table, and replace that when all rows are there.
+    This brings a stopped table back. Then all tables advance as in `once`."""
     from consumer import app
 
     name = parse_table(table)

@@ -43,8 +43,8 @@ def changes(
     to_ts: To = None,
     format: Form = "text",
 ) -> int:
-    """Print each change of a table's rows, or of one row, with what it found and what it left. Reads the storage alone,
-    in this process."""
+    """Print each change of a table's rows, or of one row, with the values before and after it. Reads
+    the storage alone, in this process."""
     from consumer.codec.typed import floats_as_doubles
     from consumer.source.story import ordered_changes
 

@@ -23,7 +23,7 @@ from consumer.config.settings import Settings
 from consumer.config.spelling import file_key_of, flag_of, given_by, toml_text
 from consumer.errors import BadConfig, Code, ConsumerError, Interrupted, Starved
 from consumer.model.events import RunEnded
-from consumer.model.hints import LETTERS_UNKNOWN, hint_with_options
+from consumer.model.hints import DEAD_LETTERS_UNKNOWN, hint_with_options
 from consumer.model.process import lacking, words_of
 from consumer.observe.live import Identity, Live
 from consumer.observe.logs import Log, LogSettings
@@ -285,7 +285,7 @@ def options_of(flags: Mapping[str, Any], config: str | None, settings: Settings)
         given = flags.get(field) or ()
         for value in given if isinstance(given, (list, tuple)) else (given,):
             words += [flag_of(field), redact(str(value))]
-    return shlex.join([*words, *(LETTERS_UNKNOWN if settings.dead_letters is None else ())])
+    return shlex.join([*words, *(DEAD_LETTERS_UNKNOWN if settings.dead_letters is None else ())])
 
 
 Measured = Callable[[int, ConsumerError | None], int]

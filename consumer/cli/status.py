@@ -35,8 +35,9 @@ Check = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="For monitors: exit 3 when a table is stopped, waits, is missing, or lacks rows, 4 when the target or the"
-        " storage cannot be asked, nothing was applied yet, there is no table, or --max-lag is exceeded.",
+        help="For monitors: exit 3 if a table is stopped, waits, is missing or lacks rows; exit 4 if the target or the"
+        " storage does not answer, nothing is applied yet, there is no table, the checkpoint moved backwards, an export"
+        " is not completely loaded, or --max-lag is exceeded.",
     ),
 ]
 AllowAccepted = Annotated[
@@ -73,15 +74,15 @@ def status(
 
 
 def _options(call: Invocation, result: StatusResult) -> str:
-    """Returns what the commands of hints need as well: this one does without the replica's zone, those are refused
-    without."""
+    """Returns the flags for commands in hints. They include the replica's time zone, which `status` does not need and
+    those commands do."""
     zone = result.time_zone
     return call.options if zone in ("", resolved_zone(call.settings.tz)) else f"{call.options} --tz {zone}".lstrip()
 
 
 def verdict(result: StatusResult, longest: float | None, allow_accepted: bool = False) -> tuple[int, str]:
     """Returns the exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is
-    late or cannot be judged; that of the error with which a run would end."""
+    late or cannot be judged. If a run would end with an error, its exit code is returned."""
     if result.error is not None:
         return result.exit_code, result.error
     unwell = [row for row in result.unwell if row.is_held_up or not allow_accepted]
@@ -108,12 +109,12 @@ def _late(result: StatusResult, longest: float | None) -> str:
     if result.went_back:
         return result.went_back
     if result.exports:
-        return f"the export {result.exports[0].export} is not loaded to its end"
+        return f"the export {result.exports[0].export} is not completely loaded"
     if longest is not None and age is not None and age > longest and age > lag:
         return f"the checkpoint is {duration_text(age)} old, which is more than --max-lag {duration_text(longest)}"
     if longest is not None and lag > longest:
-        which = result.slowest or "all"
-        return f"{which} {duration_text(lag)} behind now, which is more than --max-lag {duration_text(longest)}"
+        which = result.slowest or "the replica"
+        return f"{which} lags by {duration_text(lag)}, which is more than --max-lag {duration_text(longest)}"
     return ""
 
 
@@ -165,13 +166,16 @@ def _export_lines(result: StatusResult, options: str) -> Iterator[str]:
     for one in result.exports:
         tables = f" ({some_of(one.tables)})" if one.tables else ""
         again = "with its --table" if len(one.tables) > 1 else "to continue"
-        yield f"the export {one.export} is not loaded to its end{tables}; if that is not at work, run it again {again}:"
+        yield (
+            f"the export {one.export} is not completely loaded{tables}; if no load-export of it is running, run it"
+            f" again {again}:"
+        )
         only = one.tables[0] if len(one.tables) == 1 else None
         yield f"  {hint_with_options(load_export_command(one.export, only), options)}"
         yield from (f"  {table}: {without_table_name(table, reason)}" for table, reason in one.reasons.items())
     for loading in result.resyncs:
-        yield f"the resync of {loading.table} is not at its end, and the target has the table as it was; if that is not"
-        yield "at work, run it again, which resumes, or give it up:"
+        yield f"the resync of {loading.table} is not finished, and the target has the table as it was; if no resync"
+        yield "of it is running, run it again, which resumes, or give it up:"
         yield f"  {hint_with_options(resync_command(loading.table), options)}"
         yield f"  {hint_with_options(forget_command(loading.consumer), options)}"
 
@@ -201,7 +205,7 @@ def _complete_text(result: StatusResult) -> str:
     """Returns the moment up to which all tables are complete, unless some need somebody, and its lag."""
     needing = Counter(row.state for row in result.tables if row.state in ("stopped", "missing"))
     states = ", ".join(f"{count:,} {state}" for state, count in needing.items())
-    return f"no: {states}; up to {_moment_text(result)}" if states else _moment_text(result)
+    return f"{_moment_text(result)}, but {states}" if states else _moment_text(result)
 
 
 def _moment_text(result: StatusResult) -> str:
@@ -230,7 +234,7 @@ def _unread_text(unread: Unread) -> str:
         deleted = (
             "which TiCDC may have deleted"
             if unread.days_left <= 0
-            else f"{count_text(unread.days_left, 'day')} before TiCDC deletes"
+            else f"which TiCDC deletes in {count_text(unread.days_left, 'day')}"
         )
         text += f", {deleted} (file-expiration-days = {unread.expiration_days})"
     return text

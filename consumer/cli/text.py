@@ -218,7 +218,7 @@ def lacking_lines(name: TableName, table: TableResult | TableStatus, options: st
     losses."""
     if table.quarantined:
         yield f"{name} lacks {count_text(table.quarantined, 'quarantined row')}; the first: {table.bad_row}"
-        yield f"  once that is mended: {hint_with_options(retry_command(name), options)}"
+        yield f"  once the row is repaired: {hint_with_options(retry_command(name), options)}"
     for loss in table.accepted:
         yield f"{name}: accepted as lost: {loss.sentence()}"
     if table.accepted and table.resync:
@@ -241,5 +241,5 @@ def way_back(name: TableName, table: TableResult | TableStatus, options: str) ->
     statement or a file that is damaged or missing, which it would meet again, nor if a setting or a right is wrong."""
     if table.hint:
         yield from (f"  {line}" for line in hint_with_options(table.hint, options).split("\n"))
-    if table.resync and table.hint.reloads and not table.version:
+    if table.resync and table.hint.allows_reload and not table.version:
         yield f"  to empty and reload it: {hint_with_options(resync_command(name), options)}"

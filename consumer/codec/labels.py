@@ -42,6 +42,6 @@ def label_error(column: Column, why: str) -> RowRefused:
     """Returns the error of a column that holds a value that is not of its type."""
     kind = f"{column.type}{' UNSIGNED' if column.unsigned else ''}"
     return RowRefused(
-        f"column {column.name} ({kind}) holds what is not such a value: {why}",
+        f"column {column.name} ({kind}) holds an invalid value: {why}",
         hint="the data file is damaged, or its schema file does not belong to it",
     )

@@ -274,7 +274,7 @@ def _first_null(values: pa.Array) -> int:
 
 def _not_a_float(what: str) -> CorruptFile:
     return CorruptFile(
-        f"a FLOAT column holds what is not such a value: {what}",
+        f"a FLOAT column holds an invalid value: {what}",
         hint="the data file is damaged, or its schema file does not belong to it",
     )
 

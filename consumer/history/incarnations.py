@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from consumer.ddl.changes import TableState, statement_changes
 from consumer.model.actions import RENAME_ACTIONS, Action
@@ -76,8 +77,8 @@ class Incarnation:
             return f"it began as a copy of a table that may have changed since ({self.birth.query})"
         return None
 
-    def place(self, file: SchemaFile) -> int:
-        """Returns the index among its names of the one that the statement of `file` gave it."""
+    def name_index(self, file: SchemaFile) -> int:
+        """Returns the position in `names` of the name that the statement in `file` gave."""
         pairs = list(zip(self.names, self.since, strict=True))
         return pairs.index((file.name, file.version))
 
@@ -93,20 +94,23 @@ class Incarnation:
         )
 
     def preloaded_at(self, progress: Progress) -> int:
-        """Returns the commit-ts as of which the target already held just this table; 0 if it did not."""
+        """Returns the --start-ts that is recorded for this table alone, if it had the name then; 0 if there is none."""
         times = zip(self.names, self.since, (*self.since[1:], MAX_TSO), strict=True)
         starts = ((progress.starts.get(name, -1), since, end) for name, since, end in times)
         return max((ts for ts, since, end in starts if since <= ts < end), default=0)
 
     def as_executed(self, name: TableName, since: int, ran: Callable[[SchemaFile], bool]) -> Incarnation | None:
-        """Returns the table as it is while it has `name`, from the statement of version `since` or from the beginning
-        (0), without what did not run. Returns None if nothing shows it.
+        """Returns the table as the target has it under `name`, without statements that did not run there. `since` is
+        the version of the statement that gave the name, 0 if it is the first name. Returns None if no schema file
+        remains.
 
-        1. Before `since` everything counts: whoever gave a table its name by hand has done that too.
-        2. What was done under a name that the table does not have yet does not count: nothing waits for excluded names.
+        1. Statements up to `since` count even if they did not run: whoever gave the table its name by hand has done
+           those too.
+        2. From the first later RENAME that did not run, nothing counts; if that RENAME gave the first known name, None
+           is returned.
         """
         names_given = list(zip(self.names, self.since, strict=True))
-        place = names_given.index((name, since)) if since else 0
+        name_index = names_given.index((name, since)) if since else 0
         renames = (f for f in self.files if f.action in RENAME_ACTIONS and (f.name, f.version) in names_given)
         rename = next((f for f in renames if f.version > since and not ran(f)), None)
         if rename is not None and (rename.name, rename.version) == names_given[0]:
@@ -115,8 +119,19 @@ class Incarnation:
         files = [file for file in files if not file.query or file.version <= since or ran(file)]
         if len(files) == len(self.files) and self.end is None:
             return self
-        names, times = self.names[: place + 1], self.since[: place + 1]
-        return Incarnation(self.birth, names, times, files, None, self.columns, self.declared) if files else None
+        if not files:
+            return None
+        names, times = self.names[: name_index + 1], self.since[: name_index + 1]
+        return replace(self, names=names, since=times, files=files, end=None)
+
+
+class Replaced(NamedTuple):
+    """What the RENAME of `version` did to the name that it gave: `table` had the name before, and `source` is the
+    renamed table's old name. Each is None if it is not known."""
+
+    version: int
+    table: Incarnation | None
+    source: TableName | None
 
 
 class LiveTables:
@@ -126,7 +141,7 @@ class LiveTables:
     def __init__(self) -> None:
         self._tables: dict[TableName, Incarnation] = {}
         self._by_table: defaultdict[str, dict[TableName, None]] = defaultdict(dict)
-        self._replaced: dict[TableName, tuple[int, Incarnation | None, TableName | None]] = {}
+        self._replaced: dict[TableName, Replaced] = {}
 
     def __contains__(self, name: TableName) -> bool:
         return name in self._tables
@@ -141,7 +156,7 @@ class LiveTables:
         return None if name is None else self._tables.get(name)
 
     def put(self, name: TableName, table: Incarnation) -> None:
-        """The table has this name."""
+        """Gives the name to `table`."""
         self._tables[name] = table
         self._by_table[same_name(name.table)][name] = None
 
@@ -153,16 +168,16 @@ class LiveTables:
         return removed
 
     def move(self, old: TableName | None, new: TableName, version: int) -> Incarnation | None:
-        """Returns the table that the RENAME of `version` takes from `old` (None: the source is unknown), None if none
-        is known. The caller puts it to `new`. Tables that exchange their names in one statement, whose files have one
-        version, move at the same time: what came to `old` in the same statement stays there."""
+        """Takes the table out of `old` for the RENAME of `version` to `new`, and returns it; the caller calls `put`.
+        Returns None if no table is known there. The RENAMEs of one statement happen at the same time: if another table
+        got the name `old` in it, the table that it replaced is returned."""
         moved = None
         if old is not None:
-            before, replaced, source = self._replaced.get(old, (0, None, None))
+            last = self._replaced.get(old, Replaced(0, None, None))
             # For a name of which nothing is known: what came there in the same statement moves on, but not back.
-            at_the_same_time = before == version and (replaced is not None or source == new)
-            moved = replaced if at_the_same_time else self.remove(old)
-        self._replaced[new] = (version, self._tables.get(new), old)
+            at_the_same_time = last.version == version and (last.table is not None or last.source == new)
+            moved = last.table if at_the_same_time else self.remove(old)
+        self._replaced[new] = Replaced(version, self._tables.get(new), old)
         return moved
 
     def called(self, table: str, database: str | None = None) -> Sequence[TableName]:

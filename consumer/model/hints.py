@@ -19,11 +19,11 @@ _ACCEPT_GAP_IN = "--accept-gap-in"
 _PLAIN = re.compile(r"[^`.]+")
 _PLAIN_IN_A_RULE = re.compile(r"[0-9A-Za-z_$-]+")
 _OF_A_TARGET = ("--config", "--downstream-uri")
-"""The flags without which `forget` would open another target; its --name is its own. For one of several upstreams and
-targets it needs all flags that say which they are."""
-LETTERS_UNKNOWN = ("--dead-letters", "URI-OF-THE-DEAD-LETTERS")
+"""The flags that `forget` takes from the call: they select the target. Its --name is part of the command. With --only
+it takes all flags, because that selects one of several consumers."""
+DEAD_LETTERS_UNKNOWN = ("--dead-letters", "URI-OF-THE-DEAD-LETTERS")
 """Stands among the flags of a call without --dead-letters: `retry` needs that flag."""
-_BEHIND_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
+_AFTER_A_COMMAND = re.compile(r"\A[;,.]?\s+(?=\S)")
 
 
 class Verb(enum.StrEnum):
@@ -69,7 +69,8 @@ class Command(_Part):
         return self.text()
 
     def text(self, options: str = "") -> str:
-        """Returns the command for a shell, with those of `options`, pairs of a flag and its value, that it needs."""
+        """Returns the command for a shell. `options` are the call's flags, each with its value; those that the command
+        needs are appended."""
         words = [f"storage-consumer {self.verb}"]
         match self.verb:
             case Verb.FORGET:
@@ -93,8 +94,8 @@ class Command(_Part):
         pairs = list(zip(words[::2], words[1::2], strict=True))
         if self.verb is Verb.FORGET and "--only" not in words:
             pairs = [pair for pair in pairs if pair[0] in _OF_A_TARGET]
-        if self.verb is not Verb.RETRY and LETTERS_UNKNOWN in pairs:
-            pairs.remove(LETTERS_UNKNOWN)
+        if self.verb is not Verb.RETRY and DEAD_LETTERS_UNKNOWN in pairs:
+            pairs.remove(DEAD_LETTERS_UNKNOWN)
         return shlex.join(word for pair in pairs for word in pair)
 
 
@@ -133,9 +134,9 @@ class Hint(str):
         return Hint, self.parts
 
     @property
-    def reloads(self) -> bool:
-        """Whether a command that loads the table again may follow it: the hint has none itself, and does not say that
-        the table would stop again."""
+    def allows_reload(self) -> bool:
+        """Whether a command that reloads the table may follow the hint: the hint has no command but `retry` and
+        `forget`, and no `Instead`."""
         ways = {part.verb for part in self.parts if isinstance(part, Command)} - {Verb.RETRY, Verb.FORGET}
         return not ways and not any(isinstance(part, Instead) for part in self.parts)
 
@@ -196,7 +197,7 @@ GRANT = Instead("grant the target's user all privileges on storage_consumer and 
 ACCEPT_LOSS, RESYNC = Command(Verb.ONCE, accepts=True), Command(Verb.RESYNC)
 """For hints whose authors do not know the table."""
 REFUSED_ROW = (
-    "correct the value in its file, let the target's column take it, or quarantine such rows with --on-bad-row"
+    "correct the value in the data file, let the target's column take it, or quarantine such rows with --on-bad-row"
     " quarantine; where the column is not upstream's, load the table again: " + RESYNC
 )
 
@@ -273,7 +274,7 @@ def in_a_replay(hint: str | Command) -> Hint:
 
 
 def hint_with_options(hint: str | Command, options: str) -> str:
-    """Returns `hint` with the call's own flags after each command, which ends its line, so that it works as it is
+    """Returns the text of `hint` with the call's flags after each command. A command ends its line, so that it can be
     pasted."""
     return "".join(text for text, _ in hint_parts(hint, options))
 
@@ -286,7 +287,7 @@ def hint_parts(hint: str | Command, options: str) -> Iterator[tuple[str, bool]]:
         if isinstance(part, Command):
             yield part.text(options), is_command
         else:
-            yield _BEHIND_A_COMMAND.sub("\n", str(part)) if after_command else str(part), is_command
+            yield _AFTER_A_COMMAND.sub("\n", str(part)) if after_command else str(part), is_command
         after_command = is_command
 
 
@@ -297,7 +298,7 @@ def refused_hint(owner: TableName, version: int) -> Hint:
     )
 
 
-UNKNOWN_VALUES = "the rows that are there cannot be given the values that upstream made of them"
+UNKNOWN_VALUES = "the existing rows cannot get the values into which upstream converted theirs"
 """Begins the refusal of a statement that changes a column's type."""
 
 

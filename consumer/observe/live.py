@@ -240,7 +240,7 @@ class Live:
     def ended(self, exit_code: int, error: ConsumerError | None = None) -> None:
         """Notes that the command is over; `error` has ended it."""
         if error is not None:
-            self._outages.met(error)
+            self._outages.record(error)
         with self._lock:
             self._ended = exit_code
 

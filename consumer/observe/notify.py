@@ -87,7 +87,7 @@ class Notifier:
                 self._stops(table, error.sentence(), error.hint)
             case RoundStarted() if self._failed:
                 self._failed = False
-                self._put("goes-on")
+                self._put("resumed")
             case RoundFinished():
                 self._round_finished()
             case ConsumerFailed(error) if not self._failed:

@@ -1,5 +1,4 @@
-"""Failures that are retried: which system they come from, and whether it is away. They are logged at the first one,
-from time to time, and when they are over."""
+"""Logs failures that are retried: the first one, again from time to time, and the end."""
 
 from __future__ import annotations
 
@@ -45,7 +44,8 @@ class System(StrEnum):
 
     @classmethod
     def of(cls, error: ConsumerError) -> System:
-        """Returns the system that the error comes from."""
+        """Returns the system to report for the error: the storage or Spark for their own errors, the target for all
+        others."""
         if isinstance(error, StorageUnavailable | StorageChanged | CheckpointMissing):
             return cls.STORAGE
         return cls.SPARK if isinstance(error, JobBroken | NoExecutors) else cls.TARGET
@@ -81,7 +81,7 @@ class Outages:
     def tell(self, event: Event) -> None:
         match event:
             case Retrying(what, error):
-                self.met(error, what)
+                self.record(error, what)
             case RetryPassed(what):
                 for system in [system for system, outage in self.away.items() if what in outage.whats]:
                     self._answers(system)
@@ -90,8 +90,9 @@ class Outages:
             case Recorded() | StepFinished():
                 self._answers(System.TARGET)
 
-    def met(self, error: ConsumerError, what: str = "") -> None:
-        """A file that cannot be read is reported for its table, and `metadata` may still be readable."""
+    def record(self, error: ConsumerError, what: str = "") -> None:
+        """Records an outage, if `error` shows one. A storage error with a table is about one file: `metadata` may still
+        be readable."""
         system = System.of(error)
         if is_outage(error) and not (system is System.STORAGE and error.table):
             with self._lock:
@@ -125,7 +126,8 @@ class _Trouble:
 
 
 class Troubles:
-    """An outage is one trouble for all activities that have it. Trouble of one table belongs to that table."""
+    """An outage has one entry for all activities. Any other failure has an entry for its table, or for its activity if
+    it names no table."""
 
     def __init__(self, log: Log, places: Places, clock: Callable[[], float]) -> None:
         self._log, self._places, self._clock, self._lock = log, places, clock, threading.Lock()
@@ -170,7 +172,7 @@ class Troubles:
         for key in [key for key, trouble in self._known.items() if key == what or what in trouble.whats]:
             trouble = self._known.pop(key)
             seconds = round(self._clock() - trouble.since, 1)
-            self._log.warning("has resumed", what=what, at=trouble.place, seconds=seconds)
+            self._log.warning("succeeded after retries", what=what, at=trouble.place, seconds=seconds)
 
 
 def _until(seconds: float | None) -> str:

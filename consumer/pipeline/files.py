@@ -32,7 +32,7 @@ from consumer.plan.date_order import writing_order
 from consumer.plan.late import EndedName
 from consumer.plan.options import RoundOptions
 from consumer.plan.round import Round
-from consumer.plan.unread import TableState, UnreadFile
+from consumer.plan.unread import TableInRound, UnreadFile
 from consumer.plan.windows import plan_load
 from consumer.ports import StorageReader
 
@@ -196,7 +196,7 @@ def check_late_files(context: RoundContext) -> list[LoadRows]:
         )
         first = {entry.file.path: known[entry.file.path].first for entry in unread if not entry.next_ts}
         above = {path: ts for path, ts in first.items() if ts > state.position}
-        folders |= consumer.noted(above, context.progress)
+        folders |= consumer.folders_with_later_rows(above, context.progress)
         state.unread = [UnreadFile(e.file, above.get(e.file.path, e.next_ts), e.read_to) for e in state.unread]
         loads += [load] if load.files else []
     if folders:
@@ -229,12 +229,12 @@ def check_ended_names(context: RoundContext) -> None:
         if done or resumed:
             folders = consumer.without_files(done, progress, ended_names[name].since, first)
             context.ledger.record(ProgressChange(tables=resumed, folders=folders))
-            consumer.state.give_up(done)
+            consumer.state.accept_lost(done)
         if above := {
             **rows.first_later_ts,
             **{file.path: context.assembly.checkpoint + 1 for file in rows.due_and_later},
         }:
-            context.ledger.record(ProgressChange(folders=consumer.noted(above, context.progress)))
+            context.ledger.record(ProgressChange(folders=consumer.folders_with_later_rows(above, context.progress)))
         if resumed and name not in context.round.live:
             consumer.drop(place.applied_ts)
 
@@ -278,7 +278,7 @@ def bounds_of_ended(
     return bounds
 
 
-def _is_altered_next(context: RoundContext, state: TableState) -> bool:
+def _is_altered_next(context: RoundContext, state: TableInRound) -> bool:
     """Returns whether the table is just before a statement that cannot run, because the checkpoint went back, or
     because not all files of the statement are there. New files would be read with the columns that the statement adds,
     and the target lacks these."""

@@ -75,8 +75,8 @@ def _not_there_at_start(
             hint += f", or replay it from its CREATE TABLE on: --from-ts {incarnation.birth.version - 1} --tables "
             hint += table_rule(table)
     return TableMissing(
-        f"the target has no table {naming.shown(table)}, though it began with {'it' if alone else 'all tables'} as of"
-        f" {start_ts}, by {by}",
+        f"the target has no table {naming.shown(table)}, although {by} declared that it holds"
+        f" {'it' if alone else 'all tables'} as of {start_ts}",
         hint=hint,
         table=str(table),
     )
@@ -159,8 +159,7 @@ def _holds_others(name: TableName, since: int, naming: Naming) -> ConsumerError:
             table=str(name),
         )
     return DdlRefused(
-        f"the target's table {naming.shown(name)} holds rows, and they are not of the table that has the name now: that"
-        f" one {made}",
+        f"the target's table {naming.shown(name)} holds rows of an older table; the table that has the name now {made}",
         hint="move the target's table away, make an empty one as it is upstream, and run again; or leave the table out"
         " with --tables",
         table=str(name),

@@ -27,6 +27,7 @@ from consumer.model.losses import Loss
 from consumer.model.progress import ProgressChange
 from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
+from consumer.model.texts import count_text
 from consumer.model.times import now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
@@ -102,7 +103,7 @@ class LoadResults:
             taken = seconds[outcome.task.number]
             context.settled([outcome.table], taken)
             load, consumer = self._open.pop(outcome.task.number), context.consumers[outcome.table]
-            context.round.loaded(load, consumer.read(load, outcome))
+            context.round.loaded(load, consumer.remaining_ts_by_path(load, outcome))
             context.loaded.add(outcome.table)
             context.tell(StepFinished(consumer.count(load, outcome, taken), taken, outcome.task.bytes))
         for note in notes_of(done, context.options.files.dialect):
@@ -257,7 +258,10 @@ def _kept_note(outcome: LoadOutcome) -> Note:
 def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
     """Yields notes about values that are applied as the files have them and that may differ from the upstream's."""
     if lost := sum(stat.lost_texts for stat in outcome.files):
-        text = f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
+        text = (
+            f"{outcome.table}: {count_text(lost, 'text contains', 'texts contain')} U+FFFD, which TiCDC writes for"
+            " bytes that are not UTF-8; check these values upstream"
+        )
         yield Note(NoteKind.LOST_TEXT, text, outcome.table, lost)
     if doubled := sum(stat.doubled_times for stat in outcome.files):
         text = (

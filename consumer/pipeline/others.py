@@ -194,8 +194,8 @@ class OwnershipGuard:
 
 
 def reason_left_to(other: str) -> str:
-    """Returns the reason that is recorded for a statement which `OwnershipGuard.leaves` gives to the consumer
-    `other`."""
+    """Returns the reason that is recorded for a statement that `OwnershipGuard.other_owner_of_database` leaves to the
+    consumer `other`."""
     return f"the tables of this database belong to the consumer {other!r} of this target"
 
 
@@ -216,7 +216,7 @@ def belongs_to_other_error(
         )
     if is_export(owned.consumer):
         return DdlRefused(
-            f"{what} to an export that is not loaded to its end (under {owned.consumer!r})",
+            f"{what} to an export that is not completely loaded (under {owned.consumer!r})",
             hint="let `load-export` end, or run it again with the same export; if it is not wanted any more: "
             + forget_command(owned.consumer),
             table=str(table),
@@ -224,7 +224,7 @@ def belongs_to_other_error(
         )
     if is_resync(owned.consumer):
         return DdlRefused(
-            f"{what} to a resync that is not at its end (under {owned.consumer!r})",
+            f"{what} to a resync that is not finished (under {owned.consumer!r})",
             hint="let `resync` end, or run it again; if it is not wanted any more: " + forget_command(owned.consumer),
             table=str(table),
             code=Code.OF_ANOTHER_CONSUMER,

@@ -177,7 +177,12 @@ def parallel_load_refusal(table: TableName, birth: int, assembly: Assembly, prog
     records = ((file, progress.ddls.get(ddl_id(file))) for file in incarnation.statements)
     by_hand = (file for file, record in records if record is not None and record.kind is DdlKind.BY_HAND)
     file = next(by_hand, None)
-    return "" if file is None else f"a statement of it was done by hand ({file.query}), and can be so again only there"
+    if file is None:
+        return ""
+    return (
+        f"a person executed one of its statements by hand ({file.query}), and can do that again only in a table with"
+        " its own name"
+    )
 
 
 def restart_from_export(
@@ -329,7 +334,7 @@ def check_name(table: TableName, assembly: Assembly) -> None:
             f"there is no table {table} in the storage", hint="names are case-sensitive; `inspect` lists the tables"
         )
     if not assembly.wanted(table):
-        raise BadConfig(f"the table filter leaves {table} out", hint="let it through with --tables")
+        raise BadConfig(f"the table rules exclude {table}", hint="include it with --tables")
 
 
 def _check_moment(table: TableName, assembly: Assembly, progress: Progress) -> None:

@@ -101,7 +101,7 @@ def next_part_end(
     if last <= after:
         return last
     unread = {
-        name: unread_files(assembly.files.get(name, ()), progress.folders, whole=assembly.relisted)
+        name: unread_files(assembly.files.get(name, ()), progress.folders, relisted=assembly.relisted)
         for name in filter(assembly.wanted, assembly.tables)
     }
     # The files of stopped tables are not read, because these may be very many.

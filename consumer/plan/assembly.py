@@ -69,7 +69,7 @@ from consumer.plan.rewrites import (
 from consumer.plan.round import Round
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement
 from consumer.plan.timeline import Timeline, build_timeline
-from consumer.plan.unread import TableState, unread_files
+from consumer.plan.unread import TableInRound, unread_files
 
 Accepts = Callable[[TableName], bool]
 """Returns whether missing files of a table are accepted."""
@@ -122,7 +122,7 @@ class Assembly:
         wanted: Callable[[TableName], bool],
         policy_of: PolicyOf = evolve,
         retention: Retention = NOT_KNOWN,
-        whole: Collection[Folder] = (),
+        relisted: Collection[Folder] = (),
         naming: Naming = SAME,
     ) -> Assembly:
         catalog = Catalog.of(listing.schemas, (error.path for error in listing.broken))
@@ -152,7 +152,7 @@ class Assembly:
             broken,
             wanted,
             clean_up,
-            whole,
+            relisted,
             read,
             overdue,
             written=_written_up_to(listing.packed, {}),
@@ -271,7 +271,7 @@ class Assembly:
             return result
         return replace(result, relisted={*result.relisted, *self._folded_again(progress, result.relisted, bounds)})
 
-    def _folded_again(self, progress: Progress, whole: Collection[Folder], bounds: BoundsOf) -> Iterator[Folder]:
+    def _folded_again(self, progress: Progress, relisted: Collection[Folder], bounds: BoundsOf) -> Iterator[Folder]:
         """Yields the folders whose rows are folded again in a storage without a checkpoint. No table advances with its
         rows there, so all rows after the table's last statement are folded again if a table has an unread file that may
         have older rows than were read, or a pending statement that is older."""
@@ -280,7 +280,7 @@ class Assembly:
             folders, position = self.folders_of((name,), progress), progress.table(name).applied_ts
             last = max((place.last_ts for place in folders.values()), default=0)
             files = self.files.get(name, ()) if last > position else ()
-            unread = unread_files(files, progress.folders, whole=whole)
+            unread = unread_files(files, progress.folders, relisted=relisted)
             ends = bounds([entry.file for entry in unread]).values() if unread else ()
             is_late = first.get(name, last) < last
             if is_late or any(
@@ -381,7 +381,7 @@ class Assembly:
         for name in sorted(self.history.alive):
             yield from itertools.islice(self._gaps(name, Progress(), self.checkpoint, 0), 1)
 
-    def round(self, tables: Mapping[TableName, TableState], files: FileOptions, batches: Batches) -> Round:
+    def round(self, tables: Mapping[TableName, TableInRound], files: FileOptions, batches: Batches) -> Round:
         """Returns the round of `tables`, each at the place of its progress. Rows without a time in folders from before
         the last statement that emptied their table are left out here, because only their folder shows that they are
         gone."""

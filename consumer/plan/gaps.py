@@ -14,7 +14,7 @@ from consumer.model.files import DataFile, Folder, known_bounds
 from consumer.model.hints import Hint, Instead, accept_command
 from consumer.model.names import TableName
 from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
-from consumer.plan.unread import lost_heads_up_to, rewritten_files
+from consumer.plan.unread import rewritten_files, rows_gone_up_to
 
 _NEVER_READ = FolderProgress()
 _NONE: Mapping[Folder, int] = {}
@@ -150,7 +150,7 @@ def lost_rows_up_to(
     ends = bounds(changed) if changed else {}
     first = {path: end.first for path, end in known_bounds(ends).items()}
     for folder, group in groupby(sorted(changed), key=lambda file: file.folder):
-        gone_ts = max(gone_ts, min(lost_heads_up_to(group, first, folders[folder], position), folders[folder].last_ts))
+        gone_ts = max(gone_ts, min(rows_gone_up_to(group, first, folders[folder], position), folders[folder].last_ts))
     return gone_ts
 
 

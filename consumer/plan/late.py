@@ -102,10 +102,10 @@ def orphan_rows(
 def _of_nobody(name: TableName, file: DataFile, since: int, rows: str, timeless: bool) -> CameLate:
     again = ", or they were sent again" if timeless else ""
     return CameLate(
-        f"it has rows {rows}, and no table has had the name since {since}: they are of one whose CREATE TABLE did not"
-        f" reach the storage{again}",
-        hint="does an event filter of the changefeed leave out CREATE TABLE? Leave the table out with --tables, or go"
-        " on without these rows: " + accept_command(name),
+        f"it has rows {rows}, but no table has had this name since {since}: they belong to a new table whose CREATE"
+        f" TABLE is not in the storage{again}",
+        hint="does an event filter of the changefeed leave out CREATE TABLE? Exclude the table with --tables, or"
+        " continue without these rows: " + accept_command(name),
         table=str(name),
         path=file.path,
     )
@@ -128,7 +128,7 @@ WereRead = Callable[[TableName, int, DataFile, Stretches], bool]
 """Returns whether all rows of a file of the table, up to its end, lie in such stretches, if its first and last
 commit-ts do not show it."""
 
-LEFT_OVER = "it is gone upstream, and the table rules left out its end"
+LEFT_OVER = "the table no longer exists upstream, and the table rules excluded the statement that removed it"
 
 
 def accounted_commit_ts(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
@@ -189,8 +189,9 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
     recorded = {(ddl.database, ddl.table) for ddl in progress.ddls}
     overdue: dict[TableName, CameLate] = {}
     for file in timeline.overdue:
-        missed = file.name in timeline.history.alive or (file.database, file.table) in recorded
-        if missed or not (file.table or file.type == Action.CREATE_SCHEMA):
+        is_known = file.name in timeline.history.alive or (file.database, file.table) in recorded
+        is_database = not file.table and file.type != Action.CREATE_SCHEMA
+        if is_known or is_database:
             overdue.setdefault(file.name, _overdue(file, progress.table(file.name).applied_ts))
     return overdue
 
@@ -198,7 +199,8 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
 def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     again = "empty and reload the table: " + resync_command(file.name) + "; or " if file.table else ""
     return CameLate(
-        f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
+        f"the statement of version {file.version} appeared after the table was complete up to {applied_ts}:"
+        f" {file.query}",
         hint="a copy of a storage must get `metadata` last; "
         + again
         + "do by hand what the statement means and record it: "

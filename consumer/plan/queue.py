@@ -17,7 +17,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId
 from consumer.model.steps import ddl_id
 from consumer.plan.statement import Statement
-from consumer.plan.unread import TableState
+from consumer.plan.unread import TableInRound
 
 _Numbers = dict[int, None]
 """Numbers of statements, in order."""
@@ -235,7 +235,7 @@ class Obstacles:
     """Finds what holds up statements. `live` are the tables that exist after what has run so far; the round updates
     it."""
 
-    def __init__(self, queue: Queue, tables: Mapping[TableName, TableState], live: Collection[TableName]) -> None:
+    def __init__(self, queue: Queue, tables: Mapping[TableName, TableInRound], live: Collection[TableName]) -> None:
         self._queue = queue
         self._tables = tables
         self._live = live
@@ -304,7 +304,7 @@ class Obstacles:
             self._complete_up_to[key] += 1
         return None
 
-    def _complete(self, state: TableState, statement: Statement) -> bool:
+    def _complete(self, state: TableInRound, statement: Statement) -> bool:
         """Returns whether no row of this table below the statement's version remains to be loaded. A table that does
         not exist has none, whatever its old files hold."""
         done = state.position >= statement.version or not state.unread

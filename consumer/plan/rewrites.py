@@ -74,8 +74,8 @@ def find_rewritten(
         | stale_index_folders(named, progress)
         | overcounted_folders(goes_on, progress)
     )
-    whole = with_later_folders(changed, progress) if timeless and changed else changed
-    return RewrittenFolders(whole, unproven_index_folders(named, files, listing, progress), goes_on)
+    relisted = with_later_folders(changed, progress) if timeless and changed else changed
+    return RewrittenFolders(relisted, unproven_index_folders(named, files, listing, progress), goes_on)
 
 
 def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Folder]:

@@ -25,7 +25,7 @@ from consumer.plan.options import FileOptions
 from consumer.plan.queue import Obstacles, Queue, may_pass_stuck
 from consumer.plan.statement import Statement
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import TableState
+from consumer.plan.unread import TableInRound
 from consumer.plan.windows import plan_load
 
 
@@ -40,7 +40,7 @@ class Round:
         self,
         checkpoint: int,
         timeline: Timeline,
-        tables: Mapping[TableName, TableState],
+        tables: Mapping[TableName, TableInRound],
         is_over: Callable[[Folder, int], bool],
         files: FileOptions,
         batches: Batches,
@@ -140,7 +140,7 @@ class Round:
     def incomplete(self, statement: Statement) -> bool:
         """Returns whether rows below `statement` never reached the target because its table was stopped."""
         states = [self.tables[name] for name in statement.tables]
-        return any(state.error is not None or state.lost_rows(statement.version) for state in states)
+        return any(state.error is not None or state.passed_unread_rows(statement.version) for state in states)
 
     def wants_bounds(self) -> list[DataFile]:
         """Returns the files whose first and last commit-ts `ready_loads` needs to separate intervals or bounded
@@ -175,7 +175,7 @@ class Round:
                 self._move(state, load.window.end)
         return loads
 
-    def _load(self, state: TableState, window: Window) -> LoadRows:
+    def _load(self, state: TableInRound, window: Window) -> LoadRows:
         bounded = self.snapshot_after is None or window.after < self.snapshot_after
         size = state.round_bytes if bounded else sys.maxsize
         most = self._batches.published_bytes
@@ -208,7 +208,7 @@ class Round:
             self._queue.remove(other)
         if statement.heals:
             for name in names:
-                self.tables[name].give_up(self.never_read_files(name, statement.until(name)))
+                self.tables[name].accept_lost(self.never_read_files(name, statement.until(name)))
             if self._obstacles.heal(names, len(finished_statements)):
                 self._trouble_changed()
             self._queue.requeue(other for name in names for other in self._for_health.pop(name, ()))
@@ -285,7 +285,7 @@ class Round:
         """Returns the tables that `statement` touches, under all of their names."""
         return {name for other in (statement, *self.overtaken(statement)) for name in other.touches}
 
-    def _move(self, state: TableState, position: int) -> None:
+    def _move(self, state: TableInRound, position: int) -> None:
         state.position = position
         self._changed(state.name)
 
@@ -323,9 +323,9 @@ class Round:
             return False
         return True
 
-    def _loadable(self) -> list[tuple[TableState, int]]:
+    def _loadable(self) -> list[tuple[TableInRound, int]]:
         """Returns the tables that can advance now, each with the version of its next statement, or the checkpoint."""
-        loadable: list[tuple[TableState, int]] = []
+        loadable: list[tuple[TableInRound, int]] = []
         for name in sorted(self._moving - self._held):
             state, boundary = self.tables[name], self._queue.next_version(name)
             boundary = self.checkpoint if boundary is None else boundary

@@ -287,7 +287,7 @@ class LaterNames:
                 and id(table) not in made
                 and (statement.file.name, statement.version) in self._renames
             ):
-                self.now[statement.old_name or statement.file.name] = self._of(table, table.place(statement.file))
+                self.now[statement.old_name or statement.file.name] = self._of(table, table.name_index(statement.file))
             made.add(id(table))
 
     def after(self, statement: Statement) -> Mapping[TableName, Sequence[LaterName]]:
@@ -298,7 +298,7 @@ class LaterNames:
             table = self._history.table_of(file) if by_statement else self._history.at(name, file.version)
             if table is None:
                 continue
-            first = table.place(file) + 1 if by_statement else bisect_right(table.since, file.version)
+            first = table.name_index(file) + 1 if by_statement else bisect_right(table.since, file.version)
             if (
                 by_statement or table.since[first - 1] < file.version
             ):  # otherwise the table gets that name in the same statement, later

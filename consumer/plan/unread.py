@@ -1,5 +1,5 @@
-"""Decides which files still have rows to apply, keeps where their table is in a round, and computes a folder's progress
-after files were read."""
+"""Decides which files still have rows to apply, computes a folder's progress after files were read, and holds the state
+of a table in a round (`TableInRound`)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def unread_files(
     files: Iterable[DataFile],
     folders: Mapping[Folder, FolderProgress],
     timeless: bool = False,
-    whole: Collection[Folder] = (),
+    relisted: Collection[Folder] = (),
 ) -> list[UnreadFile]:
     """Returns the files of one table that are not done, in file order; `files` are sorted.
 
     A done file is never read again, with three exceptions:
 
     1. The last one of a folder, if its size or stamp changed: TiCDC may rewrite it after a crash.
-    2. All files of the folders in `whole`. Rows at or below the table's progress are dropped as duplicates.
+    2. All files of the folders in `relisted`. Rows at or below the table's progress are dropped as duplicates.
     3. If rows are `timeless` they cannot be dropped: the files after such a file in its series are read again too, so
        that the last row of a key is the last in the series.
     """
@@ -56,13 +56,14 @@ def unread_files(
             opened[file.folder] = {entry.index: entry for entry in place.open}
         record = _record_of(file.index, place, opened[file.folder])
         changed = record is not None and not record.holds(file)
-        if timeless and (changed or file.folder in whole):
+        if timeless and (changed or file.folder in relisted):
             changed_series.add(file.folder.series)
         if file.folder.series in changed_series or changed or (record is None and file.index > place.done):
             unread.append(UnreadFile(file, 0))
         elif record is None or record.next_ts == 0:
-            if file.folder in whole:
-                # The last file is read whatever its rows are: that is recorded of the folder, and ends the doubt.
+            if file.folder in relisted:
+                # From file `done` on there is no `read_to`, so these are read whatever rows they have: that records the
+                # present last file, and the next round no longer takes the folder for rewritten.
                 unread.append(UnreadFile(file, 0, place.last_ts if file.index < place.done else None))
         else:
             unread.append(UnreadFile(file, record.next_ts))
@@ -97,14 +98,15 @@ def rewritten_files(
             yield file, record
 
 
-def lost_heads_up_to(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
+def rows_gone_up_to(files: Iterable[DataFile], first: Mapping[str, int], folder: FolderProgress, position: int) -> int:
     """Returns the commit-ts up to which rows that were read of `files` may be gone, 0 if none is. Rows may be gone if a
     rewritten file begins later than the one that was read: a changefeed that was set back writes files again from where
     it begins.
 
     `first` has the least commit-ts of the rows of today's files, by path; files that it does not name are skipped.
-    `folder` is their folder's progress until now, and the table is at `position`. File 1 shows this at any time, any
-    other file only until it is read again.
+    `folder` is their folder's progress until now, and the table is at `position`. For file 1 the folder keeps
+    `head_ts`, so the loss is found at any time. For another file it is found only until the file is read again, which
+    replaces its record.
     """
     if not folder.last_ts:
         return 0
@@ -126,13 +128,13 @@ def lost_heads_up_to(files: Iterable[DataFile], first: Mapping[str, int], folder
     return gone
 
 
-def was_rewritten(files: Collection[DataFile], folder: FolderProgress, whole: bool) -> bool:
-    """Returns whether one of `files`, whose rows have no time, was another file when it was read. With `whole` the
-    files before the last one of the folder, of which there is no record, may have been others."""
-    return (whole and folder.done > 1) or any(rewritten_files(files, {file.folder: folder for file in files}))
+def was_rewritten(files: Collection[DataFile], folder: FolderProgress, is_relisted: bool) -> bool:
+    """Returns whether one of `files`, whose rows have no time, was another file when it was read. If the folder
+    `is_relisted`, the files before its last one, of which there is no record, may have been others."""
+    return (is_relisted and folder.done > 1) or any(rewritten_files(files, {file.folder: folder for file in files}))
 
 
-def lose_records(files: Collection[DataFile], folder: FolderProgress) -> bool:
+def loses_record(files: Collection[DataFile], folder: FolderProgress) -> bool:
     """Returns whether one of `files`, which are still to be read, was another file when it was read completely.
     `folder_after` drops that record, so nobody can find out later whether the file had the same rows."""
     changed = rewritten_files(files, {file.folder: folder for file in files})
@@ -156,8 +158,8 @@ def folder_after(
 
     1. It skips numbers that the storage no longer has.
     2. It steps back below a done file that was rewritten and has unapplied rows, or that is in `unread`.
-    3. It does not pass the number `end`, from which on files may be written again, and steps back to it. If an accepted
-       hole follows `end`, the end of the hole takes its place.
+    3. It is at most `end`, the first number whose file may still be written again, and steps back to it. If numbers are
+       missing after `end` (an accepted hole), the first number after the last hole takes its place.
     """
     listed = list(files)
     last, sums, first = folder.last, checksums or {}, first or {}
@@ -189,7 +191,7 @@ def folder_after(
             entries[file.index] = record
     if end is not None:
         numbers = pairwise(sorted([last.index, *(index for index in entries if index > last.index)]))
-        end = max([end, *(later for number, later in numbers if later > number + 1)])
+        end = max([end, *(following for number, following in numbers if following > number + 1)])
     for file in listed:
         if file.index <= last.index:
             continue
@@ -228,11 +230,11 @@ _NEVER_READ = FolderProgress()
 
 
 @dataclass(slots=True)
-class TableState:
+class TableInRound:
     """The state of a table in a round. Every row up to `position` is in the target, or was found not to exist.
 
-    `put_off` are the paths of files that this round leaves unread. `settled` are folders from which a writer moved the
-    table: what is unread there was read up to where the round began.
+    `put_off` are the paths of files that this round leaves unread. `settled` are the folders whose last read row is
+    exactly at the table's position, as `settle_moved` records it: their unread files were read up to there.
     """
 
     name: TableName
@@ -244,9 +246,9 @@ class TableState:
     put_off: set[str] = field(default_factory=set)
     settled: Collection[Folder] = ()
 
-    def lost_rows(self, version: int) -> bool:
-        """Returns whether files from before `version` were not read to their rows below it, though the table has passed
-        it."""
+    def passed_unread_rows(self, version: int) -> bool:
+        """Returns whether a file from before `version` may have unread rows below it, although the table has passed
+        `version`."""
         unread = (entry for entry in self.unread if entry.file.folder.version < version)
         return any(entry.next_ts < version and entry.file.folder not in self.settled for entry in unread)
 
@@ -254,8 +256,8 @@ class TableState:
         """The table's rows begin again at `version`: older folders hold none of them."""
         self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
 
-    def give_up(self, lost: Collection[DataFile]) -> None:
-        """Resumes the table if it was stopped, and lets it never read `lost`."""
+    def accept_lost(self, lost: Collection[DataFile]) -> None:
+        """Resumes the table, and takes `lost` off its files to be read."""
         lost_paths = {file.path for file in lost}
         self.unread = [entry for entry in self.unread if entry.file.path not in lost_paths]
         self.error = None

@@ -23,7 +23,7 @@ from consumer.history.incarnations import Incarnation
 from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.files import Bounds, Listing
-from consumer.model.hints import FROM_A_NEW_PREFIX, read_anyway_hint
+from consumer.model.hints import read_anyway_hint
 from consumer.model.load import LoadTarget, Purpose, TableLoad
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import Progress, ProgressChange
@@ -58,7 +58,7 @@ class TablePlan:
 @dataclass(frozen=True)
 class Plan:
     """A read of tables as of the moment `end`, by the statements and files of one listing, of which `catalog` describes
-    the tables. `fields` are the columns that are given."""
+    the tables. `fields` are the names of the columns that the read returns."""
 
     asked: ReadOptions
     end: int
@@ -70,7 +70,8 @@ class Plan:
 
 def plan(asked: ReadOptions, gap_hint: str = "") -> Plan:
     """Returns the plan of a read. Raises what `once` would stop the tables for, and CannotBeExact if the files do not
-    show enough. `gap_hint` says what to do about a missing file; "" stands for reading without it."""
+    show enough. `gap_hint` says what to do about a missing file. If it is empty, the hint says how to read without the
+    file."""
     reader = reader_of(asked.settings)
     checkpoint = checkpoint_of(asked.settings, reader)
     end = checkpoint if asked.last is None else asked.last
@@ -93,19 +94,20 @@ def options_of(asked: ReadOptions) -> RoundOptions:
 
 
 def plan_listing(asked: ReadOptions, reader: StorageReader, listing: Listing, end: int, gap_hint: str = "") -> Plan:
-    """Returns the plan of what was committed up to `end`, by a listing of that time or later."""
+    """Returns the plan of what was committed up to `end`, or up to the listing's checkpoint if that is lower."""
     options, checkpoint = options_of(asked), listing.checkpoint
     end = min(end, checkpoint)
     listing = replace(listing, checkpoint=end, settled=end < checkpoint, reached=max(checkpoint, listing.reached))
     first = ProgressChange(applied_ts=asked.first, start_ts=asked.first)
     progress = Progress().after(first) if asked.first else Progress()
-    found = _Tables(asked, reader, assembly_of(reader, listing, progress, options), progress, options, end)
+    planner = _TablePlanner(asked, reader, assembly_of(reader, listing, progress, options), progress, options, end)
     try:
-        plans = tuple(found.plans())
-    except GapFound as gap:  # what a target has accepted, this does not know
+        plans = tuple(planner.plans())
+    except GapFound as gap:
+        # A read has no progress, so gaps that a target has accepted are unknown here.
         hint = gap_hint or read_anyway_hint(gap.hint)
         raise GapFound(gap.message, hint=hint, table=gap.table, path=gap.path, code=gap.code) from None
-    return Plan(asked, end, plans, reader.range_reader(), found.assembly.catalog)
+    return Plan(asked, end, plans, reader.range_reader(), planner.assembly.catalog)
 
 
 def _is_called(text: str, name: TableName) -> bool:
@@ -113,7 +115,9 @@ def _is_called(text: str, name: TableName) -> bool:
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _TablePlanner:
+    """Plans the tables of one read."""
+
     asked: ReadOptions
     reader: StorageReader
     assembly: Assembly
@@ -144,7 +148,8 @@ class _Tables:
                 raise error.about(error.table or str(name)) from error
 
     def _broken(self, table: Incarnation) -> ConsumerError | None:
-        """Returns the error of a schema file under one of the table's earlier names, if there is one."""
+        """Returns the error of an unusable schema file under any of the table's names, None if there is none. Files
+        from before from-ts do not count."""
         found = (self.assembly.broken.get(name) for name in table.names)
         due = (error for error in found if error is not None and (error.version or self.end) >= self.asked.first)
         return next(due, None)
@@ -163,8 +168,10 @@ class _Tables:
             )
             renamed = next(now, None)
             return TableMissing(
-                f"no table is called so since a statement of version {since}",
-                hint=f"its table is called {renamed} now" if renamed else "its changes come with a to-ts before it",
+                f"no table has had this name since the statement of version {since}",
+                hint=f"its table is called {renamed} now"
+                if renamed
+                else f"to read its changes, give a to-ts below {since}",
                 table=text,
             )
         names = (str(name) for name in history.alive if name.table)
@@ -177,16 +184,19 @@ class _Tables:
     def _plan(self, name: TableName, table: Incarnation) -> TablePlan:
         zone = zone_of(resolved_zone(self.asked.settings.tz))
         rules = followed(self.asked.mode, zone)
-        known = (self.assembly, self.assembly, self.progress, self.options, self.reader, rules)
-        together = self.asked.mode is Mode.STATE
         history = TableHistory(
             name,
             table,
             self.end,
-            *known,
+            assembly=self.assembly,
+            unread=self.assembly,
+            progress=self.progress,
+            options=self.options,
+            reader=self.reader,
+            followed=rules,
             executed=self._executed,
             applied=False,
-            together=together,
+            together=self.asked.mode is Mode.STATE,
             passed_over="changes after from-ts are asked for",
         )
         self._check_beginning(name, history)
@@ -209,21 +219,27 @@ class _Tables:
     def _check_beginning(self, name: TableName, history: TableHistory) -> None:
         """Raises GapFound if files are missing, BadConfig if the range has changes of another table of the same
         name."""
-        begins = max(history.statements.begins, self.asked.first)
-        for own in () if self.options.rules.accept_gap(name) else history.table.names:
-            if (gap := self.assembly.gap_from(own, self.progress, begins)) is not None:
-                raise gap
-        since, first, told = history.table.since[-1], self.asked.first, self.assembly.history
-        others = [table for table in told.tables_named(name, self.end) if table is not history.table]
-        if first and others and (told.at(name, first) in others or any(first < t.since[-1] < since for t in others)):
+        if not self.options.rules.accept_gap(name):
+            begins = max(history.statements.begins, self.asked.first)
+            for own_name in history.table.names:
+                if (gap := self.assembly.gap_from(own_name, self.progress, begins)) is not None:
+                    raise gap
+        since, first, upstream = history.table.since[-1], self.asked.first, self.assembly.history
+        if not first:
+            return
+        others = [table for table in upstream.tables_named(name, self.end) if table is not history.table]
+        had_it_at_start = upstream.at(name, first) in others
+        got_it_later = any(first < other.since[-1] < since for other in others)
+        if had_it_at_start or got_it_later:
             hint = (
-                f"give --from-ts {since}; `changes` prints those of the other table with a --to-ts before it"
+                f"give --from-ts {since}; to print the changes of the other table, give `changes` a --to-ts below"
+                f" {since}"
                 if self.asked.of_command
-                else f"give from-ts {since}, to a stream with a new checkpoint; the changes of the other table come"
-                " with a to-ts before it"
+                else f"give from-ts {since}, to a stream with a new checkpoint; to read the changes of the other table,"
+                f" give a to-ts below {since}"
             )
             raise BadConfig(
-                f"from-ts is before {since}, at which this table got its name, which another one had",
+                f"this table got its name at {since}; between from-ts and then, another table had the name",
                 hint=hint,
                 table=str(name),
             )
@@ -236,8 +252,8 @@ class _Tables:
         if asked.mode is Mode.CHANGES or asked.last is not None:
             raise CannotBeExact(
                 protocol_of(files.dialect).without_times,
-                hint=f"set {protocol_of(files.dialect).commit_ts}, {FROM_A_NEW_PREFIX}; the newest state (mode state"
-                " without to-ts) can be read",
+                hint=f"let the changefeed write commit-ts (set {protocol_of(files.dialect).commit_ts}) to a new prefix,"
+                " and read that; without it only the newest state can be read (mode state, without to-ts)",
                 table=str(history.name),
             )
         every = [file for name in history.table.names for file in self.assembly.files.get(name, ())]
@@ -258,15 +274,15 @@ class _Tables:
         taken = self.asked.meta & same_names(column.name for column in columns)
         if taken:
             raise CannotBeExact(
-                f"its column {min(taken)} has the name of one that the changes have",
-                hint="read its state",
+                f"its column {min(taken)} has the same name as a column that the read adds",
+                hint="read the table's state instead (mode state)",
                 table=str(name),
             )
         names, shaping = shape.handle_key(columns) or (), rules.shaping_of(name)
         key = tuple(at for at, column in enumerate(columns) if column.name in names)
         if self.asked.mode is Mode.CHANGES and shaping is not None and (shaping.events or shaping.where):
             raise CannotBeExact(
-                "filters are for its changes or rows, and its changes are read as upstream made them",
+                "a row filter or an event filter applies to this table, but its changes can only be read unfiltered",
                 hint="leave it out of [[consumer.rows]] and [[consumer.event-filters]]",
                 table=str(name),
             )

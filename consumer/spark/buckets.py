@@ -1,8 +1,8 @@
 """Work on one table whose rows meet in buckets by the hash of their keys. Part of this is executor code.
 
 A load, the comparison of a table and the reading of a table's changes are such work. Tasks of the first half read and
-send parts of buckets; tasks of the second half get all parts of a bucket. There are two exchanges between the halves.
-Through Spark's shuffle both are one job. If the rows are kept in files, they are two jobs, and the rows that the first
+send parts of buckets; tasks of the second half get all parts of a bucket. The rows get from the first half to the
+second in one of two ways: through Spark's shuffle, in one job; or in files, in two jobs, where the rows that the first
 half left decide how many tasks and batches the second has. Little work needs no job at all.
 
 Spark's shuffle carries rows on any cluster, and copies each byte several times on its way through the JVM. If all tasks
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FAILED, RESULT = -2, -1
-"""In place of a bucket: an error that ends the work, and something that is a result already. They sort before every
-bucket."""
+"""Numbers that stand in place of a bucket's: FAILED for an error that ends the work, RESULT for a finished result. They
+sort before every bucket."""
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -43,8 +43,8 @@ class Part(NamedTuple):
 
 
 class Halves(Protocol):
-    """One table's work, as it is sent to the tasks. Errors of a half are no exceptions: they are a part that FAILED, or
-    a result."""
+    """One table's work, as it is sent to the tasks. A half does not raise. The first half yields its error as a FAILED
+    part, the second half as a result."""
 
     @property
     def sources(self) -> int:
@@ -54,8 +54,8 @@ class Halves(Protocol):
         """Yields the parts of the first half of the work."""
 
     def results(self, rows: Iterator[tuple[int, pa.Buffer]], buckets: int) -> Iterator[bytes]:
-        """Yields the pickled results of the second half, from bodies sorted by bucket, where all tasks have so many
-        `buckets`."""
+        """Yields the pickled results of the second half, from bodies sorted by bucket. `buckets` is the number of
+        buckets in all tasks."""
 
 
 def alone(work: Halves) -> Iterator[bytes]:
@@ -71,16 +71,19 @@ def alone(work: Halves) -> Iterator[bytes]:
 
 
 def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, lazily: bool = False) -> Iterator[bytes]:
-    """Yields the results: `partitions` tasks take the buckets, one after the other. `lazily`: the results come one by
-    one."""
+    """Yields the results: `partitions` tasks take the buckets, one after the other. With `lazily` the results come one
+    by one."""
 
     def first(batches: Batches) -> Batches:
-        for part in (part for source in numbers_in(batches) for part in work.parts(source)):
+        for part in (part for source in numbers_of_task(batches) for part in work.parts(source)):
             goes_to = range(partitions) if part.bucket == FAILED else [part.bucket % partitions]
             columns = [pa.array(goes_to, pa.int32()), pa.array([part.bucket] * len(goes_to), pa.int32())]
             yield pa.record_batch(
                 [*columns, pa.array([part.body] * len(goes_to))], names=["partition", "bucket", "body"]
             )
+
+    parts = task_numbers(spark, work.sources).mapInArrow(first, "partition int, bucket int, body binary")
+    several = buckets > partitions or not _can_repartition_by_id(parts)
 
     def second(batches: Batches) -> Batches:
         # A partition of one bucket is held whole anyway; Spark's sort, which can spill, is for more.
@@ -88,8 +91,6 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
         sorted_rows = rows if several else iter(sorted(rows, key=lambda row: row[0]))
         yield from bodies(work.results(sorted_rows, buckets))
 
-    parts = numbers(spark, work.sources).mapInArrow(first, "partition int, bucket int, body binary")
-    several = buckets > partitions or not _has_numbers(parts)
     by_partition = to_partitions(parts, partitions, "partition")
     if several:
         by_partition = by_partition.sortWithinPartitions("bucket")
@@ -99,11 +100,11 @@ def shuffled(spark: SparkSession, work: Halves, partitions: int, buckets: int, l
 def to_partitions(rows: DataFrame, count: int, number: str) -> DataFrame:
     """Partitions by the column `number`. PySpark 4.0 can only hash it: a task may get the rows of several numbers
     there, and another one none."""
-    return rows.repartitionById(count, number) if _has_numbers(rows) else rows.repartition(count, number)
+    return rows.repartitionById(count, number) if _can_repartition_by_id(rows) else rows.repartition(count, number)
 
 
-def _has_numbers(rows: DataFrame) -> bool:
-    """Returns whether this PySpark partitions by numbers: 4.1 does."""
+def _can_repartition_by_id(rows: DataFrame) -> bool:
+    """Returns whether this PySpark can partition by numbers: 4.1 can."""
     return hasattr(rows, "repartitionById")
 
 
@@ -111,12 +112,12 @@ def in_two_jobs(spark: SparkSession, work: Halves, at_a_time: int, most: int) ->
     """Yields the results. The second half has `most` tasks, of which `at_a_time` run at a time."""
 
     def first(batches: Batches) -> Batches:
-        for part in (part for source in numbers_in(batches) for part in work.parts(source)):
+        for part in (part for source in numbers_of_task(batches) for part in work.parts(source)):
             columns = [pa.array([part.bucket], pa.int32()), pa.array([part.body]), pa.array([part.size], pa.int64())]
             yield pa.record_batch(columns, names=["bucket", "body", "size"])
 
     found: dict[int, list[Any]] = defaultdict(list)
-    for row in numbers(spark, work.sources).mapInArrow(first, "bucket int, body binary, size long").collect():
+    for row in task_numbers(spark, work.sources).mapInArrow(first, "bucket int, body binary, size long").collect():
         found[row.bucket].append(row)
     failed, done = found.pop(FAILED, []), found.pop(RESULT, [])
     for row in failed or done:
@@ -128,19 +129,19 @@ def in_two_jobs(spark: SparkSession, work: Halves, at_a_time: int, most: int) ->
     count, shares = len(batches), [batches[number::most] for number in range(min(most, len(batches)))]
 
     def second(ranges: Batches) -> Batches:
-        for share in numbers_in(ranges):
+        for share in numbers_of_task(ranges):
             rows = ((batch, pa.py_buffer(body)) for batch, held in enumerate(shares[share]) for body in held)
             yield from bodies(work.results(rows, count))
 
-    yield from results(numbers(spark, len(shares)), second)
+    yield from results(task_numbers(spark, len(shares)), second)
 
 
-def numbers(spark: SparkSession, count: int) -> DataFrame:
-    """Returns a number for each of so many tasks."""
+def task_numbers(spark: SparkSession, count: int) -> DataFrame:
+    """Returns a DataFrame with the numbers 0 .. `count` - 1, one for each task."""
     return spark.range(0, count, 1, count)
 
 
-def numbers_in(batches: Batches) -> Iterator[int]:
+def numbers_of_task(batches: Batches) -> Iterator[int]:
     """Yields the numbers of one task."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
@@ -199,8 +200,8 @@ SHUFFLED = Shuffled()
 
 @dataclass(frozen=True, slots=True)
 class InFiles:
-    """The rows are kept in files of `folder`, in the same form. Each process has one file, because there can be very
-    many parts."""
+    """The rows are kept in files of `folder`, as uncompressed Arrow IPC streams. Each process has one file, because
+    there can be very many parts."""
 
     folder: str
 

@@ -249,7 +249,7 @@ def _packed(
     spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader
 ) -> Iterator[tuple[int, list[Result]]]:
     """Loads many small tables: one Spark task takes them completely from files to target."""
-    from consumer.spark.buckets import bodies, numbers, results
+    from consumer.spark.buckets import bodies, results, task_numbers
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.packed import load_share
@@ -257,7 +257,7 @@ def _packed(
         for _ in batches:
             yield from bodies(pickle.dumps(found) for found in load_share(tasks, writer, reader))
 
-    yield from map(pickle.loads, results(numbers(spark, 1), run))
+    yield from map(pickle.loads, results(task_numbers(spark, 1), run))
 
 
 def _exchange(session: Session, large: bool) -> AbstractContextManager[Exchange]:

@@ -47,7 +47,7 @@ def test_they_are_counted_and_taken_for_the_first_of_two_moments(tmp_path: Path)
     assert found.once(tz="Europe/Berlin").exit_code == 0
     assert [row["at"] for row in found.sink.rows(T)] == list(UTC)
     assert len(found.seen.notes) == 2
-    assert any(note.startswith("d.t: 2 texts hold U+FFFD") for note in found.seen.notes)
+    assert any(note.startswith("d.t: 2 texts contain U+FFFD") for note in found.seen.notes)
     assert any(note.startswith("d.t: 2 TIMESTAMP values are in an hour") for note in found.seen.notes)
     about = {(note.kind, note.table, note.count) for note in found.seen.noted}
     assert about == {(NoteKind.LOST_TEXT, T, 2), (NoteKind.DOUBLED_TIME, T, 2)}

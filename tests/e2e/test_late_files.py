@@ -100,7 +100,7 @@ def test_rows_behind_the_end_of_their_name_are_told(how: str, folder: int, feed:
     """The changefeed has left out the CREATE TABLE of the next table of the name."""
     ended(feed, how)
     path = feed.puts("d.t", folder, {10: (1, "a"), 31: (2, "b"), 55: (3, "c")})
-    said = f"it has rows of commit-ts 31, and no table has had the name since {ENDS[how]}: "
+    said = f"it has rows of commit-ts 31, but no table has had this name since {ENDS[how]}: "
     feed.checkpoint(25)
     assert replica.once(25).exit_code == 0
     feed.checkpoint(60)
@@ -144,7 +144,7 @@ def test_a_table_that_no_statement_makes_begins_as_it_is_made_by_hand(
     for _ in range(2):
         result = replica.once(40)
         assert (result.exit_code, "d.t" in replica.tables, replica.place("d.t")) == (3, False, (20, "stopped"))
-        assert "it has rows of commit-ts 34, and no table has had the name since 20: " in result.tables[T].error
+        assert "it has rows of commit-ts 34, but no table has had this name since 20: " in result.tables[T].error
         assert ["34" in stop.error for stop in app.plan(replica.settings(), Recorder()).stopped] == [True]
     replica.holds("d.t")
     assert replica.once(40).exit_code == 0
@@ -180,7 +180,7 @@ def test_a_table_that_no_statement_makes_is_not_mixed_with_one_whose_end_is_igno
     feed.puts("d.t", 33, {44: (4, "d")})
     result = replica.once(50, **ignored)
     assert (result.exit_code, replica.tables) == (5, {"d.t": {1: "a"}})
-    assert "the target's table d.t holds rows, and they are not of the table that has the name now" in (
+    assert "the target's table d.t holds rows of an older table; the table that has the name now was made after" in (
         result.tables[T].error
     )
     replica.holds("d.t")
@@ -221,7 +221,7 @@ def test_files_behind_the_end_of_their_name_whose_rows_have_no_time_are_told(
         result = replica.once(checkpoint, **csv)
         assert result.exit_code == 3
         assert (
-            f"it has rows without a commit-ts, and no table has had the name since {ENDS[how]}"
+            f"it has rows without a commit-ts, but no table has had this name since {ENDS[how]}"
             in result.tables[T].error
         )
     assert [replica.once(60, **csv, accept_gap_in=gap).exit_code for gap in (["d.t"], [])] == [0, 0]

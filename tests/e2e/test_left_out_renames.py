@@ -176,7 +176,10 @@ def its_end_is_left_out(feed: Feed, replica: MemoryReplica) -> None:
 def test_a_plan_says_why_a_table_goes(feed: Feed, replica: MemoryReplica) -> None:
     its_end_is_left_out(feed, replica)
     notes = app.plan(replica.settings(tables=ALL), Recorder()).notes
-    told = "d.a: the target's table is dropped first: it is gone upstream, and the table rules left out its end"
+    told = (
+        "d.a: the target's table is dropped first: the table no longer exists upstream, and the table rules excluded"
+        " the statement that removed it"
+    )
     assert told in notes
 
 

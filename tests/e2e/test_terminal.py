@@ -81,7 +81,7 @@ def test_a_storage_without_metadata_is_waited_for_in_words(tmp_path: Path, stora
     assert terminal.sees("trying again")
     assert terminal.sees("waits to try again")
     (tmp_path / "metadata").rename(tmp_path / "storage" / "metadata")
-    assert terminal.sees("has resumed")
+    assert terminal.sees("succeeded after retries")
     os.kill(terminal.process, signal.SIGTERM)
     assert terminal.ended() == 0
 

@@ -402,7 +402,7 @@ def test_the_statements_run_only_while_no_consumer_has_gone_on(place: Place, tmp
 
 FILTERS: dict[str, dict[str, object]] = {
     "its columns s are masked": {"masks": [{"tables": ["d.*"], "columns": ["s"], "mask": "null"}]},
-    "filters are for its changes or rows": {"rows": [{"tables": ["d.*"], "where": "id > 0"}]},
+    "its changes can only be read unfiltered": {"rows": [{"tables": ["d.*"], "where": "id > 0"}]},
     "as upstream has them: append": {"table_modes": ["*.* = append"]},
 }
 

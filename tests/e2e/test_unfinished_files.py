@@ -45,7 +45,7 @@ def test_a_row_above_the_checkpoint_that_is_cut_off(feed: Feed, cut: int) -> Non
     (table,) = result.tables.values()
     assert "newer than those to be applied, so nothing is lost" in table.hint
     assert "accept-gap-in" not in table.hint
-    assert not table.hint.reloads
+    assert not table.hint.allows_reload
     file.write_bytes(whole)
     assert states(replica.once(13 * MS)) == {"d.t": "ok"}
     assert replica.tables == {"d.t": {1: "x", 2: "y"}}
@@ -69,7 +69,7 @@ def test_a_file_that_is_there_under_a_longer_name(feed: Feed, name: str) -> None
     assert f"file number 2 is not there, and d/t/2/{name} has its number" in table.error
     assert "let that end" in table.hint
     assert "accept-gap-in" not in table.hint
-    assert not table.hint.reloads
+    assert not table.hint.allows_reload
     longer.unlink()
     feed.file("d.t", 2, LINES[1])
     assert states(replica.once(13 * MS)) == {"d.t": "ok"}

@@ -244,8 +244,8 @@ MUTANTS = {
     "heads": Mutant(
         "rows are gone that a file had before it was written again from a later moment on",
         (
-            (consumer.pipeline.table_consumer, "lost_heads_up_to", lambda *_: 0),
-            (consumer.plan.gaps, "lost_heads_up_to", lambda *_: 0),
+            (consumer.pipeline.table_consumer, "rows_gone_up_to", lambda *_: 0),
+            (consumer.plan.gaps, "rows_gone_up_to", lambda *_: 0),
         ),
         theme="files written again",
         readers=True,

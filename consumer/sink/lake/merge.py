@@ -30,8 +30,9 @@ than it saves."""
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """One load into `table`, by a session that no other thread uses. It has no `paths` if it does not change the rows
-    although the table was different meanwhile: a commit records that."""
+    """One load into `table`, by a session that no other thread uses. `paths` is empty if the load leaves the rows as
+    they are although they may have differed in between (changes that cancel each other out, or quarantined rows only).
+    An empty commit records that."""
 
     spark: SparkSession
     tables: TableFormat
@@ -63,8 +64,8 @@ class Merging:
             self._multiset(staged, commit)
 
     def _appended(self) -> ArrowTable | None:
-        """Returns the rows for a new table, or for a table with no key to which the load only adds rows. None if it
-        does more. They are few."""
+        """Returns the rows to append if the load only appends: to an empty table, or to a table with no key. Returns
+        None otherwise. The rows are held in memory."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -83,8 +84,8 @@ class Merging:
         rows = staged.select([f"c{n}" for n in range(len(self.target.columns))])
         return rows.rename_columns(list(self.target.names))
 
-    def lost(self) -> int:
-        """Returns how many values became NULL: days that no calendar has."""
+    def lost_dates(self) -> int:
+        """Returns how many dates became NULL because they do not exist, such as 0000-00-00."""
         import pyarrow.parquet as pq
 
         return sum(int((pq.read_schema(path).metadata or {}).get(LOST, 0)) for path in self.paths)
@@ -108,7 +109,7 @@ class Merging:
         return [row - (1 << 64) if row >> 63 else row for row in self.left_out]
 
     def _keyed(self, staged: DataFrame, commit: Commit, new: bool) -> None:
-        """`new` says that no row of the table can have the same key."""
+        """Applies keyed changes. With `new` the table is empty, so they are only appended."""
         tables, location = self.tables, self.table.location
         if new:
             columns = [f"c{n} AS {spark_name(name)}" for n, name in enumerate(self.target.names)]

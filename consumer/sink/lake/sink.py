@@ -476,7 +476,7 @@ class LakeSink(progress_sql.ProgressPorts):
                 replace(load.merging, spark=session).publish(load.table.newest)
 
         retried_once(publish)
-        lost = load.merging.lost()
+        lost = load.merging.lost_dates()
         return replace(load, lost=lost, table=replace(load.table, lost=load.table.lost or lost > 0))
 
     def _to_publish(self, outcome: LoadOutcome, complete: bool) -> _Published | None:

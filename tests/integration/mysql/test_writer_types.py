@@ -143,7 +143,7 @@ def test_the_error_value_of_an_enum_beside_other_rows(fresh_mariadb: MariaDb, wa
 
 def test_what_is_no_number_is_refused_before_it_becomes_a_part_of_a_statement(fresh_mariadb: MariaDb) -> None:
     target = by_statements(_one_column(fresh_mariadb, Case("BIT(8)", "BIT", ())))
-    with pytest.raises(RowRefused, match=r"column c \(BIT\) holds what is not such a value: '1\), \(2,3'"):
+    with pytest.raises(RowRefused, match=r"column c \(BIT\) holds an invalid value: '1\), \(2,3'"):
         write(fresh_mariadb, target, changes(target, puts=[("1", "1), (2,3")]))
     with pytest.raises(RowRefused, match="column id"):
         write(fresh_mariadb, target, changes(target, deletes=[("1 OR 1=1", None)]))

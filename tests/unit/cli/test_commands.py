@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 from copy import deepcopy
 
@@ -318,7 +319,7 @@ def test_tables_that_are_stopped_or_missing_are_not_complete(app: FakeApp, capsy
     app.result = status_result(*rows, STOPPED.model_copy(update={"watermark": T1}), checkpoint_ts=T1)
     assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
     text = capsys.readouterr().out
-    assert "complete    no: 4 missing, 1 stopped; up to 2023-11-14T22:13:20.000Z, " in text
+    assert re.search(r"complete    2023-11-14T22:13:20\.000Z, .*, but 4 missing, 1 stopped\n", text)
     app.result = status_result(LOST)
     assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
     assert "shop.orders  2023-11-14T22:13:20.000Z  lacks rows\n" in capsys.readouterr().out
@@ -353,7 +354,7 @@ def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str
     assert text.startswith("state       Degraded\n")
     assert "tables      12 ok, 1 stopped, 1 waits\n" in text
     behind = "1 h 1 min behind now, 2 min 30 s behind the checkpoint (shop.orders is the slowest)"
-    assert f"complete    no: 1 stopped; up to 2023-11-14T22:12:20.000Z, {behind}\n" in text
+    assert f"complete    2023-11-14T22:12:20.000Z, {behind}, but 1 stopped\n" in text
     assert "checkpoint  2023-11-14T22:14:50.000Z, 58 min 30 s old\n" in text
     assert "shop.orders is stopped: a row is refused" in text
     assert "\nshop.late waits for shop.orders: a row is refused\n" in text
@@ -375,13 +376,13 @@ def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str
             status_result(),
             ["--max-lag", "59m59s"],
             4,
-            "all 1 h 0 min behind now, which is more than",
+            "the replica lags by 1 h 0 min, which is more than",
         ),
         (
             status_result(LATE),
             ["--max-lag", "1h"],
             4,
-            "shop.orders 1 h 1 min behind now, which is more than",
+            "shop.orders lags by 1 h 1 min, which is more than",
         ),
         (status_result(DROPPED), ["--max-lag", "1h"], 0, ""),
         (status_result(STOPPED), ["--max-lag", "1s"], 3, "tables that are not healthy: 1 stopped"),

@@ -111,7 +111,7 @@ def test_an_outage_is_one_trouble_whatever_meets_it(told: Told) -> None:
     assert (again["event"], again["seconds"], again["until"]) == ("still trying", 60, "it succeeds")
     told.observer.tell(RetryPassed("commit"))
     (over,) = told.lines()
-    assert (over["level"], over["event"], over["seconds"]) == ("warning", "has resumed", 60.0)
+    assert (over["level"], over["event"], over["seconds"]) == ("warning", "succeeded after retries", 60.0)
     told.observer.tell(RetryPassed("round"))
     assert told.lines() == []
 
@@ -135,7 +135,7 @@ def test_a_table_s_trouble_ends_with_its_next_step_or_its_stop(told: Told) -> No
     busy = TargetBusy("locked", table="shop.orders")
     told.observer.tell(Retrying("load shop.orders", busy, 5.0))
     told.observer.tell(StepFinished(AuditRow("load", ORDERS, 0, 9, changes=1), 0.1, 10))
-    assert [line["event"] for line in told.lines()] == ["trying again", "has resumed", "load finished"]
+    assert [line["event"] for line in told.lines()] == ["trying again", "succeeded after retries", "load finished"]
     told.observer.tell(Retrying("load shop.orders", busy, 5.0))
     told.observer.tell(TableStopped(ORDERS, TableError("broken")))
     told.observer.tell(Retrying("load shop.orders", busy, 5.0))

@@ -13,7 +13,7 @@ from consumer.model.files import DataFile
 from consumer.model.names import TableName
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.files import check_late_files, leave_to_later_round
-from consumer.plan.unread import TableState, UnreadFile
+from consumer.plan.unread import TableInRound, UnreadFile
 from tests.support.build import data_file
 
 
@@ -64,7 +64,7 @@ def test_a_file_is_left_to_a_later_round_only_where_no_row_of_it_is_due(
 ) -> None:
     """The checkpoint is 100. `first` are commit-ts of the files' first rows, where these are not 50."""
     table, files = TableName("d", "t"), [data_file(index) for index in (1, 2, 3)]
-    state = TableState(
+    state = TableInRound(
         table, 40, [*(UnreadFile(file, 0) for file in files[:2]), UnreadFile(files[2], next_ts)], 1 << 30
     )
 

@@ -57,7 +57,7 @@ def test_a_file_that_was_listed_and_could_not_be_read_is_due(
 def test_of_the_rests_of_a_files_slices_the_earliest_counts() -> None:
     window, consumer = Window(50, 90), consumer_of(Progress())
     stats = [FileStat("one", 1, 0, 0), FileStat("one", 1, 0, 97), FileStat("one", 1, 0, 95), FileStat("two", 1, 0, 0)]
-    assert consumer.read(LoadRows(T, window, ()), outcome(window, *stats)) == {"one": 95, "two": 0}
+    assert consumer.remaining_ts_by_path(LoadRows(T, window, ()), outcome(window, *stats)) == {"one": 95, "two": 0}
 
 
 @pytest.mark.parametrize("name", ["coarse_ts", "coarse_quarantined"])
@@ -66,10 +66,13 @@ def test_rows_and_bad_lines_of_the_checkpoints_own_millisecond_are_read_again(na
     stats = [FileStat("before", 1, 0, 0, **{name: 4 * MS}), FileStat("in", 1, 0, 0, **{name: 5 * MS})]
     for end, left in ((5 * MS + 7, 5 * MS), (6 * MS - 1, 0)):
         window = Window(MS, end)
-        assert consumer.read(LoadRows(T, window, ()), outcome(window, *stats)) == {"before": 0, "in": left}
+        assert consumer.remaining_ts_by_path(LoadRows(T, window, ()), outcome(window, *stats)) == {
+            "before": 0,
+            "in": left,
+        }
     consumer.state.boundaries.add(5 * MS + 7)
     window = Window(MS, 5 * MS + 7)
-    assert consumer.read(LoadRows(T, window, ()), outcome(window, *stats))["in"] == 0
+    assert consumer.remaining_ts_by_path(LoadRows(T, window, ()), outcome(window, *stats))["in"] == 0
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import ddl_step
 from consumer.plan.options import FileOptions
-from consumer.plan.unread import TableState, unread_files
+from consumer.plan.unread import TableInRound, unread_files
 from tests.support.build import data_file, schema_file
 
 SMALL, LARGE = 100, 400
@@ -80,7 +80,7 @@ def play(schemas: list[SchemaFile], files: Files) -> None:
     assembly = Assembly.of(Listing(CHECKPOINT, schemas, files), Progress(), lambda name: True)
     assert list(assembly.errors(Progress(), accept_gap=lambda _: False)) == []
     states = {
-        name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
+        name: TableInRound(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
     }
     round_ = assembly.round(states, FileOptions(Dialect()), Batches(1 << 30))
     before, ran = -1, 0

@@ -23,7 +23,7 @@ from consumer.model.table_rules import Batches
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import FileOptions
 from consumer.plan.round import Round
-from consumer.plan.unread import TableState, unread_files
+from consumer.plan.unread import TableInRound, unread_files
 from tests.support.build import data_file, schema_file
 
 FILES, TIMELESS = FileOptions(Dialect()), FileOptions(Dialect("csv", options=CsvFormat()))
@@ -93,7 +93,7 @@ def prepared(
         files.setdefault(file.folder.root, []).append(file)
     assembly = Assembly.of(Listing(checkpoint, schemas, files), Progress(), wanted)
     states = {
-        name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), most) for name in assembly.tables
+        name: TableInRound(name, 0, unread_files(assembly.files.get(name, ()), {}), most) for name in assembly.tables
     }
     errors = dict.fromkeys(stopped, RowRefused("the row is bad"))
     batches = Batches(most, consistency=Consistency.SNAPSHOT, publish_bytes=most)
@@ -341,7 +341,7 @@ def test_rows_without_time_from_before_a_tables_beginning_stay_unread() -> None:
     done = [DdlRecord(ddl_id(schema), DdlState.DONE) for schema in schemas]
     progress = Progress("u", 50, ddls={record.id: record for record in done})
     assembly = Assembly.of(Listing(100, schemas, {"d/a": files}), progress, lambda name: True)
-    state = TableState(TableName("d", "a"), 50, unread_files(files, {}), 1)
+    state = TableInRound(TableName("d", "a"), 50, unread_files(files, {}), 1)
     (load,) = assembly.round({state.name: state}, TIMELESS, Batches(1)).ready_loads()
     assert [planned.file for planned in load.files] == files[1:]
     assert load.window == Window(50, 100)

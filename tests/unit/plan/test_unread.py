@@ -7,7 +7,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.plan.gaps import find_gaps
 from consumer.plan.rewrites import overcounted_folders, with_later_folders
-from consumer.plan.unread import UnreadFile, folder_after, lose_records, unread_files
+from consumer.plan.unread import UnreadFile, folder_after, loses_record, unread_files
 from tests.support.build import data_file
 
 FILES = [data_file(index) for index in (1, 2, 3, 4)]
@@ -46,10 +46,10 @@ def test_a_file_that_was_written_anew_is_told_before_its_record_is_dropped() -> 
     """Another file is read first, and then nothing tells that this one was."""
     place = FolderProgress(1, 99, "a", (OpenFile(2, 0, 99, "a"), OpenFile(3, 50, 99, "a"), OpenFile(4, 0, 100, "a")))
     assert folder_after(place, FILES, {FILES[3].path: 0}, {FILES[1].path}).open[-1] == OpenFile(4, 0, 100, "a")
-    assert lose_records(FILES[:1], place)
-    assert lose_records(FILES[1:2], place)
-    assert not lose_records(FILES[2:3], place), "it was not read wholly, and is told by what is left of it"
-    assert not lose_records(FILES[3:], place)
+    assert loses_record(FILES[:1], place)
+    assert loses_record(FILES[1:2], place)
+    assert not loses_record(FILES[2:3], place), "it was not read wholly, and is told by what is left of it"
+    assert not loses_record(FILES[3:], place)
 
 
 def test_done_moves_over_contiguous_files_only() -> None:
@@ -131,7 +131,7 @@ def test_what_was_not_listed_below_a_rewritten_file_is_not_taken_for_another() -
 
 def test_all_done_files_of_a_folder_that_is_looked_at_whole_are_unread() -> None:
     folders = {FOLDER: FolderProgress(3, 100, "a", last_ts=50)}
-    assert unread_files(FILES, folders, whole={FOLDER}) == [
+    assert unread_files(FILES, folders, relisted={FOLDER}) == [
         UnreadFile(FILES[0], 0, 50),
         UnreadFile(FILES[1], 0, 50),
         UnreadFile(FILES[2], 0),

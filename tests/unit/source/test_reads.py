@@ -188,9 +188,11 @@ def test_a_table_is_who_has_the_name_at_the_end(tmp_path: Path) -> None:
     assert changes(feed, "d.u") == [("I", 31, 5, 5), ("I", 41, 6, 6)]
     assert changes(feed, "d.t", to_ts="35") == [("I", 31, 5, 5)]
     assert changes(feed, "d.T", to_ts="15") == [("I", 11, 1, 1), ("I", 12, 2, 2)]
-    with pytest.raises(BadConfig, match="before 30, at which this table got its name"):
+    with pytest.raises(
+        BadConfig, match="this table got its name at 30; between from-ts and then, another table had the name"
+    ):
         changes(feed, "d.t", from_ts="11", to_ts="35")
-    with pytest.raises(TableMissing, match="since a statement of version 40"):
+    with pytest.raises(TableMissing, match="since the statement of version 40"):
         changes(feed, "d.t")
 
 
@@ -330,7 +332,7 @@ def test_columns_that_are_called_as_those_of_changes(tmp_path: Path) -> None:
     assert rows == [{"id": 1, "_before": 11, "_file": 7}]
     rows = read(uri(feed), table="d.t").to_pylist()
     assert [(row["_op"], row["_before"], row["_file"]) for row in rows] == [("I", 10, 7), ("U", 11, 7)]
-    with pytest.raises(CannotBeExact, match="_before has the name of one that the changes have"):
+    with pytest.raises(CannotBeExact, match="_before has the same name as a column that the read adds"):
         read(uri(feed), table="d.t", before="true")
 
 

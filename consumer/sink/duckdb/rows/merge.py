@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import duckdb
 
@@ -32,6 +33,14 @@ class Published:
 
     widened: tuple[str, ...]
     defaulted: int
+
+
+class Refusal(NamedTuple):
+    """A row that the table cannot hold: its identity, whether it was to be written, and why."""
+
+    row: int
+    put: bool
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +83,14 @@ def publish_staged_files(
         puts = "put" if target.key else "copies > 0" if "copies" in present else "n > 0"
         most = 1 if target.load.quarantine is None else target.load.quarantine.most + 1
         key = [target.names[position] for position in target.key]
-        refused = refused_rows(connection, table.name, source, values, key, puts, most)
-        first = refused[0] if refused and target.load.quarantine is None else (None, True, "")
+        refused = refused_rows(connection, table.name, source, values, key=key, put=puts, most=most)
+        first = refused[0] if refused and target.load.quarantine is None else None
         raise RowRefused(
-            f"the file refuses rows: {str(error).splitlines()[0]}",
+            f"the DuckDB file refuses rows: {str(error).splitlines()[0]}",
             hint=about_table(REFUSED_ROW, target.table),
             table=str(target.table),
-            row=first[0],
-            put=first[1],
+            row=None if first is None else first.row,
+            put=first is None or first.put,
             more=() if target.load.quarantine is None else refused,
             of_data=bool(refused),
         ) from error
@@ -124,7 +133,7 @@ def _merge_keyed(
         return 0
     values = ", ".join(f"v{position}" for position in range(len(target.names)))
     kept = ", ".join(map(quote_name, target.extra_columns))
-    completed = ", ".join(f"k{position}" for position in range(len(target.extra_columns)))
+    completed = ", ".join(f"e{position}" for position in range(len(target.extra_columns)))
     old = f"SELECT {values}, {completed} FROM completed WHERE there"
     connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
     new = f"SELECT {values} FROM completed WHERE NOT there"
@@ -138,8 +147,8 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name:
     names = [quote_name(target.names[position]) for position in target.key]
     if connection.execute(f"SELECT 1 FROM {name} WHERE {' IS NULL OR '.join(names)} IS NULL LIMIT 1").fetchall():
         raise SchemaDrift(
-            f"the table holds rows without a value in its key ({', '.join(names)}), from changes that lacked it: these"
-            " changes have it, and do not find those rows",
+            f"the table holds rows with NULL in its key ({', '.join(names)}): earlier changes lacked these columns; the"
+            " present changes have them, and cannot match those rows",
             hint="did the changefeed's column selectors change? Empty and reload the table:"
             " " + resync_command(target.table),
             table=str(target.table),
@@ -160,12 +169,12 @@ def _ended(target: LoadTarget, ending: Ending, table: ReplicaTable, name: str, k
 
 def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
     """Writes the rows into the temporary table `completed`, with the replica's values of the columns that they lack:
-    ``v0 .. vN``, ``k0 .. kM`` by `target.extra_columns`, and whether the row is ``there``."""
+    ``v0 .. vN``, ``e0 .. eM`` by `target.extra_columns`, and whether the row is ``there``."""
     values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    held = [f"{quote_name(column)} AS k{position}" for position, column in enumerate(target.extra_columns)]
-    held += [f"{quote_name(target.names[position])} AS h{position}" for position in target.key]
-    kept = ", ".join(f"t.k{position}" for position in range(len(target.extra_columns)))
-    same = " AND ".join(f"t.h{position} = s.v{position}" for position in target.key)
+    held = [f"{quote_name(column)} AS e{position}" for position, column in enumerate(target.extra_columns)]
+    held += [f"{quote_name(target.names[position])} AS k{position}" for position in target.key]
+    kept = ", ".join(f"t.e{position}" for position in range(len(target.extra_columns)))
+    same = " AND ".join(f"t.k{position} = s.v{position}" for position in target.key)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.there IS NOT NULL AS there "
         f"FROM (SELECT {values} FROM {staged.source} WHERE put) s "
@@ -188,7 +197,7 @@ def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: 
 def _merge_multiset(
     connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged, counted: bool
 ) -> None:
-    """`counted` says that the required number of copies is staged, not the difference."""
+    """Brings the table to the staged numbers of copies. With `counted` these are totals, else differences."""
     name = qualified_name(connection, table)
     aliases = ", ".join(f"v{position}" for position in range(len(target.names)))
     selected = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
@@ -256,14 +265,15 @@ def _lacking(connection: duckdb.DuckDBPyConnection, target: LoadTarget) -> RowRe
         "WHERE net.n < 0 GROUP BY net.id, net.name HAVING count(found.id) < -any_value(net.n)"
     ).fetchall()
     refusals = [
-        (
+        Refusal(
             int(name),
             False,
-            f"{count_text(asked, 'copy of a row is', 'copies of a row are')} to be removed, the file has {held}",
+            f"{count_text(asked, 'copy of a row is', 'copies of a row are')} to be removed, but the DuckDB file has"
+            f" {held}",
         )
         for name, asked, held in rows
     ]
-    return RowRefused(refusals[0][2], table=str(target.table), more=refusals)
+    return RowRefused(refusals[0].reason, table=str(target.table), more=refusals)
 
 
 def _widen(
@@ -294,6 +304,7 @@ def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str
     assert isinstance(target.settings, ColumnarTarget)
     for position, (column, held) in enumerate(zip(target.columns, target.settings.held, strict=True)):
         type_now = types[target.names[position]]
+        # c: the value in its own type; t: texts that are no valid date or time
         forms = {"c": f"c{position}", "t": f"t{position}"}
         if type_now == TEXT and held is Held.TIME:
             forms["c"] = text_expression(column, forms["c"])
@@ -317,12 +328,12 @@ def refused_rows(
     name: TableName,
     source: str,
     values: Mapping[str, tuple[str, str]],
+    *,
     key: Collection[str],
     put: str,
     most: int,
-) -> list[tuple[int, bool, str]]:
-    """Returns the first `most` rows of `source` that `name` cannot hold, as far as they can be found: identity, put,
-    reason.
+) -> list[Refusal]:
+    """Returns the first `most` rows of `source` that `name` cannot hold, as far as they can be found.
 
     `values` maps the table's columns to what is staged and the type that it must get. Rows must exist where `put`
     holds; of the others only the values of `key` count, if there is one. The current transaction is broken, so another
@@ -349,6 +360,6 @@ def refused_rows(
             f"WHERE why IS NOT NULL LIMIT {most}"
         )
         try:
-            return [(int(row), bool(put), why) for row, put, why in other.execute(looked).fetchall()]
+            return [Refusal(int(row), bool(put), why) for row, put, why in other.execute(looked).fetchall()]
         except duckdb.Error:
             return []

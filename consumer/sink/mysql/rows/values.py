@@ -239,7 +239,7 @@ def _checked(column: Column, values: pa.Array, pattern: str) -> pa.Array:
 
 def _not_a_value(column: Column, what: str) -> CorruptFile:
     return CorruptFile(
-        f"column {column.name} ({column.type}) holds what is not such a value: {what}",
+        f"column {column.name} ({column.type}) holds an invalid value: {what}",
         hint="the data file is damaged, or its schema file does not belong to it",
     )
 

@@ -212,7 +212,9 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
     statements, notes = [text.strip() for text in done.statements], list(done.notes)
     for column in () if now.flavor == "tidb" else _unnamed(step, statement):
         statements.append(f"ALTER TABLE {qualified(*step.name)} ADD COLUMN {quote(column.name)} {type_of(column)} NULL")
-        notes.append(f"column {column.name} is hidden upstream and a plain one here, as the rows carry it")
+        notes.append(
+            f"column {column.name} is hidden upstream; here it is a plain column, because the rows carry its values"
+        )
     return Operations(
         tuple(statements),
         "; ".join(notes),
