@@ -12,7 +12,7 @@ from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
 from consumer.source.output import shares
-from consumer.source.planning import Plan, options_of, plan_listing, row_moves
+from consumer.source.planning import Plan, options_of, plan_listing, versions_that_move_rows
 from consumer.source.reading import Share
 from consumer.verify.sources import TableStatements
 
@@ -103,7 +103,7 @@ class Follower:
         if table.end is not None and table.end.version > self._plan.end:
             gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
             ends.append((table.end.version, gone))
-        ends = [*self._unshown(statements, row_moves(history, table, self._listing.checkpoint)), *ends]
+        ends = [*self._unshown(statements, versions_that_move_rows(history, table, self._listing.checkpoint)), *ends]
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
 

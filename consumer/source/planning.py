@@ -298,7 +298,7 @@ class _TablePlanner:
         return {path: _first_and_last(bounds) for path, bounds in found.items()}
 
 
-def row_moves(history: History, table: Incarnation, end: int) -> tuple[int, ...]:
+def versions_that_move_rows(history: History, table: Incarnation, end: int) -> tuple[int, ...]:
     """Returns the versions, up to `end`, of the statements that took rows of the table away or brought some. No change
     shows these rows."""
     files = [file for file in table.statements if file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)]

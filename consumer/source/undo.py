@@ -31,7 +31,7 @@ from consumer.plan.options import RoundOptions
 from consumer.ports import Observer
 from consumer.results import UndoResult
 from consumer.source.output import shares
-from consumer.source.planning import Plan, TablePlan, row_moves
+from consumer.source.planning import Plan, TablePlan, versions_that_move_rows
 from consumer.source.reading import Changes, changes_of
 from consumer.source.story import plan_changes
 from consumer.target import Script
@@ -78,7 +78,7 @@ def undo(
                 table=str(source.table),
             )
         history = plan.catalog.history
-        taken = row_moves(history, history.alive[source.table], plan.end)
+        taken = versions_that_move_rows(history, history.alive[source.table], plan.end)
         _check_statements(source, taken, first, last)
         _check_beginning(plan, progress, first)
         _check_spelling(plan, first, last)

@@ -167,7 +167,7 @@ class Upstream(TypeStorage):
 
 
 def settings_of(upstream: Upstream, target: Target, folder: Path) -> Settings:
-    config = folder / "consumer.toml"
+    config = folder / "rules.toml"
     rule = f'[[consumer.lake-tables]]\ntables = ["*.*"]\n{target.properties}\n' if target.properties else ""
     config.write_text(rule, encoding="utf-8")
     given = {
