@@ -3,7 +3,8 @@
     spark-submit follow_into_lake.py s3://bucket/cdc?protocol=canal-json shop.orders lake.shop.orders s3://bucket/checkpoint
 
 The session needs the jars and settings of the format. A batch that is merged twice, as after a death, leaves the same
-rows. The query ends at a statement that it cannot follow, and its error says what to do: docs/spark.md.
+rows. The query ends at a statement that it cannot follow, and its error says what to do: docs/spark.md. A table that is
+older than the changefeed, or went through such statements, begins as a copy of its state.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import argparse
 import sys
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-OF_CHANGES = {"_op", "_commit_ts", "_commit_time", "_version", "_seq"}
+OF_CHANGES = {"_op", "_commit_ts", "_commit_time", "_version", "_seq", "_before"}
 
 
 def main() -> int:
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("checkpoint", help="the folder of the query's checkpoint")
     parser.add_argument("--using", default="iceberg", choices=("iceberg", "delta"), help="the format of a new target")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the read, as tz=UTC")
-    parser.add_argument("--seconds", type=int, default=0, help="between batches; 0 ends when everything was merged")
+    parser.add_argument("--seconds", type=int, default=0, help="between batches; 0 ends when all that was there at the start is merged")
     given = parser.parse_args()
 
     spark = SparkSession.builder.getOrCreate()
@@ -36,26 +37,22 @@ def main() -> int:
     columns = [field for field in changes.schema if field.name not in OF_CHANGES]
     key = [field.name for field in columns if field.metadata.get("ticdc", {}).get("key")]
     if not key:
-        sys.exit(f"{given.table} has no key: a MERGE cannot tell its rows apart")
+        sys.exit(f"no column of a key of {given.table} is read: a MERGE cannot tell its rows apart")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {given.target} ({StructType(columns).toDDL()}) USING {given.using}")
     merge = merge_of(given.target, [field.name for field in columns], key)
-    taken = []
 
     def take(batch: DataFrame, number: int) -> None:
-        newest = Window.partitionBy(*map(quoted, key)).orderBy(F.desc("_seq"))
-        last = batch.withColumn("_n", F.row_number().over(newest)).where("_n = 1").persist()
+        newest = F.max_by(F.struct("*"), "_seq")
+        last = batch.groupBy(*map(quoted, key)).agg(newest.alias("last")).select("last.*")
         last.createOrReplaceTempView("last_changes")
         batch.sparkSession.sql(merge)
-        last.unpersist()
-        taken.append(number)
 
     writer = changes.writeStream.foreachBatch(take).option("checkpointLocation", given.checkpoint)
-    trigger = {"processingTime": f"{given.seconds} seconds"} if given.seconds else {"availableNow": True}
     try:
-        writer.trigger(**trigger).start().awaitTermination()
-        while taken:  # availableNow ends after one batch, which can be one that was planned before a death
-            taken.clear()
-            writer.trigger(**trigger).start().awaitTermination()
+        if given.seconds:
+            writer.trigger(processingTime=f"{given.seconds} seconds").start().awaitTermination()
+        for _ in range(2):  # availableNow ends after one batch, and the first can be one from before a death
+            writer.trigger(availableNow=True).start().awaitTermination()
     except StreamingQueryException as end:
         sys.exit(str(end))
     return 0

@@ -211,14 +211,10 @@ class History:
 
     def exchanges_of(self, table: Incarnation, end: int) -> Iterator[SchemaFile]:
         """Yields the statements up to `end` that moved rows between the table and another's files."""
-        own_names, birth_version = (
-            {name.folded for name in table.names},
-            0 if table.birth is None else table.birth.version,
-        )
+        birth_version = 0 if table.birth is None else table.birth.version
         for file in self.exchanges:
-            if birth_version < file.version <= end and not own_names.isdisjoint(
-                name.folded for name in exchanged_tables(file)
-            ):
+            name = table.name_at(file.version - 1)
+            if birth_version < file.version <= end and name.folded in {n.folded for n in exchanged_tables(file)}:
                 yield file
 
     def shape(self, file: SchemaFile) -> Shape:

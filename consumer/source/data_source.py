@@ -42,9 +42,11 @@ class TicdcSource(DataSource):  # type: ignore[misc]
         return TicdcReader(_in_full(narrowed, plan, schema))
 
     def streamReader(self, schema: StructType) -> TicdcStream:
+        from consumer.source.options import check_stream
         from consumer.source.output import narrowed
 
         plan, self._plan = self._planned(), None
+        _in_full(check_stream, plan.asked)
         return TicdcStream(_in_full(narrowed, plan, schema))
 
     def _planned(self) -> Plan:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.errors import ConsumerError, SchemaDrift, TableMissing
+from consumer.history.history import History
 from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
 from consumer.source.output import shares
-from consumer.source.planning import Plan, options_of, plan_listing, versions_that_move_rows
+from consumer.source.planning import Plan, options_of, plan_listing
 from consumer.source.reading import Share
+from consumer.source.unshown import Unshown, unshown_effects
 from consumer.verify.sources import TableStatements
 
-_GO_ON = "everything before it was read: start the query again with its checkpoint, and it resumes there"
+_RESUME = "every change before it was read: start the query again with its checkpoint, and it resumes there"
+_NO_COPY = "a query that keeps no copy takes accept-statements = all"
 
 
 class Follower:
@@ -25,32 +28,47 @@ class Follower:
     def __init__(self, plan: Plan) -> None:
         (self._table,) = plan.tables
         self._plan, self._reader = plan, reader_of(plan.asked.settings)
+        history = plan.catalog.history
+        self._known = frozenset(met.file.path for met in history.followed_files)
+        """The paths of the schema files that the query's columns are made by. One that comes late is not among them,
+        though its version can be that of the query's start."""
+        self._first_file = history.alive[self._table.target.table].files[0].path
+        """The path of the table's first schema file, by which it is found again under any name."""
         self._listing: Listing | None = None
         self._last, self._position, self._floor = 0, -1, 0
         """`last`: the greatest offset that was told, also by a process before this one: Spark asks for the shares from
         that offset to itself when a query is started again. `metadata` can have gone back since. `floor`: all up to
         there was read before an offset that is lower, which a Spark that does not ask so has recorded."""
+        self._followed_to = -1
+        """The checkpoint up to which statements were looked for that end the query."""
+        self._is_checked = False
+        """Whether the statements between the start of the query and its columns were looked at."""
         self._end: tuple[int, ConsumerError] | None = None
 
     def latest(self) -> int:
         """Returns the commit-ts up to which the query can read now. Raises the error that ends the query, once
         everything before it was read."""
+        if not self._is_checked:
+            self._check_start(None)
         settings = self._plan.asked.settings
         checkpoint = checkpoint_of(settings, self._reader)
-        if self._end is None and (self._listing is None or checkpoint != self._listing.checkpoint):
+        if self._end is None and checkpoint != self._followed_to:
             self._listing = listing_at_checkpoint(settings, self._reader, checkpoint)
-            self._end = self._what_ends()
-        assert self._listing is not None
-        end = self._listing.checkpoint if self._end is None else self._end[0]
-        if self._end is not None and end <= max(self._last, self._position):  # its schema file can come late
-            raise self._end[1]
-        if self._plan.asked.last is not None:
-            end = min(end, self._plan.asked.last)
+            self._followed_to, self._end = checkpoint, self._what_ends()
+        last = self._plan.asked.last
+        end = self._listed().checkpoint if last is None else min(self._listed().checkpoint, last)
+        if self._end is not None and self._end[0] < end:
+            end = self._end[0]
+            if end <= max(self._last, self._position):  # its schema file can come late
+                raise self._end[1]
         self._last = max(self._bounded(end), self._last)
         return self._last
 
     def shares(self, after: int, end: int) -> list[Share]:
-        """Returns the shares of the changes with `after` < commit-ts <= `end`."""
+        """Returns the shares of the changes with `after` < commit-ts <= `end`. Raises the error that keeps the query
+        from starting at `after`."""
+        if not self._is_checked:
+            self._check_start(after)
         self._position, self._last = end, max(after, end, self._last)
         self._floor = after if end < after else self._floor
         after = max(after, self._floor)
@@ -60,17 +78,20 @@ class Follower:
         """Notes that everything up to `end` was read."""
         self._position = end
 
+    def _listed(self, at_least: int = 0) -> Listing:
+        """Returns the newest listing, or one of now if that is of a checkpoint below `at_least`."""
+        if self._listing is None or self._listing.checkpoint < at_least:
+            settings = self._plan.asked.settings
+            self._listing = listing_at_checkpoint(settings, self._reader, checkpoint_of(settings, self._reader))
+        return self._listing
+
     def _shares(self, after: int, end: int, size: int = 0) -> Iterator[Share]:
         """Yields the shares of a batch, with the columns that the query started with. A batch that is read again can
         be from before that start."""
         asked = self._plan.asked
         last = max(end, self._plan.end)
         asked = replace(asked, first=after, last=last, partition_bytes=size or asked.partition_bytes)
-        if self._listing is None or self._listing.checkpoint < last:
-            self._listing = listing_at_checkpoint(
-                asked.settings, self._reader, checkpoint_of(asked.settings, self._reader)
-            )
-        found = plan_listing(asked, self._reader, self._listing, last)
+        found = plan_listing(asked, self._reader, self._listed(last), last)
         (table,) = found.tables
         if table.target.columns != self._table.target.columns:
             raise _drift("its columns are others than when the query was started", str(table.target.table))
@@ -86,64 +107,86 @@ class Follower:
         first, second = next(parts, None), next(parts, None)
         return end if first is None or second is None else first.eras[0].task.window.end
 
+    def _check_start(self, recorded: int | None) -> None:
+        """Raises SchemaDrift for a statement between the start of the query and its columns whose effect on rows no
+        change shows: changes from before it would come in columns, or by a key, that they did not have. `recorded` is
+        the offset at which the query was started again, None if it is new."""
+        statements, history = self._statements(self._listed())
+        asked = self._plan.asked
+        for effect in [] if statements is None else unshown_effects(statements, history):
+            version, table = effect.version, str(self._table.target.table)
+            # A file of the recorded version can have come after the offset.
+            is_passed = version <= asked.first if recorded is None else version < recorded
+            if is_passed or version <= asked.accept_statements or effect.path not in self._known:
+                continue
+            if recorded is None:
+                raise _unshown(
+                    effect, f"begin a copy with the state, and the query with from-ts at its moment; {_NO_COPY}", table
+                )
+            if version - 1 <= recorded:
+                raise _unshown(effect, _execute(version), table)
+            raise _unshown(
+                effect,
+                f"read what is before it with to-ts = {version - 1}, execute the statement in a copy that you keep,"
+                f" then start the query without to-ts, and with accept-statements = {version}; {_NO_COPY}",
+                table,
+            )
+        self._is_checked = True
+
     def _what_ends(self) -> tuple[int, ConsumerError] | None:
         """Returns the last moment before the first statement that the query cannot follow, and the error for it; None
         if there is no such statement."""
-        assert self._listing is not None
-        name = self._table.target.table
-        options = options_of(self._plan.asked)
-        assembly = assembly_of(self._reader, self._listing, Progress(), options)
-        history = assembly.history
-        table = history.at(name, self._plan.end)
-        if table is None:
+        statements, history = self._statements(self._listed())
+        if statements is None:
             return None
-        statements = TableStatements(name, table, self._listing.checkpoint, True, assembly, Progress())
-        found = [self._looked_at(statements, file) for file in table.files if self._plan.end < file.version]
-        ends = [one for one in found if one is not None]
-        if table.end is not None and table.end.version > self._plan.end:
-            gone = TableMissing("a statement took the table away", hint="every change of it was read", table=str(name))
+        name, table = str(self._table.target.table), statements.table
+        effects = [effect for effect in unshown_effects(statements, history) if effect.path not in self._known]
+        ends: list[tuple[int, ConsumerError]] = [
+            (effect.version, _unshown(effect, _execute(effect.version), name))
+            for effect in effects
+            if effect.version > self._plan.asked.accept_statements
+        ]
+        files = (file for file in table.files if file.path not in self._known and file.version <= statements.end)
+        ends += [(file.version, error) for file in files if (error := self._looked_at(statements, file)) is not None]
+        if table.end is not None and table.end.path not in self._known:
+            gone = TableMissing("a statement took the table away", hint="every change of it was read", table=name)
             ends.append((table.end.version, gone))
-        ends = [*self._unshown(statements, versions_that_move_rows(history, table, self._listing.checkpoint)), *ends]
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
 
-    def _unshown(self, statements: TableStatements, moves: Collection[int]) -> Iterator[tuple[int, ConsumerError]]:
-        """Yields the statements after what was read whose effect on rows no change shows, each with its error: `moves`
-        are the versions of those that took rows away or brought some. A user has to execute them in a copy."""
-        name, asked = str(self._table.target.table), self._plan.asked
-        passed = max(asked.first, self._position, asked.accept_statements)
-        for version in moves:
-            if passed < version:
-                yield version, _no_change_shows(version, "took rows away, or brought some", name)
-        for file in statements.table.files:
-            if not passed < file.version <= statements.end:
-                continue
-            if statements.moves_key(file):
-                yield file.version, _no_change_shows(file.version, "changed the key", name)
-            elif columns := statements.remade_columns(file):
-                done = f"made other values of {', '.join(columns)}"
-                yield file.version, _no_change_shows(file.version, done, name)
-
-    def _looked_at(self, statements: TableStatements, file: SchemaFile) -> tuple[int, ConsumerError] | None:
-        before = [known for known in statements.table.files if known.version < file.version]
+    def _statements(self, listing: Listing) -> tuple[TableStatements | None, History]:
+        """Returns the statements of the table up to the listing's checkpoint, None if it is not there then."""
+        assembly = assembly_of(self._reader, listing, Progress(), options_of(self._plan.asked))
+        incarnations = assembly.history.incarnations
+        table = next((one for one in incarnations if one.files and one.files[0].path == self._first_file), None)
+        if table is None:
+            return None, assembly.history
         name = self._table.target.table
+        return TableStatements(name, table, listing.checkpoint, True, assembly, Progress()), assembly.history
+
+    def _looked_at(self, statements: TableStatements, file: SchemaFile) -> ConsumerError | None:
+        name, before = self._table.target.table, statements.before(file.version)
         if same_name(str(file.name)) != same_name(str(name)):
-            return file.version, TableMissing(f"it is called {file.name} now", hint=_GO_ON, table=str(name))
-        if before and before[-1].columns != file.columns:
-            return file.version, _drift(f"a statement of version {file.version} changed its columns", str(name))
-        if before and statements.moves_key(file):
-            return file.version, _drift(f"a statement of version {file.version} changed its key", str(name))
+            hint = f"every change before it was read: start the query again with its checkpoint and table = {file.name}"
+            return TableMissing(f"it is called {file.name} now", hint=hint, table=str(name))
+        if before is not None and before.columns != file.columns:
+            return _drift(f"a statement of version {file.version} changed its columns", str(name))
+        if statements.moves_key(file):
+            return _drift(f"a statement of version {file.version} changed its key", str(name))
         return None
 
 
-def _no_change_shows(version: int, done: str, table: str) -> SchemaDrift:
-    return SchemaDrift(
-        f"the statement of version {version} {done}, which no change shows",
-        hint="every change before it was read: execute it in a copy that you keep, then start the query again with its"
-        f" checkpoint and with accept-statements = {version}",
-        table=table,
+def _execute(version: int) -> str:
+    return (
+        "every change before it was read: execute it in a copy that you keep, then start the query again with its"
+        f" checkpoint and with accept-statements = {version}"
     )
 
 
+def _unshown(effect: Unshown, hint: str, table: str) -> SchemaDrift:
+    sentence = f"{effect.what}, and no change shows what became of its rows"
+    return SchemaDrift(sentence, hint=hint, table=table, version=effect.version)
+
+
 def _drift(text: str, table: str = "") -> SchemaDrift:
-    return SchemaDrift(text, hint=_GO_ON, table=table)
+    return SchemaDrift(text, hint=_RESUME, table=table)

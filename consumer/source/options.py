@@ -115,6 +115,12 @@ class ReadOptions:
         )
 
 
+def check_stream(asked: ReadOptions) -> None:
+    """Raises BadConfig unless a stream can have these options."""
+    if not asked.table or asked.mode is not Mode.CHANGES:
+        raise BadConfig("a stream has the changes of one table", hint="give table, and leave tables and mode out")
+
+
 def story(settings: Settings, table: str, first: int, last: int | None, where: str) -> ReadOptions:
     """Returns the options of a command that reads all changes of a table, with the old values. Raises BadConfig."""
     if last is not None and last <= first:

@@ -18,9 +18,7 @@ from consumer.errors import (
     TableError,
     TableMissing,
 )
-from consumer.history.history import History
 from consumer.history.incarnations import Incarnation
-from consumer.model.actions import Action
 from consumer.model.check import Era
 from consumer.model.files import Bounds, Listing
 from consumer.model.hints import read_anyway_hint
@@ -42,7 +40,6 @@ from consumer.ports import RangeReader, StorageReader
 from consumer.source.followed import followed
 from consumer.source.options import Mode, ReadOptions
 from consumer.verify.eras import TableHistory
-from consumer.verify.sources import takes_rows_away
 
 
 @dataclass(frozen=True)
@@ -296,13 +293,6 @@ class _TablePlanner:
         every = (file for name in table.names for file in self.assembly.files.get(name, ()))
         found = self.reader.bounds(list({file.path: file for file in every if file.path in wanted}.values()))
         return {path: _first_and_last(bounds) for path, bounds in found.items()}
-
-
-def versions_that_move_rows(history: History, table: Incarnation, end: int) -> tuple[int, ...]:
-    """Returns the versions, up to `end`, of the statements that took rows of the table away or brought some. No change
-    shows these rows."""
-    files = [file for file in table.statements if file.action is Action.TRUNCATE_TABLE or takes_rows_away(file)]
-    return tuple(sorted(file.version for file in (*files, *history.exchanges_of(table, end)) if file.version <= end))
 
 
 def _first_and_last(bounds: Bounds | ConsumerError) -> tuple[int, int]:

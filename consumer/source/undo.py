@@ -31,9 +31,10 @@ from consumer.plan.options import RoundOptions
 from consumer.ports import Observer
 from consumer.results import UndoResult
 from consumer.source.output import shares
-from consumer.source.planning import Plan, TablePlan, versions_that_move_rows
+from consumer.source.planning import Plan, TablePlan
 from consumer.source.reading import Changes, changes_of
 from consumer.source.story import plan_changes
+from consumer.source.unshown import files_that_move_rows
 from consumer.target import Script
 from consumer.verify.mend import RUN_THEM, as_changes
 
@@ -78,7 +79,8 @@ def undo(
                 table=str(source.table),
             )
         history = plan.catalog.history
-        taken = versions_that_move_rows(history, history.alive[source.table], plan.end)
+        moving = files_that_move_rows(history, history.alive[source.table], plan.end)
+        taken = sorted(file.version for file in moving)
         _check_statements(source, taken, first, last)
         _check_beginning(plan, progress, first)
         _check_spelling(plan, first, last)

@@ -19,14 +19,14 @@ from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import ddl_id
 from consumer.model.times import MAX_TSO
-from consumer.model.types.conversions import Conversion
+from consumer.model.types.conversions import Conversion, Way
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import find_gaps, lost_rows_up_to, missing_file_below
 from consumer.plan.unread import UnreadFile, rewritten_files, unread_files
 from consumer.ports import StorageReader
 from consumer.verify.known import ColumnOrigins, ValueRules
 
-_KEPT_VALUES = ValueRules(lambda old, new: () if Conversion(old, new).stay_apart else None, lambda *_: None)
+_KEPT_VALUES = ValueRules(lambda old, new: () if Conversion(old, new).way is Way.KEPT else None, lambda *_: None)
 """Rules that know only values that a statement keeps."""
 _EMPTYING = (Action.TRUNCATE_TABLE, Action.TRUNCATE_PARTITION)
 

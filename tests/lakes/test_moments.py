@@ -226,6 +226,19 @@ def test_each_moment_is_as_upstream_was_or_refused(kind: str, lake_spark: SparkL
     assert {name: counted(frame.toArrow().to_pylist()) for name, frame in frames.items()} == upstream.at(60)
 
 
+def test_two_lakes_in_one_session(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    """Spark keeps the catalog of a name that it has opened."""
+    spark, found = lake_spark.session(), []
+    for number in (1, 2):
+        upstream, uri = Upstream(Feed(tmp_path / f"storage{number}")), f"iceberg://{tmp_path}/lake{number}"
+        upstream.create(10, K)
+        upstream.put(20, K, id=number, v=1)
+        upstream.feed.checkpoint(30)
+        assert app.once(settings_of(upstream.feed, uri), Recorder(), lake_spark).exit_code == 0
+        found += [lake.at(spark, uri, 30)[K] for _ in range(2)]
+    assert [frame.select("id").collect()[0].id for frame in found] == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_moments_behind_a_death_and_behind_maintain(
     kind: str,

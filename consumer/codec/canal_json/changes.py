@@ -115,8 +115,7 @@ class ChangeBuilder:
         A null means that a column is NULL or missing. The row's own list of types shows which, and the row itself if
         that list has no entry. For a column that is null in all rows one row is examined in any case.
         """
-        is_whole = self._every and not self._target.bare_deletes
-        is_complete = np.full(len(kept), True) if is_whole else ~rows.delete[kept]
+        is_complete = ~self._bare_deletes(columns, rows, kept) if self._every else ~rows.delete[kept]
         doubtful = np.zeros(len(kept), np.bool_)
         for column, types in zip(columns, rows.types, strict=False):
             null = is_complete & _nulls(column) if column.null_count else None
@@ -131,6 +130,16 @@ class ChangeBuilder:
         for position, name in enumerate(self._target.barred, len(columns)):
             is_carried = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
             self._look_for_carried(name, kept[np.flatnonzero(is_complete & is_carried[kept])], lines)
+
+    def _bare_deletes(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints) -> Flags:
+        """Returns which of the rows `kept` are DELETEs that have their key alone, if the target takes such rows."""
+        if not (self._target.bare_deletes and self._target.key):
+            return np.zeros(len(kept), np.bool_)
+        bare: Flags = rows.delete[kept]
+        for position, types in enumerate(rows.types[: len(columns)]):
+            if position not in self._target.key:
+                bare = bare & _nulls(columns[position]) & _nulls(types)[kept]
+        return bare
 
     def _check_labels(self, rows: CanalRows, kept: Ints, lines: RowLines) -> None:
         """Raises SchemaDrift unless the labels in the rows' types are the target's: the rows have the numbers of

@@ -43,11 +43,13 @@ from consumer.sink.lake.formats import (
 from consumer.sink.lake.settings import LakeSettings
 from consumer.sink.lake.types import column_definitions, spark_literal, spark_name
 from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_sql import sha256
 from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _SAID = "storage-consumer"
 """A key of a snapshot's summary."""
 _TAG, _MAIN = "storage_consumer", "main"
@@ -100,10 +102,20 @@ class Iceberg:
                 "this process has started Spark without Iceberg",
                 hint="start it with Iceberg's jar, or leave it to this program",
             )
+        conf = self._conf()
+        if any(spark.conf.get(name, value) != value for name, value in conf.items()):
+            # Spark keeps a catalog that it has opened, whatever is set later.
+            place = repr([self._properties.get(name) for name in ("type", "uri", "warehouse")])
+            self._name = f"{self._name}_{sha256(place)[:8]}"
+            conf = self._conf()
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+
+    def _conf(self) -> dict[str, str]:
+        """Returns the settings of a session in which the lake is a catalog."""
         catalog = f"spark.sql.catalog.{self._name}"
-        spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
-        for name, value in {**self._properties, "cache-enabled": "false"}.items():
-            spark.conf.set(f"{catalog}.{name}", value)
+        properties = {**self._properties, "cache-enabled": "false"}
+        return {catalog: _CATALOG, **{f"{catalog}.{name}": value for name, value in properties.items()}}
 
     def called(self, spark: SparkSession) -> str:
         return f"tables of Iceberg {self._java().org.apache.iceberg.IcebergBuild.version()}, by Spark {spark.version},"

@@ -337,13 +337,12 @@ class LakeSink(progress_sql.ProgressPorts):
         yield from Upkeep(session, self._tables, self._progress, keep).run()
 
     def at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
-        self._session()  # refuses a Spark without the format
+        self._tables.prepare(self._source.session())  # which decides the name of the catalog in the queries
         self._rows()
         return Moments(self._tables, self._progress).at(moment, wanted)
 
     def frame(self, table: TableAt) -> DataFrame:
         session: SparkSession = self._source.session()
-        self._tables.prepare(session)
         return session.sql(table.query)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from typing import TypeVar
 
 from consumer.errors import ConsumerError, SchemaDrift, StorageChanged, TableMissing
+from consumer.model.times import MAX_TSO
 from consumer.source.data_source import TicdcStream
 from tests.simulate.machine import Failure
 from tests.simulate.readers.asking import LOST, READ, refuse
@@ -34,6 +35,10 @@ class Following:
         self._stream: TicdcStream | None = None
         self._at: Offset = {}
         """That its checkpoint holds, nothing in the beginning."""
+        self._is_told = False
+        """Whether an error said how to start it otherwise."""
+        self._recorded = 0
+        """The offset of its last batch, 0 for none."""
         self._reached = 0
         """The changes up to there were given."""
         self._is_over, self._is_refused = False, False
@@ -44,10 +49,15 @@ class Following:
         if not self._is_over and (self._stream is None or random.random() < 0.3):
             self._call(lambda: self._start(self._at))
         if self._stream is None:
-            return False
+            starts_otherwise, self._is_told = self._is_told, False
+            return starts_otherwise
         end = self._call(self._stream.latestOffset)
         if end is None:
             return not self._is_over
+        if end == self._at and "to_ts" in self._given:
+            del self._given["to_ts"]
+            self._stream = None
+            return True
         if end == self._at:
             return False
         self._call(lambda: self._batch(end))
@@ -57,6 +67,7 @@ class Following:
         if self._stream is not None:
             self._stream.commit(end)
             self._at, self._reached = end, max(self._reached, *end.values())
+            self._recorded = max(end.values())
         return not self._is_over
 
     def finish(self, random: Random) -> None:
@@ -77,19 +88,29 @@ class Following:
             unheard = type(error) is TableMissing and not self._at and self._world.given  # no file of it is there yet
             rewritten = type(error) is StorageChanged and bool(self._world.changefeed.rewrites)
             self._stream, self._is_over = None, not (type(error) is SchemaDrift or unheard or rewritten)
-            if type(error) is SchemaDrift and self._at:  # a copy gets the statement that ended it
-                self._given["accept_statements"] = str(max(self._at.values()) + 1)
+            if type(error) is SchemaDrift and error.version is not None:
+                self._do_as_told(error.version)
             if type(error) not in (SchemaDrift, TableMissing) and not rewritten:
                 self._is_refused = True
                 refuse(self._world, READER, self._truth.name, error)
         return None
+
+    def _do_as_told(self, version: int) -> None:
+        """About a statement whose effect on rows no change shows: a query that resumes reads what is before it, and its
+        copy gets the statement then. A new query keeps no copy."""
+        resumes, self._is_told = self._recorded > 0, True
+        self._given.pop("to_ts", None)
+        if resumes and self._recorded < version - 1:
+            self._given["to_ts"] = str(version - 1)
+        else:
+            self._given["accept_statements"] = str(version) if resumes else "all"
 
     def _start(self, recorded: Offset) -> None:
         """By the checkpoint of now."""
         if not self._can_start:
             self._stream = None
             return
-        end = self._world.changefeed.checkpoint
+        end = min(self._world.changefeed.checkpoint, int(self._given.get("to_ts", MAX_TSO)))
         source = source_of(self._world, self._truth.name, **self._given)
         self._stream, self._truth = source.streamReader(source.schema()), replace(self._truth, end=end)
         if not self._at:

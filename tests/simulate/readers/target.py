@@ -41,13 +41,14 @@ class Damage:
     is_told: bool = False
 
     def is_found(self, check: TableCheck, counted: tuple[int, int, int]) -> bool:
-        """Whether it was found, or is in what was not compared."""
+        """Whether it was found, or the rest of it is in what was not compared."""
         partly = bool(check.notes) and (0, 1, 0) in self.counted  # a row that came can be one of which nobody knows
         partly = partly or self.column in check.counted.unknown
         partly = partly or bool(
             check.counted.unsure or check.gone_ts or (check.counted.unknown_rows and not self.is_told)
         )
-        return counted in self.counted or (partly and counted == (0, 0, 0))
+        some = (all(n <= whole for n, whole in zip(counted, of_all, strict=True)) for of_all in self.counted)
+        return counted in self.counted or (partly and any(some))
 
 
 def check_target(world: World, random: Random) -> None:

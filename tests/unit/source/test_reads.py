@@ -18,6 +18,7 @@ from consumer.errors import (
     ConsumerError,
     CorruptFile,
     GapFound,
+    SchemaDrift,
     SchemaMissing,
     TableMissing,
 )
@@ -317,6 +318,29 @@ def test_a_delete_can_have_its_key_alone(protocol: str, tmp_path: Path) -> None:
     assert read(where, mode="state", **asked).num_rows == 0
     with pytest.raises(CannotBeExact, match="a DELETE does not have column v"):
         read(where, before="true", **asked)
+
+
+@pytest.mark.parametrize(
+    ("columns", "left", "kind"),
+    [
+        ("id INT PRIMARY KEY, v INT NOT NULL, w INT", {"id": "1", "v": None, "w": "3"}, CorruptFile),
+        ("id INT PRIMARY KEY, v INT NOT NULL, w INT", {"id": "1", "w": "3"}, CannotBeExact),
+        ("id INT, v INT NOT NULL, w INT", {"id": "1"}, SchemaDrift),
+        ("id INT, v INT NOT NULL, w INT", {"id": "1", "v": None, "w": "3"}, CorruptFile),
+    ],
+)
+def test_a_delete_that_has_neither_its_key_alone_nor_all_is_damaged(
+    columns: str, left: dict[str, str | None], kind: type[ConsumerError], tmp_path: Path
+) -> None:
+    feed, keyed = Feed(tmp_path), "KEY" in columns
+    of_table = (replace(ID, is_pk=keyed, nullable=not keyed), Column("v", "INT", nullable=False), Column("w", "INT"))
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, f"CREATE TABLE t ({columns})", of_table)
+    rows = typed_line(of_table, 11, {"id": "1", "v": "2", "w": "3"}) + typed_line(of_table, 12, left, "DELETE")
+    feed.file("d.t", 10, rows)
+    feed.checkpoint(20)
+    with pytest.raises(kind):
+        read(uri(feed), table="d.t")
 
 
 def test_columns_that_are_called_as_those_of_changes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.cloudpickle import dumps
 
-from consumer.errors import SchemaDrift, TableMissing
+from consumer.errors import BadConfig, SchemaDrift, TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.source.data_source import TicdcSource
@@ -28,8 +28,9 @@ class Query:
         self.at: dict[str, int] | None = None
         self.start()
 
-    def start(self) -> None:
-        source = TicdcSource(self._options)
+    def start(self, **more: str) -> None:
+        """`more` options are those of this start."""
+        source = TicdcSource(self._options | more)
         schema = source.schema()
         self.reader = pickle.loads(dumps(source)).streamReader(schema)
         if self.at is None:
@@ -48,10 +49,12 @@ class Query:
         return rows
 
     def again(self, end: dict[str, int]) -> list[tuple[Any, ...]]:
+        return [(row["_commit_ts"], row.get("id"), row["v"]) for row in self.rows(end)]
+
+    def rows(self, end: dict[str, int]) -> list[dict[str, Any]]:
         worker = pickle.loads(dumps(self.reader))
         pieces = self.reader.partitions(self.at, end)
-        rows = [row for piece in pieces for batch in worker.read(piece) for row in batch.to_pylist()]
-        return [(row["_commit_ts"], row.get("id"), row["v"]) for row in rows]
+        return [row for piece in pieces for batch in worker.read(piece) for row in batch.to_pylist()]
 
 
 def test_each_change_is_in_one_batch(tmp_path: Path) -> None:
@@ -176,21 +179,21 @@ def test_another_key_ends_it_though_the_columns_stay(tmp_path: Path) -> None:
     feed.statement("d.t", 20, Action.DROP_INDEX, "ALTER TABLE t DROP INDEX a", (a, b))
     feed.checkpoint(30)
     assert query.batch() == []
-    with pytest.raises(SchemaDrift, match=r"version 20 changed the key, which .*accept-statements = 20"):
+    with pytest.raises(SchemaDrift, match=r"version 20 changed the key, and no .*accept-statements = 20"):
         query.batch()
 
 
 @pytest.mark.parametrize(
-    ("types", "made_others"),
+    ("types", "said"),
     [
-        (("DECIMAL(10,2)", "DECIMAL(10,1)", "DECIMAL(10,2)"), True),
-        (("VARCHAR(9)", "CHAR(9)", "VARCHAR(9)"), True),
-        (("INT", "BIGINT", "DECIMAL(20,0)"), False),
-        (("VARCHAR(9)", "TEXT", "LONGTEXT"), False),
+        (("DECIMAL(10,2)", "DECIMAL(10,1)", "DECIMAL(10,2)"), (20, 30)),
+        (("VARCHAR(9)", "CHAR(9)", "VARCHAR(9)"), (20,)),
+        (("INT", "BIGINT", "DECIMAL(20,0)"), ()),
+        (("VARCHAR(9)", "TEXT", "LONGTEXT"), ()),
     ],
 )
 def test_a_type_that_a_column_had_while_no_query_ran_ends_it_if_values_became_others(
-    types: tuple[str, ...], made_others: bool, tmp_path: Path
+    types: tuple[str, ...], said: tuple[int, ...], tmp_path: Path
 ) -> None:
     """Though the type of now shows nothing of it."""
     feed = Feed(tmp_path)
@@ -206,43 +209,130 @@ def test_a_type_that_a_column_had_while_no_query_ran_ends_it_if_values_became_ot
         feed.statement("d.t", version, Action.MODIFY_COLUMN, f"ALTER TABLE t MODIFY COLUMN v {type_}", columns)
     feed.file("d.t", 30, typed_line(kinds[2], 31, {"id": "3", "v": "3"}))
     feed.checkpoint(40)
-    query.start()
-    if not made_others:
+    if not said:
+        query.start()
         assert [row[:2] for row in query.batch()] == [(16, 2), (31, 3)]
         return
+    with pytest.raises(SchemaDrift, match=r"version 20 can have made other values of v, .* with to-ts = 19, "):
+        query.start()
+    query.start(to_ts="19")
     assert [row[:2] for row in query.batch()] == [(16, 2)]
-    with pytest.raises(SchemaDrift, match=r"version 20 made other values of v, which .*accept-statements = 20"):
-        query.batch()
-    known = Query(feed, accept_statements="30")
-    known.at = query.at
-    known.start()
-    assert [row[:2] for row in known.batch()] == [(31, 3)]
+    assert query.batch() == []
+    with pytest.raises(SchemaDrift, match=r"version 20 can have made other values of v, .*accept-statements = 20"):
+        query.start()
+    if 30 in said:
+        with pytest.raises(SchemaDrift, match=r"version 30 .* with to-ts = 29, .*accept-statements = 30"):
+            query.start(accept_statements="20")
+    query.start(accept_statements=str(said[-1]))
+    assert [row[:2] for row in query.batch()] == [(31, 3)]
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_truncate_ends_it_until_somebody_says_that_it_is_known(late: bool, tmp_path: Path) -> None:
-    """Also a query that begins before it, and one whose last batch ended right before it."""
+def test_a_truncate_ends_it_until_somebody_says_that_it_is_known(tmp_path: Path) -> None:
     feed = with_two_rows(tmp_path)
-    if not late:
-        feed.checkpoint(19)
-        query = Query(feed)
-        assert query.batch() == [(11, 1, 1), (12, 2, 2)]
+    feed.checkpoint(19)
+    query = Query(feed)
+    assert query.batch() == [(11, 1, 1), (12, 2, 2)]
     feed.truncate("d.t", 20)
     feed.puts("d.t", 20, {21: (4, "4")})
     feed.checkpoint(30)
-    if late:
-        query = Query(feed)
-        assert query.batch() == [(11, 1, 1), (12, 2, 2)]
-    for _ in range(2):
+    with pytest.raises(SchemaDrift, match=r"version 20 took rows away.*accept-statements = 20"):
+        query.batch()
+    for more in ({}, {"from_ts": "25"}):  # the checkpoint of the query counts, and not from-ts
         with pytest.raises(SchemaDrift, match=r"version 20 took rows away.*accept-statements = 20"):
-            query.batch()
-        query.start()
-    again = Query(feed, accept_statements="20")
-    again.at = query.at
-    again.start()
-    assert again.batch() == [(21, 4, 4)]
+            query.start(**more)
+    query.start(accept_statements="20")
+    assert query.batch() == [(21, 4, 4)]
+    with pytest.raises(SchemaDrift, match=r"version 20 .*begin a copy with the state.*accept-statements = all"):
+        Query(feed).batch()
     assert [row[0] for row in Query(feed, accept_statements="all").batch()] == [11, 12, 21]
     assert Query(feed, from_ts="20").batch() == [(21, 4, 4)]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_statement_that_comes_behind_its_checkpoint_is_said(again: bool, tmp_path: Path) -> None:
+    """TiCDC can write the checkpoint before the schema file of that version."""
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(20)
+    query = Query(feed)
+    assert len(query.batch()) == 2
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (4, "4")})
+    feed.checkpoint(30)
+    with pytest.raises(SchemaDrift, match=r"version 20 took rows away.*accept-statements = 20"):
+        query.start() if again else query.batch()
+    query.start(accept_statements="20")
+    assert query.batch() == [(21, 4, 4)]
+
+
+def test_a_late_end_of_the_name_ends_it(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(20)
+    query = Query(feed)
+    query.batch()
+    feed.drop("d.t", 20)
+    feed.create("d.t", 25)
+    feed.puts("d.t", 25, {26: (4, "4")})
+    feed.checkpoint(30)
+    with pytest.raises(TableMissing, match="took the table away"):
+        query.batch()
+
+
+def test_the_key_of_changes_is_that_of_their_time(tmp_path: Path) -> None:
+    """A query that starts behind a statement about the key reads what is before it by the key of then."""
+    a, b = (Column(name, "INT", nullable=False, is_pk=name == "a") for name in "ab")
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL)", (a, b))
+    feed.checkpoint(15)
+    query = Query(feed)
+    assert query.batch() == []
+    old = {"a": "1", "b": "5"}
+    feed.file("d.t", 10, typed_line((a, b), 16, old) + typed_line((a, b), 17, old | {"b": "6"}, "UPDATE", old=[old]))
+    keyless = (replace(a, is_pk=False), b)
+    feed.statement("d.t", 20, Action.DROP_PRIMARY_KEY, "ALTER TABLE t DROP PRIMARY KEY", keyless)
+    other = (replace(a, is_pk=False), replace(b, is_pk=True))
+    feed.statement("d.t", 22, Action.ADD_PRIMARY_KEY, "ALTER TABLE t ADD PRIMARY KEY (b)", other)
+    feed.checkpoint(30)
+    with pytest.raises(SchemaDrift, match=r"version 20 changed the key, .* with to-ts = 19, .*accept-statements = 20"):
+        query.start()
+    query.start(to_ts="19")
+    assert [(row["_op"], row["a"], row["b"]) for row in query.rows(query.reader.latestOffset())] == [
+        ("I", 1, 5),
+        ("U", 1, 6),
+    ]
+
+
+@pytest.mark.parametrize("first", ["modify", "recover", "older"])
+def test_rows_from_before_the_first_file_are_said(first: str, tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    columns = (ID, replace(column_of("DECIMAL(10,1)"), name="v"))
+    if first == "modify":
+        query = "ALTER TABLE t MODIFY COLUMN v DECIMAL(10,1)"
+        feed.statement("d.t", 20, Action.MODIFY_COLUMN, query, columns)
+    elif first == "recover":
+        feed.statement("d.t", 20, Action.RECOVER_TABLE, "RECOVER TABLE t", columns)
+    else:
+        feed.describe("d.t", 20)
+    feed.checkpoint(30)
+    with pytest.raises(SchemaDrift, match="no change shows what became of its rows"):
+        Query(feed).batch()
+    copied = Query(feed, from_ts="15")
+    if first == "older":
+        assert copied.batch() == []
+        return
+    with pytest.raises(SchemaDrift, match="the statement of version 20"):
+        copied.batch()
+
+
+def test_a_stream_has_one_table(tmp_path: Path) -> None:
+    feed = with_two_rows(tmp_path)
+    feed.checkpoint(20)
+    options = {"path": f"file://{feed.folder}?protocol=canal-json", "tz": "UTC"}
+    for given in ({"tables": "d.*"}, {"table": "d.t", "mode": "state"}):
+        source = TicdcSource(options | given)
+        with pytest.raises(BadConfig, match="the changes of one table"):
+            source.streamReader(source.schema())
 
 
 @pytest.mark.parametrize("how", ["drop", "rename", "drop database"])
