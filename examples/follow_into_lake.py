@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("checkpoint", help="the folder of the query's checkpoint")
     parser.add_argument("--using", default="iceberg", choices=("iceberg", "delta"), help="the format of a new target")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the read, as tz=UTC")
-    parser.add_argument("--seconds", type=int, default=0, help="between batches; 0 ends when all that was there at the start is merged")
+    parser.add_argument("--seconds", type=int, default=0, help="between batches; 0 ends with what there is")
     given = parser.parse_args()
 
     spark = SparkSession.builder.getOrCreate()

@@ -19,6 +19,10 @@ from consumer.source.unshown import Unshown, unshown_effects
 from consumer.verify.sources import TableStatements
 
 _RESUME = "every change before it was read: start the query again with its checkpoint, and it resumes there"
+_ANEW = (
+    "begin a new copy with the state (mode state, or an export of upstream), and a query with from-ts at its moment;"
+    " a query that keeps no copy takes accept-statements = all"
+)
 _NO_COPY = "a query that keeps no copy takes accept-statements = all"
 
 
@@ -119,10 +123,8 @@ class Follower:
             is_passed = version <= asked.first if recorded is None else version < recorded
             if is_passed or version <= asked.accept_statements or effect.path not in self._known:
                 continue
-            if recorded is None:
-                raise _unshown(
-                    effect, f"begin a copy with the state, and the query with from-ts at its moment; {_NO_COPY}", table
-                )
+            if recorded is None or effect.begins:
+                raise _unshown(effect, _ANEW, table)
             if version - 1 <= recorded:
                 raise _unshown(effect, _execute(version), table)
             raise _unshown(

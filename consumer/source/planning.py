@@ -232,8 +232,8 @@ class _TablePlanner:
                 f"give --from-ts {since}; to print the changes of the other table, give `changes` a --to-ts below"
                 f" {since}"
                 if self.asked.of_command
-                else f"give from-ts {since}, to a stream with a new checkpoint; to read the changes of the other table,"
-                f" give a to-ts below {since}"
+                else f"give from-ts {since}, to a stream with a new checkpoint, whose copy begins with the state at"
+                f" {since}; to read the changes of the other table, give a to-ts below {since}"
             )
             raise BadConfig(
                 f"this table got its name at {since}; between from-ts and then, another table had the name",

@@ -14,11 +14,13 @@ from consumer.verify.sources import TableStatements, takes_rows_away
 
 
 class Unshown(NamedTuple):
-    """What happened to rows at the commit-ts `version`, with the statement of the schema file at `path`."""
+    """What happened to rows at the commit-ts `version`, with the statement of the schema file at `path`. If the table
+    `begins` with it, there is nothing before it that could be read."""
 
     version: int
     path: str
     what: str
+    begins: bool = False
 
 
 def unshown_effects(statements: TableStatements, history: History) -> list[Unshown]:
@@ -37,9 +39,9 @@ def _of_rows(history: History, table: Incarnation, end: int) -> Iterator[Unshown
         yield _effect(file, "took rows away, or brought some")
     birth = table.birth
     if birth is not None and birth.action is Action.RECOVER_TABLE:
-        yield _effect(birth, "brought rows back")
+        yield _effect(birth, "brought rows back")._replace(begins=True)
     if birth is None and table.files:
-        yield Unshown(1, table.files[0].path, "the table is older than the storage's changes")
+        yield Unshown(1, table.files[0].path, "the table is older than the storage's changes", begins=True)
 
 
 def _of_values(statements: TableStatements) -> Iterator[Unshown]:
@@ -52,7 +54,7 @@ def _of_values(statements: TableStatements) -> Iterator[Unshown]:
         elif columns := statements.remade_columns(file):
             yield _effect(file, f"can have made other values of {', '.join(columns)}")
         elif file is table.files[0] and _changes_what_was_there(file):
-            yield _effect(file, "changed columns or indexes, and no earlier file shows what they were")
+            yield _effect(file, "changed columns or indexes that no earlier file shows")
 
 
 def _effect(file: SchemaFile, did: str) -> Unshown:

@@ -132,13 +132,19 @@ class ChangeBuilder:
             self._look_for_carried(name, kept[np.flatnonzero(is_complete & is_carried[kept])], lines)
 
     def _bare_deletes(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints) -> Flags:
-        """Returns which of the rows `kept` are DELETEs that have their key alone, if the target takes such rows."""
+        """Returns which of the rows `kept` are DELETEs that have their key alone, if the target takes such rows. One
+        without a column of the key is among them: its key is checked in any case."""
+        lacks_key = np.zeros(len(kept), np.bool_)
         if not (self._target.bare_deletes and self._target.key):
-            return np.zeros(len(kept), np.bool_)
-        bare: Flags = rows.delete[kept]
+            return lacks_key
+        lacks_rest = ~lacks_key
         for position, types in enumerate(rows.types[: len(columns)]):
-            if position not in self._target.key:
-                bare = bare & _nulls(columns[position]) & _nulls(types)[kept]
+            is_absent = _nulls(columns[position]) & _nulls(types)[kept]
+            if position in self._target.key:
+                lacks_key |= is_absent
+            else:
+                lacks_rest &= is_absent
+        bare: Flags = rows.delete[kept] & (lacks_key | lacks_rest)
         return bare
 
     def _check_labels(self, rows: CanalRows, kept: Ints, lines: RowLines) -> None:

@@ -242,7 +242,7 @@ def test_a_truncate_ends_it_until_somebody_says_that_it_is_known(tmp_path: Path)
             query.start(**more)
     query.start(accept_statements="20")
     assert query.batch() == [(21, 4, 4)]
-    with pytest.raises(SchemaDrift, match=r"version 20 .*begin a copy with the state.*accept-statements = all"):
+    with pytest.raises(SchemaDrift, match=r"version 20 .*begin a new copy with the state.*accept-statements = all"):
         Query(feed).batch()
     assert [row[0] for row in Query(feed, accept_statements="all").batch()] == [11, 12, 21]
     assert Query(feed, from_ts="20").batch() == [(21, 4, 4)]
