@@ -41,7 +41,8 @@ def at(
     if not isinstance(sink, Versioned):
         raise BadConfig(f"{uri} is no lake", hint="give the --downstream-uri of one: delta:// or iceberg://")
     try:
-        tables_at = {table.name: table for table in sink.at(tso, None if wanted is None else wanted.__contains__)}
+        found = sink.tables_at(tso, None if wanted is None else wanted.__contains__)
+        tables_at = {table.name: table for table in found}
         if wanted is not None and (missing := wanted - {name.folded for name in tables_at}):
             raise BadConfig(f"the lake had no table {', '.join(map(str, sorted(missing)))} at the moment {tso}")
         return {name: sink.frame(table) for name, table in tables_at.items()}

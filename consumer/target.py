@@ -183,7 +183,7 @@ class ProgressPort(Protocol):
         """Drops the target table, so that its statements and rows can be applied from the start, and records
         `change`."""
 
-    def beside(self, table: TableName) -> TableName:
+    def parallel_name(self, table: TableName) -> TableName:
         """Returns the name of a table in the target until it replaces `table` (see `parallel_load_name`)."""
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
@@ -442,7 +442,7 @@ class TableAt:
 class Versioned(Protocol):
     """A target, in addition to the ports of `Sink`, whose tables can be read as they were."""
 
-    def at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
+    def tables_at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
         """Returns all tables, or those `wanted`, by the names that they had then, with exactly the rows of upstream's
         at that moment. Needs no `acquire`. Raises BadConfig if that cannot be proved of each."""
 

@@ -356,7 +356,7 @@ def lake_at(
         if not isinstance(sink, Versioned):
             raise BadConfig("this target keeps no older versions of its tables", hint="lake-at is for lakes")
         observer.tell(NowDoing("looks for versions"))
-        tables = sink.at(moment, wanted)
+        tables = sink.tables_at(moment, wanted)
         rows = (
             TableAtMoment(table=table.name, commit_ts=table.commit_ts, version_as_of=table.version, query=table.query)
             for table in tables

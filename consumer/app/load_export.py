@@ -204,13 +204,13 @@ class _Work:
         if begun.routes:
             return self._begun_beside(begun, sink)
         names = {*written_names(assembly, progress), *progress.starts}
-        return {name: sink.beside(self._settings.naming.target(name)) for name in self._tables if name in names}
+        return {name: sink.parallel_name(self._settings.naming.target(name)) for name in self._tables if name in names}
 
     def _begun_beside(self, begun: Progress, sink: Sink) -> Mapping[TableName, TableName]:
         """Returns the tables that an earlier run has `begun` to load parallel to those of the replica, each with its
         place."""
         begun_naming = naming_from(begun.routes)
-        places = {name: sink.beside(self._settings.naming.target(name)) for name in self._tables}
+        places = {name: sink.parallel_name(self._settings.naming.target(name)) for name in self._tables}
         return {name: place for name, place in places.items() if begun_naming.target(name) == place}
 
     def _assembled(self, ports: Ports) -> tuple[ConsumerManager, Assembly]:

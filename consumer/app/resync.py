@@ -23,7 +23,7 @@ from consumer.model.times import now
 from consumer.pipeline.context import Ports, loss_notes
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.ownership import OwnershipGuard
 from consumer.pipeline.resync import (
     birth_version,
     check_name,
@@ -144,7 +144,7 @@ class _Resync:
             self._observer.tell(Note(NoteKind.EMPTIED_TABLE, text, self._table))
             return None
         self._check_room(opened, birth)
-        naming = naming_with_places(self._settings.naming, {self._table: sink.beside(target)})
+        naming = naming_with_places(self._settings.naming, {self._table: sink.parallel_name(target)})
         return _Plan(
             resync_name(self._settings.name, self._table, birth),
             naming,

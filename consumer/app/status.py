@@ -13,7 +13,7 @@ from consumer.model.events import NowDoing
 from consumer.model.hints import Hint
 from consumer.model.progress import Progress, State, is_export, is_resync_of
 from consumer.pipeline.context import Ports
-from consumer.pipeline.gone import dropped_table_errors
+from consumer.pipeline.missing_tables import dropped_table_errors
 from consumer.pipeline.opening import copied_files
 from consumer.pipeline.resync import reloadable_tables
 from consumer.plan.assembly import Assembly

@@ -12,8 +12,8 @@ from consumer.model.losses import Loss
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, is_parallel_load
 from consumer.pipeline.ledger import Ledger
-from consumer.pipeline.lessons import RetryMemory
-from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.ownership import OwnershipGuard
+from consumer.pipeline.retry_memory import RetryMemory
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.waiting import BackgroundCalls, DeferredTables
 from consumer.plan.assembly import Assembly

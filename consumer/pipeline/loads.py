@@ -32,8 +32,8 @@ from consumer.model.times import MAX_TSO, now
 from consumer.pipeline import quarantine
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.files import learn_bounds, wait_for_file
-from consumer.pipeline.gone import missing_table_error
 from consumer.pipeline.load_results import LoadResults
+from consumer.pipeline.missing_tables import missing_table_error
 from consumer.pipeline.snapshot import publish_size_error
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.pipeline.waiting import InFlight, waits_for_target

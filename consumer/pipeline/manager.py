@@ -20,13 +20,13 @@ from consumer.model.texts import one_line, shortened
 from consumer.model.times import MAX_TSO, now, seconds_behind
 from consumer.pipeline.context import Ports, RoundContext
 from consumer.pipeline.files import check_ended_names, check_late_files
-from consumer.pipeline.gone import dropped_table_errors, find_unbegun_tables
 from consumer.pipeline.ledger import Ledger
-from consumer.pipeline.lessons import RetryMemory
 from consumer.pipeline.loads import LoadRunner
+from consumer.pipeline.missing_tables import dropped_table_errors, find_unbegun_tables
 from consumer.pipeline.opening import assembly_of, copied_files, round_opening_change, table_starts_change
-from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.ownership import OwnershipGuard
 from consumer.pipeline.resync import ended_loads
+from consumer.pipeline.retry_memory import RetryMemory
 from consumer.pipeline.snapshot import check_times, listing_at, next_part_end
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer

@@ -15,8 +15,8 @@ from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.table_rules import TableRules
 from consumer.plan import shaping, table_modes
 from consumer.plan.assembly import Assembly
+from consumer.plan.inclusion import include_tables
 from consumer.plan.late import settle_moved
-from consumer.plan.let_in import include_tables
 from consumer.plan.options import RoundOptions
 from consumer.plan.routing import check_begun
 from consumer.plan.starting import check_exchanged, starting_change

@@ -20,10 +20,10 @@ from consumer.model.rules import Consistency, hide_masked_values
 from consumer.model.steps import ApplyDdl, LoadRows, TargetDdl, Window, ddl_id
 from consumer.pipeline.decoding import decoding_error, rows_were_read
 from consumer.pipeline.files import bounds_of_ended, orphaned_names
-from consumer.pipeline.gone import dropped_table_errors, find_unbegun_tables, missing_table_error
 from consumer.pipeline.ledger import spared_tables_change
+from consumer.pipeline.missing_tables import dropped_table_errors, find_unbegun_tables, missing_table_error
 from consumer.pipeline.opening import assembly_of, copied_files, round_opening_change, table_starts_change
-from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.ownership import OwnershipGuard
 from consumer.pipeline.resync import reloadable_tables
 from consumer.pipeline.session_refusal import session_refusal
 from consumer.pipeline.statements import refusal_before_target

@@ -38,7 +38,7 @@ from consumer.model.progress import (
 from consumer.model.steps import ddl_id
 from consumer.model.times import tso_to_ms
 from consumer.pipeline.opening import assembly_of
-from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.ownership import OwnershipGuard
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references

@@ -19,7 +19,7 @@ from consumer.model.table_rules import TableRules
 from consumer.model.texts import count_text, one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.others import reason_left_to
+from consumer.pipeline.ownership import reason_left_to
 from consumer.pipeline.session_refusal import session_refusal
 from consumer.plan.ddl_step import ddl_step, statement_refusal
 from consumer.plan.shaping import shaping_refusal

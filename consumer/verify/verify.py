@@ -34,9 +34,9 @@ from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.texts import count_text
 from consumer.model.times import MAX_TSO, now, time_text
 from consumer.pipeline.context import Ports
-from consumer.pipeline.gone import missing_table_error
+from consumer.pipeline.missing_tables import missing_table_error
 from consumer.pipeline.opening import copied_files
-from consumer.pipeline.others import OwnershipGuard
+from consumer.pipeline.ownership import OwnershipGuard
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog

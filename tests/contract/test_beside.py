@@ -38,7 +38,7 @@ MARKED = ProgressChange(tables={SHOP: TableProgress(20, State.EXCHANGING, "why")
 
 def elsewhere(step: ApplyDdl, sink: Sink) -> ApplyDdl:
     """`step` as the plan makes it for a table that is beside its name."""
-    naming = naming_with_places(SAME, {SHOP: sink.beside(SHOP)})
+    naming = naming_with_places(SAME, {SHOP: sink.parallel_name(SHOP)})
     return replace(
         step, routed=routed_file(step.file, naming, step.touches, None), touches=naming.targets(step.touches)
     )
@@ -48,7 +48,7 @@ def load_beside(target: Target, *rows: tuple[str, str]) -> None:
     """Another name makes the table beside the one that is there, with these rows."""
     other = target.sink(OTHER)
     other.acquire(UPSTREAM)
-    there = other.beside(SHOP)
+    there = other.parallel_name(SHOP)
     other.take({there: None})
     apply(other, elsewhere(ddl(Action.CREATE_TABLE, SHOP, 2, CREATE, (ID, NAME)), other))
     request = LoadRequest(TableLoad(SHOP, there), (ID, NAME), known_unique=frozenset([frozenset(["name"])]))
@@ -78,7 +78,7 @@ def test_it_has_the_name_the_rows_and_the_progress(target: Target) -> None:
     assert sink.replace_table(SHOP, TAKEN) == TAKEN
     assert target.rows(SHOP) == [("2", "new")]
     assert sink.progress().table(SHOP) == TableProgress(20)
-    assert list(sink.missing([SHOP, sink.beside(SHOP)])) == [sink.beside(SHOP)]
+    assert list(sink.missing([SHOP, sink.parallel_name(SHOP)])) == [sink.parallel_name(SHOP)]
     assert list(sink.consumers()) == ["c"]
     assert not sink.of_others()
     # It is a table as any other.
@@ -112,7 +112,7 @@ def test_who_has_loaded_several_is_forgotten_with_the_last(target: Target) -> No
     sink.close()
     other = target.sink(OTHER)
     other.acquire(UPSTREAM)
-    other.take({other.beside(LOG): None})
+    other.take({other.parallel_name(LOG): None})
     other.close()
     sink.acquire(UPSTREAM)
     sink.replace_table(SHOP, TAKEN)
@@ -127,7 +127,7 @@ def test_what_is_forgotten_leaves_nothing_beside(target: Target) -> None:
     other.close()
     sink = target.sink()
     sink.acquire(UPSTREAM)
-    assert list(sink.missing([sink.beside(SHOP)])) == [sink.beside(SHOP)]
+    assert list(sink.missing([sink.parallel_name(SHOP)])) == [sink.parallel_name(SHOP)]
     assert target.rows(SHOP) == [("1", "old")]
     assert list(sink.consumers()) == ["c"]
     sink.close()
@@ -136,7 +136,7 @@ def test_what_is_forgotten_leaves_nothing_beside(target: Target) -> None:
 def test_the_writer_forgets_what_another_name_was_loading_and_goes_on(target: Target) -> None:
     sink = with_both(target)
     sink.forget(OTHER)
-    assert list(sink.missing([sink.beside(SHOP)])) == [sink.beside(SHOP)]
+    assert list(sink.missing([sink.parallel_name(SHOP)])) == [sink.parallel_name(SHOP)]
     assert list(sink.consumers()) == ["c"]
     change = ProgressChange(tables={SHOP: TableProgress(99)})
     sink.record(change)

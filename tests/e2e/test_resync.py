@@ -310,7 +310,7 @@ def test_an_exchange_that_died_is_finished_by_the_next_run(
 def test_what_was_loaded_beside_a_table_and_dropped_by_hand_takes_no_place(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies_at_the_exchange(feed, replica, monkeypatch, lambda sink: sink._store.tables.pop(sink.beside(T)))
+    dies_at_the_exchange(feed, replica, monkeypatch, lambda sink: sink._store.tables.pop(sink.parallel_name(T)))
     feed.create("d.u", 21)
     feed.puts("d.u", 21, {22: (1, "1")})
     feed.puts("d.t", 10, {23: (2, "2")})

@@ -227,7 +227,7 @@ def test_the_progress_is_written_anew_now_and_then(
     assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
     sink = lake_sink(uri, lake_spark)
     assert sink.progress().applied_ts == 40
-    progress = LakeProgress(sink._tables, sink._tables.place(PROGRESS_TABLE), sink._session)
+    progress = LakeProgress(sink._tables, sink._tables.location(PROGRESS_TABLE), sink._session)
     assert set(progress.lake_tables) == {KEYED, COUNTED}
     sink.acquire(sink.progress().upstream)
     for moment in range(41, 53):

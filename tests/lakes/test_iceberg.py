@@ -21,7 +21,7 @@ def test_a_table_is_kept_small_beside_a_writer(lake_spark: SparkLoader, tmp_path
     sink = lake_sink(lake_uri("iceberg", tmp_path), lake_spark)
     tables, spark = sink._tables, sink._new_session()
     assert isinstance(tables, Iceberg)
-    place = tables.place(TableName("d", "t%.x"))
+    place = tables.location(TableName("d", "t%.x"))
     tables.create(spark, place, COLUMNS, Layout())
     for number, values in enumerate([(1, "a"), (2, "b")], 1):
         commit(tables, spark, place, Commit(number), values)

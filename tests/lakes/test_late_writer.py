@@ -60,7 +60,7 @@ def a_late_commit(
 ) -> None:
     sink, other = lake_sink(uri, loader), lake_sink(elsewhere(uri, folder), loader)
     tables, late, early = sink._tables, sink._new_session(), other._new_session()
-    place = tables.place(TableName("d", "t"))
+    place = tables.location(TableName("d", "t"))
     tables.create(late, place, COLUMNS, Layout())
     commit(tables, late, place, FIRST, (1, "a"))
     publish = _Writing._publish
@@ -96,7 +96,7 @@ def test_a_late_record_is_not_there(lake: str, lake_spark: SparkLoader, tmp_path
 def a_late_record(uri: str, loader: SparkLoader) -> None:
     """Of the progress, which no job of Spark writes."""
     tables = lake_sink(uri, loader)._tables
-    place = tables.place(TableName("storage_consumer", "progress"))
+    place = tables.location(TableName("storage_consumer", "progress"))
     one, other = (pa.table({"generation": [1], "record": [text]}) for text in ("one", "other"))
     tables.add(place, one, Commit(1), first=True)
     with pytest.raises(ProgressMoved):
@@ -113,7 +113,7 @@ def test_appends_without_spark_and_commits_of_spark_refuse_each_other(
 ) -> None:
     sink = lake_sink(lake_uri(lake, tmp_path), lake_spark)
     tables, spark = sink._tables, sink._new_session()
-    place, own = tables.place(TableName("d", "t")), pa.table({"id": pa.array([1], pa.int64()), "v": ["a"]})
+    place, own = tables.location(TableName("d", "t")), pa.table({"id": pa.array([1], pa.int64()), "v": ["a"]})
     tables.create(spark, place, COLUMNS, Layout())
     assert tables.add(place, own, FIRST)
     assert tables.latest(place) == FIRST

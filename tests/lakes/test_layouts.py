@@ -197,7 +197,7 @@ def test_what_stays_where_rows_are_written_anew(lake: str, lake_spark: SparkLoad
     feed.checkpoint(30)
     assert applied(Replica(feed, uri).settings(), lake_spark) == {"d.t": "ok"}
     sink = lake_sink(uri, lake_spark)
-    columns = sink._tables.frame(sink._session(), sink._tables.place(T)).schema
+    columns = sink._tables.frame(sink._session(), sink._tables.location(T)).schema
     assert {column.name: column.nullable for column in columns} == {"id": False, "v": True, "w": True}
     assert rows(uri, lake_spark) == [(1, 1, 5), (2, 2, 6)]
     if lake == "iceberg":
@@ -384,7 +384,7 @@ def test_a_column_that_somebody_adds_while_delta_writes_rows_anew_stays(
     feed.checkpoint(15)
     assert applied(settings, lake_spark) == {"d.t": "ok"}
     change = Delta.committing
-    place = lake_sink(uri, lake_spark)._tables.place(T)
+    place = lake_sink(uri, lake_spark)._tables.location(T)
 
     @contextmanager
     def altered(tables: Delta, spark: Any, at: str, commit: Commit) -> Iterator[Any]:

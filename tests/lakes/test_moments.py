@@ -120,7 +120,7 @@ class Lake:
     def at(self, moment: int, *tables: TableName) -> State | str:
         """Or why not."""
         try:
-            found = self.sink.at(moment, tables.__contains__ if tables else None)
+            found = self.sink.tables_at(moment, tables.__contains__ if tables else None)
         except BadConfig as refused:
             return refused.message
         return {table.name: self._read(table) for table in found}

@@ -273,11 +273,11 @@ class DuckDbSink(progress_sql.ProgressPorts):
         self._tables.follow({table: None})
         return change
 
-    def beside(self, table: TableName) -> TableName:
+    def parallel_name(self, table: TableName) -> TableName:
         return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
-        parallel = self.beside(table)
+        parallel = self.parallel_name(table)
         with self._write() as (connection, epoch):
             parallel_table = self._tables.describe(connection, [parallel]).get(parallel)
             if parallel_table is None:

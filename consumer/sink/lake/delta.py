@@ -122,7 +122,7 @@ class Delta:
         """Returns the format and its release, for messages."""
         return f"Delta tables, by Spark {spark.version},"
 
-    def place(self, name: TableName, number: int = 1) -> str:
+    def location(self, name: TableName, number: int = 1) -> str:
         usual = f"{self._root}/{path_segment(name.database)}/{path_segment(name.table)}"
         return usual if number == 1 else f"{usual}.{number}"
 

@@ -168,7 +168,7 @@ class TableFormat(Protocol):
     def called(self, spark: SparkSession) -> str:
         """Returns the format and its release, for messages."""
 
-    def place(self, name: TableName, number: int = 1) -> str:
+    def location(self, name: TableName, number: int = 1) -> str:
         """Returns the location for a table called `name`. Later tables of that name have a `number`."""
 
     def exists(self, location: str) -> bool:
@@ -266,7 +266,7 @@ class TableFormat(Protocol):
 def new_location(tables: TableFormat, name: TableName) -> str:
     """Returns the location for a new table called `name`. Nothing exists there yet."""
     number = 1
-    while tables.exists(location := tables.place(name, number)) or tables.foreign(location):
+    while tables.exists(location := tables.location(name, number)) or tables.foreign(location):
         number += 1
     return location
 

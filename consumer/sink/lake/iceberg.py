@@ -120,7 +120,7 @@ class Iceberg:
     def called(self, spark: SparkSession) -> str:
         return f"tables of Iceberg {self._java().org.apache.iceberg.IcebergBuild.version()}, by Spark {spark.version},"
 
-    def place(self, name: TableName, number: int = 1) -> str:
+    def location(self, name: TableName, number: int = 1) -> str:
         usual = f"{path_segment(name.database)}.{path_segment(name.table)}"
         return usual if number == 1 else f"{usual}_{number}"
 

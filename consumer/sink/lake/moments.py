@@ -49,7 +49,7 @@ class Moments:
     tables: TableFormat
     progress: LakeProgress
 
-    def at(self, moment: int, wanted: Callable[[TableName], bool] | None) -> Sequence[TableAt]:
+    def tables_at(self, moment: int, wanted: Callable[[TableName], bool] | None) -> Sequence[TableAt]:
         """See `Versioned`."""
         reached, lacking = _reached(self.progress.rows())
         places = {table.location: name for name, table in self.progress.lake_tables.items()}

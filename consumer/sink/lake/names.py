@@ -88,7 +88,7 @@ class ReservedNames:
 
     def _works(self, spark: SparkSession, names: Sequence[str], layout: Layout) -> bool:
         """Returns whether rows are read from a table with these columns as they were written and merged."""
-        location = self.tables.place(TableName(SCHEMA, f"tried_{uuid4().hex}"))
+        location = self.tables.location(TableName(SCHEMA, f"tried_{uuid4().hex}"))
         trial = _Trial(self.tables.sql(location), names, len(self.tables.ways))
         session = spark.newSession()
         self.tables.prepare(session)

@@ -96,7 +96,7 @@ class LakeSink(progress_sql.ProgressPorts):
         self._tables: TableFormat = _FORMATS[settings.format](settings, options.spark)
         rules = [(fits, self._tables.resolved(layout)) for fits, layout in options.layouts.rules]
         self._layouts, self._names = Layouts(rules), ReservedNames(self._tables)
-        self._progress = LakeProgress(self._tables, self._tables.place(PROGRESS_TABLE), self._session)
+        self._progress = LakeProgress(self._tables, self._tables.location(PROGRESS_TABLE), self._session)
         self._lock = FileLock(settings.staging, "lake")
         self._epoch: int | None = None
         self._upstream = ""
@@ -269,11 +269,11 @@ class LakeSink(progress_sql.ProgressPorts):
             self._tables.remove(lake_table.location)
         return change
 
-    def beside(self, table: TableName) -> TableName:
+    def parallel_name(self, table: TableName) -> TableName:
         return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
-        epoch, lake_tables, parallel = self._held(), self._lake_tables(), self.beside(table)
+        epoch, lake_tables, parallel = self._held(), self._lake_tables(), self.parallel_name(table)
         parallel_table, former = lake_tables.get(parallel.folded), lake_tables.get(table.folded)
         if parallel_table is None:
             raise parallel_table_missing(table)
@@ -336,10 +336,10 @@ class LakeSink(progress_sql.ProgressPorts):
         self._rows()
         yield from Upkeep(session, self._tables, self._progress, keep).run()
 
-    def at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
+    def tables_at(self, moment: int, wanted: Callable[[TableName], bool] | None = None) -> Sequence[TableAt]:
         self._tables.prepare(self._source.session())  # which decides the name of the catalog in the queries
         self._rows()
-        return Moments(self._tables, self._progress).at(moment, wanted)
+        return Moments(self._tables, self._progress).tables_at(moment, wanted)
 
     def frame(self, table: TableAt) -> DataFrame:
         session: SparkSession = self._source.session()

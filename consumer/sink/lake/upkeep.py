@@ -92,4 +92,4 @@ class Upkeep:
     @property
     def _location(self) -> str:
         """Returns the location of the progress."""
-        return self.tables.place(PROGRESS_TABLE)
+        return self.tables.location(PROGRESS_TABLE)

@@ -183,7 +183,7 @@ class MySqlSink(ProgressPorts):
             unmark(cursor, self._name)
         return change
 
-    def beside(self, table: TableName) -> TableName:
+    def parallel_name(self, table: TableName) -> TableName:
         """The parallel table is in another database, because names of foreign keys and checks are unique in a
         database."""
         return parallel_load_name(table, SCHEMA)
@@ -192,7 +192,7 @@ class MySqlSink(ProgressPorts):
         """Replaces the table in steps. The owner of the parallel table shows what remains to be done after a crash:
         once it has none, the table has been renamed, or the rename is next."""
         assert self._lock is not None
-        parallel = self.beside(table)
+        parallel = self.parallel_name(table)
         owner = self._look(lambda tables: owner_of(tables, parallel))
         with self._locking_out(owner), self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
             self._statements.wait_for_lost(cursor)

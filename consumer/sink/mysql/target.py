@@ -86,7 +86,7 @@ class MySqlTarget:
     """The name in the target's spelling."""
     columns: tuple[TargetColumn, ...]
     """The target's columns for LoadTarget.columns, in the same order."""
-    own: tuple[TargetColumn, ...] = ()
+    own_columns: tuple[TargetColumn, ...] = ()
     """The target's columns for LoadTarget.extra_columns."""
     secondary_unique: bool = False
     """The table has a unique key besides the handle key."""
@@ -109,12 +109,12 @@ class MySqlTarget:
     @property
     def is_staged(self) -> bool:
         """Returns whether puts go through a stage of the session (see `rows.staged`)."""
-        return self.checked or bool(self.own) or any(column.generated for column in self.columns)
+        return self.checked or bool(self.own_columns) or any(column.generated for column in self.columns)
 
     def staged(self, name: TableName, columns: Sequence[TargetColumn]) -> MySqlTarget:
         """Returns a stage of the session, which accepts `columns` with the rows' own values."""
         plain = tuple(replace(column, generated=False) for column in columns)
-        return replace(self, name=name, columns=plain, own=(), checked=False, padded=())
+        return replace(self, name=name, columns=plain, own_columns=(), checked=False, padded=())
 
 
 def mysql_target(target: LoadTarget) -> MySqlTarget:

@@ -194,12 +194,12 @@ class MemorySink:
         self._store.tables.pop(table, None)
         return self._save(change)
 
-    def beside(self, table: TableName) -> TableName:
+    def parallel_name(self, table: TableName) -> TableName:
         return parallel_load_name(table, table.database)
 
     def replace_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         self._check()
-        beside = self.beside(table)
+        beside = self.parallel_name(table)
         if beside not in self._store.tables:
             raise parallel_table_missing(table)
         recorded = self._save(change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.errors import RowsVary
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, Window
-from consumer.pipeline.lessons import AbsentColumns
+from consumer.pipeline.retry_memory import AbsentColumns
 
 
 def load(after: int, table: str = "t") -> LoadRows:

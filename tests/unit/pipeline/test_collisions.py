@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
-from consumer.pipeline.lessons import Collisions
+from consumer.pipeline.retry_memory import Collisions
 
 
 def load(after: int, size: int) -> LoadRows:

@@ -76,7 +76,7 @@ class Replica:
         """What is read of each table, or why it cannot be."""
         moments = Moments(self.versions, self.progress)  # type: ignore[arg-type]
         try:
-            found = moments.at(moment, names.__contains__ if names else None)
+            found = moments.tables_at(moment, names.__contains__ if names else None)
         except BadConfig as refused:
             return refused.message
         return ", ".join(f"{one.name.table}={one.place}:{one.version}:{one.commit_ts}" for one in found)

@@ -58,7 +58,7 @@ def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     with _outside_transactions(cursor):
         _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", settings.columns)
         if target.extra_columns:
-            _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", settings.own)
+            _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", settings.own_columns)
 
 
 def begin_unlocked(cursor: pymysql.cursors.Cursor, server: Server) -> None:
@@ -182,7 +182,7 @@ def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     existing = int(cursor.rowcount)
     cursor.execute(f"SELECT COUNT(*) FROM {stage}")
     new = int(cursor.fetchone()[0]) - existing
-    required = [column.name for column in mysql_target(target).own if column.required]
+    required = [column.name for column in mysql_target(target).own_columns if column.required]
     if new and required:
         names = _listed(required)
         defaults = ", ".join(f"ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in required)
@@ -279,5 +279,5 @@ def _stamped(target: LoadTarget) -> list[str]:
     ending, settings = target.ending, mysql_target(target)
     assert ending is not None
     written = [column for n, column in enumerate(settings.columns) if n not in (ending.ended, ending.current)]
-    stay = [column for column in (*written, *settings.own) if not column.generated]
+    stay = [column for column in (*written, *settings.own_columns) if not column.generated]
     return [quote(column.name) for column in stay if column.data_type in ("timestamp", "datetime")]

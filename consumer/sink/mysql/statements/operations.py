@@ -194,19 +194,19 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
         server_indexes = now.indexes(step.name)
         before = before if before.complete else before.completed_by(server_indexes)
     context = RewriteContext(
-        now.flavor,
-        StatementNames(
+        flavor=now.flavor,
+        names=StatementNames(
             OtherTables(now, step.name), step.name, step.old_name, {*step.touches} - {step.name, *step.follows}
         ),
-        file.version,
-        now.collations,
-        before,
-        server_indexes,
-        step.table_before.charset,
-        _by_key(step, action, now),
-        _columns_before(step, statement, now),
-        file.columns,
-        offset_at(step, zone),
+        version=file.version,
+        collations=now.collations,
+        before=before,
+        there=server_indexes,
+        charset=step.table_before.charset,
+        key_partitioned=_by_key(step, action, now),
+        columns_before=_columns_before(step, statement, now),
+        columns=file.columns,
+        offset=offset_at(step, zone),
     )
     done = rewrite_statement(statement, action, context)
     statements, notes = [text.strip() for text in done.statements], list(done.notes)

@@ -145,14 +145,14 @@ def _target(request: LoadRequest, table: ServerTable, shared: _Shared) -> LoadTa
         in_one_call=unique_values_move(table, target_only, names, key)
         or (checked and request.load.purpose is not Purpose.LOAD_IN_PARTS),
         settings=MySqlTarget(
-            shared.server,
-            table.name,
-            tuple(target for _, target in columns),
-            tuple(target_only),
-            secondary,
-            checked,
-            trust.padded,
-            is_known(blanks, names, trust.padded),
+            server=shared.server,
+            name=table.name,
+            columns=tuple(target for _, target in columns),
+            own_columns=tuple(target_only),
+            secondary_unique=secondary,
+            checked=checked,
+            padded=trust.padded,
+            looked=is_known(blanks, names, trust.padded),
         ),
     )
 
