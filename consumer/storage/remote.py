@@ -40,7 +40,11 @@ class RemoteFiles:
 
     def folders(self) -> list[str]:
         with translated_errors(self.settings, "the storage"):
-            return self._look("")[1]
+            try:
+                return self._look("")[1]
+            except FileNotFoundError:
+                self._check_bucket()
+                return []
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
         with translated_errors(self.settings, "file", file.path):
@@ -56,8 +60,8 @@ class RemoteFiles:
         with translated_errors(self.settings, "file", path):
             try:
                 return self._range(path, 0, length)
-            except FileNotFoundError:  # from Google's storage, also for a missing bucket
-                self._filesystem().call("GET", "b/{}/o", self.settings.bucket, maxResults=1)
+            except FileNotFoundError:
+                self._check_bucket()
                 return None
             except Exception as error:
                 if refusal_code(error) == "BlobNotFound":
@@ -69,6 +73,11 @@ class RemoteFiles:
     def write(self, path: str, content: bytes) -> None:
         with translated_errors(self.settings, "file", path, "write"):
             self._filesystem().pipe_file(f"{self.settings.base}/{path}", content)
+
+    def _check_bucket(self) -> None:
+        """Raises FileNotFoundError if there is no bucket, for which Google's storage gives the answer of a missing
+        object."""
+        self._filesystem().call("GET", "b/{}/o", self.settings.bucket, maxResults=1)
 
     def _found(self) -> Iterable[StoredFile]:
         if self.settings.scheme == "azblob":
