@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from consumer.errors import ConsumerError
+from consumer.source.columns import AT, Offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from consumer.source.following import Follower
     from consumer.source.planning import Plan
-
-
-_AT = "commit-ts"
 
 
 class TicdcSource(DataSource):  # type: ignore[misc]
@@ -97,7 +95,8 @@ class TicdcReader(DataSourceReader):  # type: ignore[misc]
 
 
 class TicdcStream(DataSourceStreamReader):  # type: ignore[misc]
-    """Offsets are commit-ts: of a batch the changes behind its start, up to its end."""
+    """Offsets have a commit-ts: a batch has the changes after that of its start, up to that of its end. What else they
+    have identifies the table, so that a query that is started again knows it under any name."""
 
     def __init__(self, plan: Plan) -> None:
         self._files, self._plan = plan.reader, plan
@@ -107,20 +106,21 @@ class TicdcStream(DataSourceStreamReader):  # type: ignore[misc]
         """What executors need."""
         return {"_files": self._files}
 
-    def initialOffset(self) -> dict[str, int]:
-        return {_AT: self._plan.asked.first}
+    def initialOffset(self) -> Offset:
+        return self._followed.first_offset()
 
-    def latestOffset(self) -> dict[str, int]:
-        return {_AT: _in_full(self._followed.latest)}
+    def latestOffset(self) -> Offset:
+        found: Offset = _in_full(self._followed.latest)
+        return found
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         from consumer.source.output import packed
 
-        found = _in_full(self._followed.shares, start[_AT], end[_AT])
+        found = _in_full(self._followed.shares, start, end[AT])
         return [Piece(some) for some in packed(found, self._plan.asked.partition_bytes)]
 
-    def commit(self, end: dict[str, int]) -> None:
-        self._followed.read(end[_AT])
+    def commit(self, end: Offset) -> None:
+        self._followed.read(end[AT])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from consumer.source.reading import batches

@@ -8,10 +8,12 @@ from dataclasses import replace
 from consumer.app.parts import checkpoint_of, listing_at_checkpoint, reader_of
 from consumer.errors import ConsumerError, SchemaDrift, TableMissing
 from consumer.history.history import History
+from consumer.history.incarnations import Incarnation
 from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
+from consumer.source.columns import AT, FILES, OF_TABLE, Offset
 from consumer.source.output import shares
 from consumer.source.planning import Plan, options_of, plan_listing
 from consumer.source.reading import Share
@@ -36,8 +38,8 @@ class Follower:
         self._known = frozenset(met.file.path for met in history.followed_files)
         """The paths of the schema files that the query's columns are made by. One that comes late is not among them,
         though its version can be that of the query's start."""
-        self._first_file = history.alive[self._table.target.table].files[0].path
-        """The path of the table's first schema file, by which it is found again under any name."""
+        self._files = history.alive[self._table.target.table].files
+        """The table's schema files. By the first one it is found again under any name."""
         self._listing: Listing | None = None
         self._last, self._position, self._floor = 0, -1, 0
         """`last`: the greatest offset that was told, also by a process before this one: Spark asks for the shares from
@@ -49,9 +51,17 @@ class Follower:
         """Whether the statements between the start of the query and its columns were looked at."""
         self._end: tuple[int, ConsumerError] | None = None
 
-    def latest(self) -> int:
-        """Returns the commit-ts up to which the query can read now. Raises the error that ends the query, once
-        everything before it was read."""
+    def first_offset(self) -> Offset:
+        """Returns the offset at which a new query begins."""
+        first = self._plan.asked.first
+        return self._offset(first) | {FILES: sum(file.version <= first for file in self._files)}
+
+    def _offset(self, ts: int) -> Offset:
+        return {AT: ts, OF_TABLE: self._files[0].path, FILES: len(self._files)}
+
+    def latest(self) -> Offset:
+        """Returns the offset up to which the query can read now. Raises the error that ends the query, once everything
+        before it was read."""
         if not self._is_checked:
             self._check_start(None)
         settings = self._plan.asked.settings
@@ -66,13 +76,14 @@ class Follower:
             if end <= max(self._last, self._position):  # its schema file can come late
                 raise self._end[1]
         self._last = max(self._bounded(end), self._last)
-        return self._last
+        return self._offset(self._last)
 
-    def shares(self, after: int, end: int) -> list[Share]:
-        """Returns the shares of the changes with `after` < commit-ts <= `end`. Raises the error that keeps the query
-        from starting at `after`."""
+    def shares(self, start: Offset, end: int) -> list[Share]:
+        """Returns the shares of the changes after `start`, with commit-ts <= `end`. Raises the error that keeps the
+        query from starting there."""
+        after = start[AT]
         if not self._is_checked:
-            self._check_start(after)
+            self._check_start(start)
         self._position, self._last = end, max(after, end, self._last)
         self._floor = after if end < after else self._floor
         after = max(after, self._floor)
@@ -93,13 +104,13 @@ class Follower:
         """Yields the shares of a batch, with the columns that the query started with. A batch that is read again can
         be from before that start."""
         asked = self._plan.asked
-        last = max(end, self._plan.end)
-        asked = replace(asked, first=after, last=last, partition_bytes=size or asked.partition_bytes)
+        last = self._plan.end if asked.last is not None else max(end, self._plan.end)
+        asked = replace(asked, first=after, last=last, follows=True, partition_bytes=size or asked.partition_bytes)
         found = plan_listing(asked, self._reader, self._listed(last), last)
         (table,) = found.tables
         if table.target.columns != self._table.target.columns:
             raise _drift("its columns are others than when the query was started", str(table.target.table))
-        return shares(replace(found, fields=self._plan.fields), end)
+        return shares(replace(found, fields=self._plan.fields), min(end, last))
 
     def _bounded(self, end: int) -> int:
         """Returns `end`, or an earlier commit-ts up to which the changes after the last batch have the bytes of one
@@ -111,27 +122,38 @@ class Follower:
         first, second = next(parts, None), next(parts, None)
         return end if first is None or second is None else first.eras[0].task.window.end
 
-    def _check_start(self, recorded: int | None) -> None:
+    def _check_start(self, recorded: Offset | None) -> None:
         """Raises SchemaDrift for a statement between the start of the query and its columns whose effect on rows no
         change shows: changes from before it would come in columns, or by a key, that they did not have. `recorded` is
-        the offset at which the query was started again, None if it is new."""
+        the offset at which the query was started again, None if it is new. Raises TableMissing if that is of another
+        table."""
         statements, history = self._statements(self._listed())
-        asked = self._plan.asked
-        for effect in [] if statements is None else unshown_effects(statements, history):
-            version, table = effect.version, str(self._table.target.table)
-            # A file of the recorded version can have come after the offset.
-            is_passed = version <= asked.first if recorded is None else version < recorded
-            if is_passed or version <= asked.accept_statements or effect.path not in self._known:
+        asked, name = self._plan.asked, str(self._table.target.table)
+        start = self.first_offset() if recorded is None else recorded
+        if start.get(OF_TABLE, self._files[0].path) != self._files[0].path:
+            raise _other_table(history, start[OF_TABLE], name)
+        if statements is None:
+            return
+        # One that came late counts as unread, though its version can be below the offset.
+        is_new = {file.path for file in self._files[start[FILES] :]} if FILES in start else None
+        own = {file.path for file in self._files}
+        for effect in unshown_effects(statements, history):
+            version = effect.version
+            by_version = version <= start[AT]
+            is_passed = effect.path not in is_new if is_new is not None and effect.path in own else by_version
+            if is_passed or version <= asked.accept_statements or effect.path not in {"", *self._known}:
                 continue
             if recorded is None or effect.begins:
-                raise _unshown(effect, _ANEW, table)
-            if version - 1 <= recorded:
-                raise _unshown(effect, _execute(version), table)
+                raise _unshown(effect, _ANEW, name)
+            if version - 1 <= start[AT]:
+                raise _unshown(effect, _execute(version), name)
+            then = statements.table.name_at(version - 1)
+            of_then = "" if same_name(str(then)) == same_name(name) else f" and table = {then}"
             raise _unshown(
                 effect,
-                f"read what is before it with to-ts = {version - 1}, execute the statement in a copy that you keep,"
-                f" then start the query without to-ts, and with accept-statements = {version}; {_NO_COPY}",
-                table,
+                f"read what is before it with to-ts = {version - 1}{of_then}, execute the statement in a copy that you"
+                f" keep, then start the query without to-ts, and with accept-statements = {version}; {_NO_COPY}",
+                name,
             )
         self._is_checked = True
 
@@ -142,7 +164,8 @@ class Follower:
         if statements is None:
             return None
         name, table = str(self._table.target.table), statements.table
-        effects = [effect for effect in unshown_effects(statements, history) if effect.path not in self._known]
+        known = {"", *self._known}
+        effects = [effect for effect in unshown_effects(statements, history) if effect.path not in known]
         ends: list[tuple[int, ConsumerError]] = [
             (effect.version, _unshown(effect, _execute(effect.version), name))
             for effect in effects
@@ -159,8 +182,7 @@ class Follower:
     def _statements(self, listing: Listing) -> tuple[TableStatements | None, History]:
         """Returns the statements of the table up to the listing's checkpoint, None if it is not there then."""
         assembly = assembly_of(self._reader, listing, Progress(), options_of(self._plan.asked))
-        incarnations = assembly.history.incarnations
-        table = next((one for one in incarnations if one.files and one.files[0].path == self._first_file), None)
+        table = _table_of(assembly.history, self._files[0].path)
         if table is None:
             return None, assembly.history
         name = self._table.target.table
@@ -176,6 +198,21 @@ class Follower:
         if statements.moves_key(file):
             return _drift(f"a statement of version {file.version} changed its key", str(name))
         return None
+
+
+def _table_of(history: History, path: str) -> Incarnation | None:
+    """Returns the table whose first schema file is at `path`."""
+    return next((table for table in history.incarnations if table.files and table.files[0].path == path), None)
+
+
+def _other_table(history: History, path: str, name: str) -> TableMissing:
+    """Returns the error for a query whose offset is of the table with its first schema file at `path`."""
+    table = _table_of(history, path)
+    if table is not None and history.alive.get(table.name) is table:
+        hint = f"start the query again with its checkpoint and table = {table.name}"
+        return TableMissing(f"the table that the query followed is called {table.name} now", hint=hint, table=name)
+    hint = "read this table by a new query, with a checkpoint and a copy of its own"
+    return TableMissing("the table that the query followed is gone: another one has its name", hint=hint, table=name)
 
 
 def _execute(version: int) -> str:

@@ -71,6 +71,8 @@ class ReadOptions:
     """Up to this commit-ts a statement does not end a stream for its effect on rows, which no change shows."""
     where: str = ""
     """An expression: only changes that it is TRUE of, by the values that they found or left."""
+    follows: bool = False
+    """Whether the table is the one that a stream follows, whoever had its name before."""
     of_command: bool = False
     """Whether a command asks, and not Spark: each change says its file and its line then, moments are flags, and there
     is no choice of columns."""

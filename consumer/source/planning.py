@@ -158,16 +158,12 @@ class _TablePlanner:
         )
         if (last := next(ended, None)) is not None:
             name, since = last
-            now = (
-                table.names[-1]
-                for table in history.tables_named(name, since)
-                if history.alive.get(table.names[-1]) is table
-            )
-            renamed = next(now, None)
+            table = history.at(name, since - 1)
+            is_alive = table is not None and history.alive.get(table.name) is table
             return TableMissing(
                 f"no table has had this name since the statement of version {since}",
-                hint=f"its table is called {renamed} now"
-                if renamed
+                hint=f"its table is called {table.name} now"
+                if table is not None and is_alive
                 else f"to read its changes, give a to-ts below {since}",
                 table=text,
             )
@@ -222,18 +218,20 @@ class _TablePlanner:
                 if (gap := self.assembly.gap_from(own_name, self.progress, begins)) is not None:
                     raise gap
         since, first, upstream = history.table.since[-1], self.asked.first, self.assembly.history
-        if not first:
+        if not first or self.asked.follows:
             return
         others = [table for table in upstream.tables_named(name, self.end) if table is not history.table]
         had_it_at_start = upstream.at(name, first) in others
-        got_it_later = any(first < other.since[-1] < since for other in others)
+        pairs = (pair for other in others for pair in zip(other.names, other.since, strict=True))
+        got_it_later = any(given_name == name and first < ts < since for given_name, ts in pairs)
         if had_it_at_start or got_it_later:
             hint = (
                 f"give --from-ts {since}; to print the changes of the other table, give `changes` a --to-ts below"
                 f" {since}"
                 if self.asked.of_command
                 else f"give from-ts {since}, to a stream with a new checkpoint, whose copy begins with the state at"
-                f" {since}; to read the changes of the other table, give a to-ts below {since}"
+                f" {since}, and leave it out where the query resumes by its checkpoint; to read the changes of the"
+                f" other table, give a to-ts below {since}"
             )
             raise BadConfig(
                 f"this table got its name at {since}; between from-ts and then, another table had the name",

@@ -14,8 +14,8 @@ from consumer.verify.sources import TableStatements, takes_rows_away
 
 
 class Unshown(NamedTuple):
-    """What happened to rows at the commit-ts `version`, with the statement of the schema file at `path`. If the table
-    `begins` with it, there is nothing before it that could be read."""
+    """What happened to rows at the commit-ts `version`, with the statement of the schema file at `path` ("": none). If
+    the table `begins` with it, there is nothing before it that could be read."""
 
     version: int
     path: str
@@ -41,7 +41,7 @@ def _of_rows(history: History, table: Incarnation, end: int) -> Iterator[Unshown
     if birth is not None and birth.action is Action.RECOVER_TABLE:
         yield _effect(birth, "brought rows back")._replace(begins=True)
     if birth is None and table.files:
-        yield Unshown(1, table.files[0].path, "the table is older than the storage's changes", begins=True)
+        yield Unshown(1, "", "the table is older than the storage's changes", begins=True)
 
 
 def _of_values(statements: TableStatements) -> Iterator[Unshown]:

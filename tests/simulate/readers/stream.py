@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from consumer.errors import ConsumerError, SchemaDrift, StorageChanged, TableMissing
 from consumer.model.times import MAX_TSO
@@ -18,7 +18,7 @@ from tests.simulate.readers.truth import Truth, are_written
 from tests.simulate.world import World
 
 _Answer = TypeVar("_Answer")
-Offset = dict[str, int]
+Offset = dict[str, Any]
 READER = "a stream"
 MOST_TRIGGERS = 60
 """In which it must have everything."""
@@ -66,8 +66,8 @@ class Following:
             self._call(lambda: self._batch(end))
         if self._stream is not None:
             self._stream.commit(end)
-            self._at, self._reached = end, max(self._reached, *end.values())
-            self._recorded = max(end.values())
+            self._at, self._reached = end, max(self._reached, end["commit-ts"])
+            self._recorded = end["commit-ts"]
         return not self._is_over
 
     def finish(self, random: Random) -> None:
@@ -122,7 +122,7 @@ class Following:
         """Raises Failure unless its changes are those behind what was given before, each once."""
         if self._stream is None:
             return
-        parts, (upto,) = self._stream.partitions(self._at, end), end.values()
+        parts, upto = self._stream.partitions(self._at, end), end["commit-ts"]
         rows = [row for part in parts for batch in self._stream.read(part) for row in batch.to_pylist()]
         found = [told_of(row, self._truth) for row in rows]
         if not are_written(self._world, self._truth.committed(self._reached, upto)):
