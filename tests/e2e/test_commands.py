@@ -164,7 +164,7 @@ def test_resync_refuses_what_it_cannot_bring_back(feed: Feed, replica: MemoryRep
     feed.puts("d.t", 10, {11: (1, "x")})
     feed.create("d.p", 11)
     replica.once(20)
-    with pytest.raises(BadConfig, match="filter leaves"):
+    with pytest.raises(BadConfig, match="table rules exclude"):
         resync(replica, tables=("d.p",))
     with pytest.raises(BadConfig, match="there is no table"):
         resync(replica, TableName("d", "nowhere"))

@@ -267,7 +267,7 @@ def test_rows_of_a_key_that_earlier_ones_lacked_stop_their_table(feed: Feed, tmp
     rows_of(feed, "d.t", 2, 'D 30 1,"a",1')
     feed.checkpoint(40)
     for flags in (selected, {}):
-        assert "rows without a value in its key" in str(once(feed, url, **TIMED, **flags).stopped[T])
+        assert "rows with NULL in its key" in str(once(feed, url, **TIMED, **flags).stopped[T])
 
 
 def test_without_the_changefeeds_file_the_sentence_names_its_selectors(feed: Feed, tmp_path: Path) -> None:

@@ -424,8 +424,10 @@ class Delta:
                 raise outdated_writer(location)
 
     def _check_newest(self, location: str, commit: Commit) -> None:
-        """Checks the newest commit, unless the log no longer has one."""
-        if (newest := self.latest(location)) is not None:
+        """Checks the newest commit, unless it was removed from the log with all older ones. A log that begins with
+        version 0 has lost none: without a commit of this program it is that of another table."""
+        newest, versions = self.latest(location), delta_commits(self._files, location)
+        if newest is not None or (versions and int(versions[-1]) == 0):
             check_newest(location, newest, commit.generation)
 
     @contextmanager

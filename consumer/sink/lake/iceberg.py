@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, SchemaDrift
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
 from consumer.sink.lake.failures import cause_text, is_of_spark
@@ -49,6 +49,7 @@ from consumer.target import ArrowTable, SparkSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_STAGES = "write.wap.enabled"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _SAID = "storage-consumer"
 """A key of a snapshot's summary."""
@@ -57,7 +58,7 @@ _STAGE, _SUMMARY = "spark.wap.id", "spark.sql.iceberg.snapshot-property."
 _TABLE = {
     OURS: "true",
     "format-version": "2",
-    "write.wap.enabled": "true",
+    _STAGES: "true",
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -69,7 +70,7 @@ _NOT_TO_SET = (
     "write.folder-storage.path",
     "write.metadata.path",
     "write.object-storage.",
-    "write.wap.enabled",
+    _STAGES,
 )
 _COPYING = {f"write.{kind}.mode": "copy-on-write" for kind in ("delete", "merge", "update")}
 _PARTED = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
@@ -418,7 +419,9 @@ class _Writing:
     @contextmanager
     def staged(self, spark: SparkSession) -> Iterator[None]:
         """Publishes what Spark writes in the context, by that session. If another commit came first, that commit would
-        be its parent."""
+        be its parent. Raises SchemaDrift if the table has lost the property by which Spark stages what it writes."""
+        if self.base.properties().get(_STAGES) != "true":
+            raise SchemaDrift(f"{self.location} has no longer the property {_STAGES} = true, by which rows are staged")
         stage = str(uuid4())
         said = {_STAGE: stage, **{f"{_SUMMARY}{key}": value for key, value in _summary(self.commit).items()}}
         for name, value in said.items():
