@@ -67,7 +67,8 @@ def main() -> int:
         ]
         for name in args.target.split(","):
             if name in FORMATS:
-                bad += _of_lake(cases, name, work, steps=not args.no_steps, inline=args.inline)
+                (work / name).mkdir()
+                bad += _of_lake(cases, name, work / name, steps=not args.no_steps, inline=args.inline)
                 continue
             if lacking := _lacking(name):
                 print(f"SKIPPED  {name}: {lacking}", flush=True)
