@@ -25,17 +25,11 @@ from tests.support.lakes import FORMATS
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "examples" / "follow_into_lake.py"
-SESSION = {
-    "delta": {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    },
-    "iceberg": {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-    },
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 @dataclass
@@ -102,13 +96,21 @@ class Query:
 
     @property
     def target(self) -> str:
-        return f"delta.`{self.folder}/copy`" if self.format == "delta" else "lake.d.copy"
+        return f"delta.`{self.folder}/copy`" if self.format == "delta" else f"{self.folder.name}.d.copy"
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        """The settings of an Iceberg catalog with a name of its own: Spark keeps one that it has opened. What the other
+        process commits is seen at once."""
+        name = f"spark.sql.catalog.{self.folder.name}"
+        more = {"type": "hadoop", "warehouse": f"{self.folder}/lake", "cache-enabled": "false"}
+        settings = {f"{name}.{key}": value for key, value in more.items()}
+        return {name: "org.apache.iceberg.spark.SparkCatalog", **settings}
 
     def start(self, *options: str, seconds: int = 0) -> subprocess.Popen[str]:
         jars = ",".join(str(jar) for jar in jar_folder().glob("*.jar"))
         conf = {
-            **SESSION[self.format],
-            "spark.sql.catalog.lake.warehouse": f"{self.folder}/lake",
+            **(DELTA if self.format == "delta" else {"spark.sql.extensions": EXTENSIONS, **self.catalog}),
             "spark.jars": jars,
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
@@ -136,11 +138,9 @@ class Query:
         return code, (self.folder / "log").read_text()
 
     def execute(self, statement: str) -> list[tuple[int, ...]]:
-        """In a process of its own, as the catalog of this session is another one."""
         session = self.spark.session()
-        for name, value in {**SESSION[self.format], "spark.sql.catalog.lake.warehouse": f"{self.folder}/lake"}.items():
-            if name.startswith("spark.sql.catalog.lake"):
-                session.conf.set(name, value)
+        for name, value in self.catalog.items():
+            session.conf.set(name, value)
         return sorted(tuple(row) for row in session.sql(statement).collect())
 
     @property
