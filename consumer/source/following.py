@@ -13,6 +13,7 @@ from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import same_name
 from consumer.model.progress import Progress
 from consumer.pipeline.opening import assembly_of
+from consumer.plan.assembly import Assembly
 from consumer.source.columns import AT, FILES, OF_TABLE, Offset
 from consumer.source.output import shares
 from consumer.source.planning import Plan, options_of, plan_listing
@@ -21,11 +22,11 @@ from consumer.source.unshown import Unshown, unshown_effects
 from consumer.verify.sources import TableStatements
 
 _RESUME = "every change before it was read: start the query again with its checkpoint, and it resumes there"
+_NO_COPY = "a query that keeps no copy takes accept-statements = all"
 _ANEW = (
     "begin a new copy with the state (mode state, or an export of upstream), and a query with from-ts at its moment;"
-    " a query that keeps no copy takes accept-statements = all"
+    f" {_NO_COPY}"
 )
-_NO_COPY = "a query that keeps no copy takes accept-statements = all"
 
 
 class Follower:
@@ -41,6 +42,8 @@ class Follower:
         self._files = history.alive[self._table.target.table].files
         """The table's schema files. By the first one it is found again under any name."""
         self._listing: Listing | None = None
+        self._assembled: tuple[Listing, Assembly] | None = None
+        """The assembly of a listing, which the start of a query and what ends it are both read from."""
         self._last, self._position, self._floor = 0, -1, 0
         """`last`: the greatest offset that was told, also by a process before this one: Spark asks for the shares from
         that offset to itself when a query is started again. `metadata` can have gone back since. `floor`: all up to
@@ -67,7 +70,8 @@ class Follower:
         settings = self._plan.asked.settings
         checkpoint = checkpoint_of(settings, self._reader)
         if self._end is None and checkpoint != self._followed_to:
-            self._listing = listing_at_checkpoint(settings, self._reader, checkpoint)
+            if self._listing is None or checkpoint != self._listing.checkpoint:
+                self._listing = listing_at_checkpoint(settings, self._reader, checkpoint)
             self._followed_to, self._end = checkpoint, self._what_ends()
         last = self._plan.asked.last
         end = self._listed().checkpoint if last is None else min(self._listed().checkpoint, last)
@@ -134,14 +138,12 @@ class Follower:
             raise _other_table(history, start[OF_TABLE], name)
         if statements is None:
             return
-        # One that came late counts as unread, though its version can be below the offset.
-        is_new = {file.path for file in self._files[start[FILES] :]} if FILES in start else None
-        own = {file.path for file in self._files}
+        numbers = {file.path: number for number, file in enumerate(self._files)} if FILES in start else {}
         for effect in unshown_effects(statements, history):
-            version = effect.version
-            by_version = version <= start[AT]
-            is_passed = effect.path not in is_new if is_new is not None and effect.path in own else by_version
-            if is_passed or version <= asked.accept_statements or effect.path not in {"", *self._known}:
+            version, number = effect.version, numbers.get(effect.path)
+            # A file that came late counts as unread, though its version can be below the offset.
+            is_passed = version <= start[AT] if number is None else number < start[FILES]
+            if is_passed or version <= asked.accept_statements or not self._knows(effect):
                 continue
             if recorded is None or effect.begins:
                 raise _unshown(effect, _ANEW, name)
@@ -164,12 +166,10 @@ class Follower:
         if statements is None:
             return None
         name, table = str(self._table.target.table), statements.table
-        known = {"", *self._known}
-        effects = [effect for effect in unshown_effects(statements, history) if effect.path not in known]
         ends: list[tuple[int, ConsumerError]] = [
             (effect.version, _unshown(effect, _execute(effect.version), name))
-            for effect in effects
-            if effect.version > self._plan.asked.accept_statements
+            for effect in unshown_effects(statements, history)
+            if effect.version > self._plan.asked.accept_statements and not self._knows(effect)
         ]
         files = (file for file in table.files if file.path not in self._known and file.version <= statements.end)
         ends += [(file.version, error) for file in files if (error := self._looked_at(statements, file)) is not None]
@@ -179,9 +179,16 @@ class Follower:
         version, error = min(ends, key=lambda one: one[0], default=(0, None))
         return None if error is None else (version - 1, error)
 
+    def _knows(self, effect: Unshown) -> bool:
+        """Returns whether the query's columns were made with the statement."""
+        return not effect.path or effect.path in self._known
+
     def _statements(self, listing: Listing) -> tuple[TableStatements | None, History]:
         """Returns the statements of the table up to the listing's checkpoint, None if it is not there then."""
-        assembly = assembly_of(self._reader, listing, Progress(), options_of(self._plan.asked))
+        if self._assembled is None or self._assembled[0] is not listing:
+            options = options_of(self._plan.asked)
+            self._assembled = listing, assembly_of(self._reader, listing, Progress(), options)
+        assembly = self._assembled[1]
         table = _table_of(assembly.history, self._files[0].path)
         if table is None:
             return None, assembly.history

@@ -47,7 +47,7 @@ def _of_rows(history: History, table: Incarnation, end: int) -> Iterator[Unshown
 def _of_values(statements: TableStatements) -> Iterator[Unshown]:
     table = statements.table
     for file in table.files:
-        if file is table.birth or not statements.is_own(file) or file.version > statements.end:
+        if file is table.birth or file.version > statements.end:
             continue
         if statements.moves_key(file):
             yield _effect(file, "changed the key")

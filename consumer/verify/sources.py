@@ -112,9 +112,8 @@ class TableStatements:
         return {same_name(column.name) for column in before} != {old_name(name) for name in after}
 
     def remade_columns(self, file: SchemaFile) -> tuple[str, ...]:
-        """Returns the columns that existed before the statement, and of whose values it may have made others."""
-        if not self.is_own(file) or file is self.table.birth:
-            return ()
+        """Returns the columns that existed before the statement, and of whose values it may have made others. The
+        statement is one of the table's own, after its first."""
         columns, columns_before = self.columns(file), self.columns(self.before(file.version))
         origins = ColumnOrigins.now(columns).before(file, columns_before, _KEPT_VALUES)
         every = zip(columns, origins.names, origins.made, strict=True)

@@ -33,7 +33,7 @@ from tests.support.canal_json import typed_line
 from tests.support.inline_loader import InlineLoader
 from tests.support.lakes import lake_loader, lake_tables
 from tests.support.observers import Recorder
-from tests.support.shown_rows import of_arrow, shown
+from tests.support.shown_rows import answer_of, duckdb_file, of_arrow
 from tests.support.type_cases import FAMILIES
 from tests.support.type_storage import DATABASE, TypeStorage
 
@@ -182,18 +182,9 @@ def settings_of(upstream: Upstream, target: Target, folder: Path) -> Settings:
 def reference(target: Target, folder: Path, loader: SparkLoader) -> dict[str, Any]:
     """What the reader of reference gives."""
     if target.scheme == "duckdb":
-        found = {}
-        with duckdb.connect(f"{folder}/r.duckdb", read_only=True) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            for table in target.tables:
-                answer = connection.execute(f"SELECT * FROM {table}")
-                found[table] = ([column[0] for column in answer.description], answer.fetchall())
-    else:
-        found = {str(name): of_arrow(table) for name, table in lake_tables(target.uri(folder), loader).items()}
-    return {
-        table: {"columns": columns, "rows": sorted([shown(value) for value in row] for row in rows)}
-        for table, (columns, rows) in found.items()
-    }
+        return {table: answer_of(duckdb_file(target.place(table, folder))) for table in target.tables}
+    tables = lake_tables(target.uri(folder), loader)
+    return {str(name): answer_of(of_arrow(table)) for name, table in tables.items()}
 
 
 def cell(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, list[str]]:

@@ -22,11 +22,15 @@ def main() -> None:
     found = {}
     for name, place in tables.items():
         try:
-            columns, rows = READERS[reader](place)
-            found[name] = {"columns": columns, "rows": sorted([shown(value) for value in row] for row in rows)}
+            found[name] = answer_of(READERS[reader](place))
         except Exception as error:
             found[name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
     print(json.dumps(found))
+
+
+def answer_of(read: Rows) -> dict[str, Any]:
+    columns, rows = read
+    return {"columns": columns, "rows": sorted([shown(value) for value in row] for row in rows)}
 
 
 def shown(value: Any) -> str:

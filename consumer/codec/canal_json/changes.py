@@ -134,8 +134,8 @@ class ChangeBuilder:
     def _bare_deletes(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints) -> Flags:
         """Returns which of the rows `kept` are DELETEs that have their key alone, if the target takes such rows. One
         without a column of the key is among them: its key is checked in any case."""
-        lacks_key = np.zeros(len(kept), np.bool_)
-        if not (self._target.bare_deletes and self._target.key):
+        lacks_key, deletes = np.zeros(len(kept), np.bool_), rows.delete[kept]
+        if not (self._target.bare_deletes and self._target.key and deletes.any()):
             return lacks_key
         lacks_rest = ~lacks_key
         for position, types in enumerate(rows.types[: len(columns)]):
@@ -144,7 +144,7 @@ class ChangeBuilder:
                 lacks_key |= is_absent
             else:
                 lacks_rest &= is_absent
-        bare: Flags = rows.delete[kept] & (lacks_key | lacks_rest)
+        bare: Flags = deletes & (lacks_key | lacks_rest)
         return bare
 
     def _check_labels(self, rows: CanalRows, kept: Ints, lines: RowLines) -> None:

@@ -426,9 +426,12 @@ class Delta:
     def _check_newest(self, location: str, commit: Commit) -> None:
         """Checks the newest commit, unless it was removed from the log with all older ones. A log that begins with
         version 0 has lost none: without a commit of this program it is that of another table."""
-        newest, versions = self.latest(location), delta_commits(self._files, location)
-        if newest is not None or (versions and int(versions[-1]) == 0):
-            check_newest(location, newest, commit.generation)
+        newest = self.latest(location)
+        if newest is None:
+            versions = delta_commits(self._files, location)
+            if not versions or int(versions[-1]) > 0:
+                return
+        check_newest(location, newest, commit.generation)
 
     @contextmanager
     def _conflicts_translated(self, location: str, generation: int = 0) -> Iterator[None]:
