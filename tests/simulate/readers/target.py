@@ -48,7 +48,12 @@ class Damage:
             check.counted.unsure or check.gone_ts or (check.counted.unknown_rows and not self.is_told)
         )
         some = (all(n <= whole for n, whole in zip(counted, of_all, strict=True)) for of_all in self.counted)
-        return counted in self.counted or (partly and any(some))
+        return counted in self.counted or self.is_of_unknown_key(check, counted) or (partly and any(some))
+
+    def is_of_unknown_key(self, check: TableCheck, counted: tuple[int, int, int]) -> bool:
+        """Whether the row was given a key of which the files tell nothing: its own key is missing, and the row that is
+        there now can be an older one."""
+        return bool(check.counted.unknown_rows) and (1, 1, 0) in self.counted and counted == (1, 0, 0)
 
 
 def check_target(world: World, random: Random) -> None:
@@ -69,12 +74,15 @@ def check_target(world: World, random: Random) -> None:
         return
     world.machine.tell(f"by hand: {damage.text}")
     damage = replace(damage, is_told=_is_told(world, damage))
-    wrong, there = copied(tables), False
+    wrong, repaired, there = copied(tables), copied(right), False
     for check in _verified(world, random, Repairing(write=True)):
         own = damage if check.table == damage.table else None
         _check_found(world, check, own)
-        there = there or (own is not None and _is_repaired(world, check))
-    _check_tables(world, right if there else wrong, f"differ behind the repair, where {damage.text}")
+        if own is not None and _is_repaired(world, check):
+            there = True
+            if own.is_of_unknown_key(check, _counted(check)):
+                repaired[own.table].rows.append(own.row | {own.column: STRANGE})
+    _check_tables(world, repaired if there else wrong, f"differ behind the repair, where {damage.text}")
     world.server.store.tables = right
 
 
@@ -95,12 +103,17 @@ def _check_found(world: World, check: TableCheck, damage: Damage | None) -> None
         happened[f"verify {REFUSED}: {type(check.error).__name__}"] += 1
         world.machine.tell(f"verify does not compare {check.table}: {check.error.message}")
         return
-    first = check.repaired or check.counted
-    counted = (first.missing, first.extra, first.differing)
+    counted = _counted(check)
     if not damage.is_found(check, counted) if damage is not None else counted != (0, 0, 0):
-        raise Failure(f"verify finds {counted} in {check.table}{where}: {_shown(first)}")
+        raise Failure(f"verify finds {counted} in {check.table}{where}: {_shown(check.repaired or check.counted)}")
     if check.repaired is not None and check.counted.differences:
         raise Failure(f"{check.table} still differs behind the repair{where}: {_shown(check.counted)}")
+
+
+def _counted(check: TableCheck) -> tuple[int, int, int]:
+    """How many rows were missing, too many, and differing before anything was made right."""
+    first = check.repaired or check.counted
+    return first.missing, first.extra, first.differing
 
 
 def _is_repaired(world: World, check: TableCheck) -> bool:
