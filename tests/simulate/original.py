@@ -106,8 +106,13 @@ class Original(Upstream):
         self.random = random
         self._go_on()
         name = random.choice(sorted(self.tables))
-        gone = self.tables[name].columns[-1]
-        if gone.name in ("w", "x") and gone.nullable and name not in self.without_key and random.random() < 0.7:
+        table = self.tables[name]
+        gone, has_key = table.columns[-1], bool(keys_of(table.columns, table.uniques))
+        if (
+            (gone.name in ("w", "x") and gone.nullable and name not in self.without_key)
+            and random.random() < 0.7
+            and has_key  # without one, all columns identify a row
+        ):
             self._loses(name)
         else:
             self.filtered.append((self.now, name))
