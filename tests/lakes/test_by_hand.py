@@ -11,9 +11,12 @@ import pytest
 
 from consumer import app
 from consumer.config.settings import Settings
+from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.results import TableResult
+from consumer.sink.lake.delta import Delta
+from consumer.sink.lake.formats import Commit
 from consumer.spark.load import SparkLoader
 from tests.lakes.test_deaths import MORE, NO_KEY, line, rows_of
 from tests.support.build import ID, VALUE
@@ -131,6 +134,45 @@ def test_rows_that_somebody_has_taken_back_stop_their_table(change: Callable[[La
     assert rows_of(lake.uri, lake.loader) == {name: [(1, 1), (2, 2), (3, 3)] for name in (KEYED, COUNTED, OTHER)}
 
 
+def overwritten(lake: Lake) -> None:
+    rows = lake.loader.session().sql("SELECT 77 AS id, 7 AS v, 1 AS w")
+    sink = lake_sink(lake.uri, lake.loader)
+    for name in (KEYED, COUNTED):
+        location = sink._progress.lake_tables[name].location
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+
+
+def test_a_delta_table_that_a_frame_has_overwritten_stops(tmp_path: Path, lake_spark: SparkLoader) -> None:
+    test_rows_that_somebody_has_taken_back_stop_their_table(overwritten, made("delta", tmp_path, lake_spark))
+
+
+def test_rows_that_are_taken_back_while_a_commit_begins(
+    tmp_path: Path, lake_spark: SparkLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta commits behind any other commit. The table stops, at once or, behind a death, with its next rows."""
+    lake = made("delta", tmp_path, lake_spark)
+    lake.add_rows(16, 2)
+    assert {table.state for table in lake.once(17).values()} == {"ok"}
+    check = Delta._check_newest
+
+    def checked(tables: Delta, location: str, commit: Commit) -> None:
+        check(tables, location, commit)
+        if location.endswith(("/k", "/n")):
+            session, table = lake.loader.session(), tables.sql(location)
+            newest = session.sql(f"DESCRIBE HISTORY {table}").first()["version"]
+            session.sql(f"RESTORE TABLE {table} TO VERSION AS OF {newest - 1}").collect()
+
+    lake.add_rows(21, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(Delta, "_check_newest", checked)
+        found = lake.once(25)
+    assert {n: t.state for n, t in found.items()} == {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+    lake.add_rows(26, 4)
+    for checkpoint in (27, 28):
+        found = lake.once(checkpoint)
+        assert {n: t.state for n, t in found.items()} == {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+
+
 def test_a_table_that_has_its_newest_rows_again_goes_on(lake: Lake) -> None:
     lake.add_rows(16, 2)
     assert {table.state for table in lake.once(17).values()} == {"ok"}
@@ -205,6 +247,48 @@ def test_a_failure_that_lasts_stops_its_table_alone(lake: Lake, tmp_path: Path) 
     assert "resync --table d.k" in str(found[KEYED].hint)
     assert app.resync(lake.settings, Recorder(), KEYED, lake.loader).tables[KEYED].state == "ok"
     assert rows_of(lake.uri, lake.loader)[KEYED] == [(1, 1)]
+
+
+def _cut(folder: Path, pattern: str) -> None:
+    newest = max(folder.glob(pattern), key=lambda file: file.stat().st_mtime_ns)
+    newest.write_bytes(newest.read_bytes()[:100])
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)  # storage other than a local disk has none
+
+
+def _without(folder: Path, pattern: str) -> None:
+    for file in folder.glob(pattern):
+        file.unlink()
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "iceberg: its newest metadata is cut": ("iceberg", lambda folder: _cut(folder, "metadata/*.metadata.json")),
+    "iceberg: all lists of its files are gone": ("iceberg", lambda folder: _without(folder, "metadata/snap-*.avro")),
+    "iceberg: a file of rows is cut": ("iceberg", lambda folder: _cut(folder, "data/*.parquet")),
+    "delta: its newest commit is cut": ("delta", lambda folder: _cut(folder, "_delta_log/*.json")),
+    "delta: a file of rows is cut": ("delta", lambda folder: _cut(folder, "*.parquet")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_stop_their_table_alone(damage: str, tmp_path: Path, lake_spark: SparkLoader) -> None:
+    """They stay damaged, however often somebody tries again. The table can be loaded anew."""
+    form, damaged = DAMAGES[damage]
+    lake = made(form, tmp_path, lake_spark)
+    damaged(tmp_path / "lake/d/k")
+    lake.add_rows(21, 1)  # the same key
+    found = lake.once(25)
+    assert {name: table.state for name, table in found.items()} == {KEYED: "stopped", COUNTED: "ok", OTHER: "ok"}
+    assert "resync --table d.k" in str(found[KEYED].hint)
+    assert app.resync(lake.settings, Recorder(), KEYED, lake.loader).tables[KEYED].state == "ok"
+    assert rows_of(lake.uri, lake.loader)[KEYED] == [(1, 1)]
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "data/*.parquet"], ids=FORMATS)
+def test_damaged_progress_is_said(pattern: str, tmp_path: Path, lake_spark: SparkLoader) -> None:
+    lake = made("iceberg" if "/" in pattern else "delta", tmp_path, lake_spark)
+    _cut(tmp_path / "lake/storage_consumer/progress", pattern)
+    with pytest.raises(BadConfig, match="the progress in the target is not as any release leaves it"):
+        lake.once(25)
 
 
 def test_an_older_copy_that_was_put_back_is_not_written_to(lake: Lake, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from consumer.errors import BadConfig, LeaseHeld
+from consumer.errors import BadConfig, LeaseHeld, SchemaDrift
 from consumer.model.layout import Layout, PartitionTransform
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import FileLock
@@ -96,7 +97,9 @@ _CONFLICT = re.compile(r"DELTA_CONCURRENT|CONCURRENT\w*EXCEPTION")
 
 
 _REPLACES = re.compile(r"(CREATE OR )?REPLACE TABLE|CLONE")
-"""The operations of commits that replace a table by another one."""
+"""The operations of commits that replace a table by another one. So does a WRITE that overwrites all rows."""
+_OF_SOME_ROWS = ("predicate", "isDynamicPartitionOverwrite")
+"""Parameters of a WRITE that overwrites only some rows."""
 _UNDONE = "restored an older version, or replaced the table"
 
 
@@ -257,10 +260,10 @@ class Delta:
                 builder = self._new(
                     kernel, engine, location, self._schema(kernel, column_definitions(rows)), _PROGRESS, commit
                 )
-            self._check_newest(location, commit)
             path = f"{location}/{uuid4()}.parquet"
             try:
                 transaction = builder.withTransactionId(engine, _APP, commit.generation).build(engine)
+                self._check_newest(location, commit)
                 if transaction.getPartitionColumns(engine).size():
                     return False
                 fields = {field.getName(): field for field in transaction.getSchema(engine).fields()}
@@ -293,7 +296,9 @@ class Delta:
                 status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
                 files = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
                 actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
-                self._commit(kernel, engine, transaction, actions)
+                before = int(transaction.getReadTableVersion())
+                if self._commit(kernel, engine, transaction, actions) > before + 1:  # an append follows any commit
+                    self._built(location)
             except Py4JJavaError as error:
                 self._files.remove(path)
                 kind = str(error.java_exception.getClass().getName())
@@ -330,7 +335,8 @@ class Delta:
         builder = table.createTransactionBuilder(engine, said, kernel.Operation.CREATE_TABLE)
         return builder.withSchema(engine, schema).withTableProperties(engine, property_map)
 
-    def _commit(self, kernel: Any, engine: Any, transaction: Any, actions: Any) -> None:
+    def _commit(self, kernel: Any, engine: Any, transaction: Any, actions: Any) -> int:
+        """Returns the version that the commit made."""
         from py4j.protocol import Py4JJavaError
 
         done = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(_closeable(kernel, actions)))
@@ -338,6 +344,7 @@ class Delta:
             if str(hook.getType()) in _HOOKS:
                 with suppress(Py4JJavaError):  # a later commit does it again
                     hook.threadSafeInvoke(engine)
+        return int(done.getVersion())
 
     def _kernel(self) -> tuple[Any, Any]:
         java, configuration = self._files.java()
@@ -364,22 +371,28 @@ class Delta:
     def latest(self, location: str) -> Commit | None:
         return next((commit for _, commit in self.commits(location)), None)
 
-    def commits(self, location: str) -> Iterator[tuple[str, Commit]]:
-        versions, newest = delta_commits(self._files, location), True
+    def commits(self, location: str, checked: int = 1) -> Iterator[tuple[str, Commit]]:
+        """Raises SchemaDrift if the table is not built on one of this program's `checked` newest commits."""
+        versions = delta_commits(self._files, location)
         shown: int | None = int(versions[0]) if versions else 0
-        for version in versions:
-            said = self._commit_info(location, version)
+        for name in versions:
+            version, said = int(name), self._commit_info(location, name)
             texts = (said.get("userMetadata"), _LIBRARY.sub("", said.get("engineInfo", "")))
             commit = next((commit for commit in map(Commit.of, texts) if commit is not None), None)
             if commit is not None:
-                if newest and int(version) != shown:
+                if checked > 0 and shown != version:
                     raise table_rolled_back(location, _UNDONE)
-                newest = False
-                yield str(int(version)), commit
-            elif newest and shown == int(version):
-                shown = _shown_by(said, shown)
-        if newest and shown is None:
+                checked, shown = checked - 1, version - 1
+                yield str(version), commit
+            elif shown == version:
+                shown = _shown_by(said, version)
+        if checked > 0 and shown is None:
             raise table_rolled_back(location, _UNDONE)
+
+    def _built(self, location: str) -> Commit | None:
+        """Returns this program's newest commit as `latest`, after also checking that it was built on the one before:
+        Delta commits a change of rows even if somebody has restored an older version since the change began."""
+        return next((commit for _, commit in list(islice(self.commits(location, checked=2), 2))), None)
 
     def is_whole(self, location: str, version: str) -> bool:
         """Only looks at files that later versions have removed."""
@@ -391,18 +404,24 @@ class Delta:
         old: set[str] = set()
         new: set[str] = set()
         for later in versions[bisect_right(versions, number) :]:
-            actions = [json.loads(line) for line in self._lines(location, f"{later:020}")]
+            actions = list(self._actions(location, f"{later:020}"))
             old |= {action["remove"]["path"] for action in actions if "remove" in action} - new
             new |= {action["add"]["path"] for action in actions if "add" in action} - old
         return all(self._files.exists(f"{location}/{unquote(path)}") for path in old)
 
-    def _lines(self, location: str, version: str) -> list[bytes]:
-        return self._files.read(f"{location}/{_LOG}/{version}.json").splitlines()
+    def _actions(self, location: str, version: str, kind: str = "") -> Iterator[dict[str, Any]]:
+        """Yields the actions of a version, or those of one kind. Raises SchemaDrift if they cannot be read."""
+        path = f"{location}/{_LOG}/{version}.json"
+        for line in self._files.read(path).splitlines():
+            if line.startswith(f'{{"{kind}'.encode()):
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise SchemaDrift(f"{path} is damaged: a line of it is no JSON") from error
 
     def _commit_info(self, location: str, version: str) -> dict[str, Any]:
-        lines = self._lines(location, version)
-        line = next((line for line in lines if line.startswith(b'{"commitInfo"')), b'{"commitInfo":{}}')
-        return dict(json.loads(line)["commitInfo"])
+        actions = self._actions(location, version, kind="commitInfo")
+        return next((dict(action["commitInfo"]) for action in actions), {})
 
     @contextmanager
     def committing(self, spark: SparkSession, location: str, commit: Commit) -> Iterator[Change]:
@@ -420,13 +439,13 @@ class Delta:
             finally:
                 for name in said:
                     spark.conf.unset(name)
-            if self.latest(location) != commit:
+            if self._built(location) != commit:
                 raise outdated_writer(location)
 
     def _check_newest(self, location: str, commit: Commit) -> None:
         """Checks the newest commit, unless it was removed from the log with all older ones. A log that begins with
         version 0 has lost none: without a commit of this program it is that of another table."""
-        newest = self.latest(location)
+        newest = self._built(location)
         if newest is None:
             versions = delta_commits(self._files, location)
             if not versions or int(versions[-1]) > 0:
@@ -609,10 +628,14 @@ def is_mapped(detail: Any) -> bool:
 def _shown_by(said: Mapping[str, Any], version: int) -> int | None:
     """Returns the older version whose rows somebody else's commit was built on. None if it has other rows, or does not
     say."""
-    operation, restored = str(said.get("operation", "")), said.get("operationParameters", {}).get("version")
+    operation, parameters = str(said.get("operation", "")), said.get("operationParameters", {})
     if operation == "RESTORE":
+        restored = parameters.get("version")
         return int(restored) if restored not in (None, "") else None
-    return None if _REPLACES.match(operation) else version - 1
+    overwrites = operation == "WRITE" and parameters.get("mode") == "Overwrite"
+    if _REPLACES.match(operation) or (overwrites and not any(name in parameters for name in _OF_SOME_ROWS)):
+        return None
+    return version - 1
 
 
 def _is_compared(rows: ArrowTable, column: Any) -> bool:

@@ -23,6 +23,7 @@ from consumer.errors import (
 from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import shortened
+from consumer.sink.progress_layout import SCHEMA
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ _PASSES = re.compile(
     "|SQLTransient|SQLNonTransientConnection|SQLRecoverable|SQLITE_BUSY|database is locked|OutOfMemoryError"
     "|No space left|quota exceeded|Too many open files|AccessDenied|Access ?[Dd]enied|Permission denied|Read-only file"
     "|Input/output error|SparkContext was shut down|stopped SparkContext|ExecutorLostFailure|[Ll]ost executor"
-    "|worker exited|EOFException"
+    r"|worker exited|\bEOFException(?!: Reached the end of stream)"
 )
 """What is not of one table, or passes: a network, rooms and rights, locks, a Spark that is lost."""
 _CAUSE = "Caused by: "
@@ -151,7 +152,10 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
         hint = "add s3.access-key-id=.. and s3.secret-access-key=.. to the URI; docs/lakes.md has other places"
         return TargetUnavailable("no credentials of S3 are given, nor found where AWS's tools look", hint=hint)
     if table is None:
-        return TargetUnavailable(f"the lake cannot be reached: {text}", hint="try again; nothing is lost")
+        if may_pass(error):
+            return TargetUnavailable(f"the lake cannot be reached: {text}", hint="try again; nothing is lost")
+        hint = f"try again; if it fails in the same way, put {SCHEMA} and the tables back as they were at one moment"
+        return TargetUnavailable(f"the lake cannot be used: {text}", hint=hint)
     if staged and staged in full_text and "FileNotFound" in full_text:
         hint = "run again: nothing was published, and the rows are staged again"
         return StagedRowsGone(f"its staged rows are gone: {text}", hint=hint, table=str(table))

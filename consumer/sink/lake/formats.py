@@ -14,6 +14,7 @@ from consumer.errors import BadConfig, ConsumerError, ProgressMoved, SchemaDrift
 from consumer.model.layout import TRANSFORMS, Layout, PartitionTransform
 from consumer.model.names import TableName
 from consumer.sink.lake.types import spark_literal, spark_name
+from consumer.sink.progress_layout import damaged
 from consumer.target import ArrowTable, SparkSource
 
 if TYPE_CHECKING:
@@ -355,11 +356,15 @@ def parquet_bytes(rows: ArrowTable, numbers: Sequence[int | None] = ()) -> bytes
 
 
 def read_parquet(contents: Iterable[bytes]) -> ArrowTable | None:
-    """Returns the rows of such files; None if there is no file."""
+    """Returns the rows of files of the progress; None if there is no file. Raises BadConfig if one is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = [pq.read_table(pa.BufferReader(content)) for content in contents]
+    files = list(contents)
+    try:
+        tables = [pq.read_table(pa.BufferReader(content)) for content in files]
+    except (pa.ArrowInvalid, OSError) as error:
+        raise damaged(f"a file of its rows cannot be read: {error}") from error
     return pa.concat_tables(tables) if tables else None
 
 

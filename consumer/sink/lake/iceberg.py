@@ -21,7 +21,7 @@ from uuid import uuid4
 from consumer.errors import BadConfig, SchemaDrift
 from consumer.model.layout import Layout
 from consumer.model.names import TableName
-from consumer.sink.lake.failures import cause_text, is_of_spark
+from consumer.sink.lake.failures import cause_text, is_of_spark, may_pass
 from consumer.sink.lake.formats import (
     OURS,
     Alteration,
@@ -256,7 +256,17 @@ class Iceberg:
             yield _Change(self, spark, _Writing(self._java(), location, self._load(location), commit))
 
     def remove(self, location: str) -> None:
-        self._catalog().dropTable(self._identifier(location), True)
+        """Removes a table that cannot be read, too. Of such a table on S3, the files remain: only its metadata name
+        them."""
+        try:
+            self._catalog().dropTable(self._identifier(location), True)
+        except Exception as error:
+            if not is_of_spark(error) or may_pass(error):
+                raise
+            if self._properties["type"] != "hadoop":
+                self._catalog().dropTable(self._identifier(location), False)
+            if self._root:
+                self._files.remove("/".join((self._root, *location.split("."))))
 
     def compact(self, spark: SparkSession, location: str) -> tuple[int, int]:
         """Removes deleted rows, too."""

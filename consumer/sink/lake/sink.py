@@ -137,7 +137,7 @@ class LakeSink(progress_sql.ProgressPorts):
             progress_sql.forget_consumer(rows, name)
         self._progress.keep(unfinished)
         for table in removed:
-            self._tables.remove(table.location)
+            self._discard(table.location)
 
     def fence(self) -> Progress:
         self._held()
@@ -266,7 +266,7 @@ class LakeSink(progress_sql.ProgressPorts):
             progress_sql.write_progress(rows, self._name, epoch, change)
         self._progress.keep({table: None})
         if lake_table is not None:
-            self._tables.remove(lake_table.location)
+            self._discard(lake_table.location)
         return change
 
     def parallel_name(self, table: TableName) -> TableName:
@@ -284,7 +284,7 @@ class LakeSink(progress_sql.ProgressPorts):
             progress_sql.write_progress(rows, self._name, epoch, change)
         self._progress.keep(changed)
         if former is not None:
-            self._tables.remove(former.location)
+            self._discard(former.location)
         return change
 
     def readiness(self, databases: Collection[str], size: int) -> Iterator[Readiness]:
@@ -559,10 +559,19 @@ class LakeSink(progress_sql.ProgressPorts):
                 self._progress.keep(effect.changed_tables)
                 self._settled = True
             for location in effect.removed_locations:
-                self._tables.remove(location)
+                self._discard(location)
         except Fatal as error:
             return DdlOutcome(step, error=error)
         return DdlOutcome(step, note=effect.note, recorded=recorded)
+
+    def _discard(self, location: str) -> None:
+        """Removes a table that no name has any more, as the progress already records. What remains of it does no harm:
+        `maintain` removes it."""
+        try:
+            with errors_translated():
+                self._tables.remove(location)
+        except ConsumerError as error:
+            log.warning("%s is not removed: %s; maintain removes it later", location, error.message)
 
     def _done(self, step: ApplyDdl) -> set[DdlId]:
         return done_ddls(self._rows().connection, self._name, [step.id])
