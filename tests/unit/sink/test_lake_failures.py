@@ -64,7 +64,7 @@ def test_what_is_not_known_to_pass_stops_the_table_when_it_comes_twice() -> None
 def test_what_is_told_is_the_cause() -> None:
     """Java's own text begins with what failed because of it."""
     text = "An error occurred while calling o1.x.\n: RuntimeIOException: no\n\tat a.b\nCaused by: S3Exception: Denied"
-    with pytest.raises(TargetUnavailable, match="reached: S3Exception: Denied"), errors_translated():
+    with pytest.raises(TargetUnavailable, match="used: S3Exception: Denied"), errors_translated():
         raise Py4JError(text)
 
 
