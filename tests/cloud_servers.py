@@ -1,4 +1,4 @@
-"""Emulators of Google Cloud Storage and of Azure Blob Storage for tests: in memory, on 127.0.0.1, on free ports."""
+"""Emulators of Google Cloud Storage, Azure Blob Storage and AWS Glue, in memory, on 127.0.0.1, on free ports."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _START_SECONDS = 120
 _ROOT = Path(__file__).parents[1]
 AZURITE = "azurite is not installed: npm install --prefix build/azurite azurite"
 """Why a test is skipped."""
+_MOTO = _ROOT / "build" / "moto" / "bin" / "moto_server"
 
 
 class CloudServer(Protocol):
@@ -149,3 +150,22 @@ def azurite_blob() -> str | None:
     """Where Azurite's blob server is, None where it is not installed."""
     own = _ROOT / "build" / "azurite" / "node_modules" / ".bin"
     return shutil.which("azurite-blob", path=str(own)) or shutil.which("azurite-blob")
+
+
+class GlueServer(_Process):
+    """Moto's Glue, which believes every login."""
+
+    is_there = _MOTO.exists()
+
+    def start(self) -> GlueServer:
+        self.launch(str(_MOTO), "-H", "127.0.0.1", "-p", str(self.port))
+        return self
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def clear(self) -> None:
+        """Removes all databases and tables."""
+        with urlopen(Request(f"{self.endpoint}/moto-api/reset", method="POST"), timeout=20):
+            pass

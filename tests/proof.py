@@ -16,7 +16,9 @@ TOOLS = {
     "airflow": "[ -d build/airflow ] || { .venv/bin/python -m venv build/airflow && build/airflow/bin/pip install -q"
     " apache-airflow==3.3.2 && .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     " >$(echo build/airflow/lib/python*/site-packages)/consumer.pth; } || rm -rf build/airflow",
-    "lakes": ".venv/bin/python -m consumer.sink.lake.fetch s3 org.xerial:sqlite-jdbc:3.54.1.0",
+    "lakes": ".venv/bin/python -m consumer.sink.lake.fetch s3 org.xerial:sqlite-jdbc:3.54.1.0; [ -d build/moto ] ||"
+    " { .venv/bin/python -m venv build/moto && build/moto/bin/pip install -q 'moto[glue,server]>=5.2,<6'; } || rm -rf"
+    " build/moto",
     "mysql": "bash scripts/mysql.sh",
     "older DuckDB": "for release in 1.2.2 1.4.4; do [ -d build/duckdb-$release ] || .venv/bin/python -m pip install -q"
     " --no-deps --target build/duckdb-$release duckdb==$release || true; done",

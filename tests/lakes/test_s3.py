@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,39 @@ import pytest
 
 from consumer import app
 from consumer.errors import TargetUnavailable
+from consumer.model.actions import Action
+from consumer.model.names import TableName
 from consumer.spark.load import SparkLoader
+from tests.cloud_servers import GlueServer
 from tests.lakes.test_deaths import WANTED, dies_behind_a_commit, rows_of, settings_of, storage
 from tests.lakes.test_late_writer import KINDS, a_late_commit, a_late_record
 from tests.s3_server import WRITER, S3Server
-from tests.support.feed import Replica
+from tests.support.feed import Feed, Replica
 from tests.support.lakes import has_s3, lake_sink, s3_lake
 from tests.support.observers import Recorder
 
 pytestmark = pytest.mark.skipif(not has_s3(), reason="no jars for S3: python -m consumer.sink.lake.fetch s3")
 
 
-@pytest.fixture(params=["jdbc", "rest"])
+@pytest.fixture(scope="module")
+def glue(lake_spark: SparkLoader) -> Iterator[GlueServer]:
+    """With a login where the clients of AWS look for one first, within a JVM."""
+    if not GlueServer.is_there:
+        pytest.skip("no Moto in build/moto: make proof GROUP=lakes installs it")
+    system = lake_spark.session()._jvm.System
+    for name, value in zip(("aws.accessKeyId", "aws.secretAccessKey"), WRITER, strict=True):
+        system.setProperty(name, value)
+    server = GlueServer()
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["jdbc", "rest", "glue"])
 def lake(request: pytest.FixtureRequest, s3_server: S3Server, tmp_path: Path) -> str:
-    return s3_lake(request.param, s3_server, tmp_path)
+    glue = request.getfixturevalue("glue") if request.param == "glue" else None
+    return s3_lake(request.param, s3_server, tmp_path, glue=glue)
 
 
 def test_rounds_that_verify_maintain_and_another_reader_agree_on(
@@ -86,3 +106,20 @@ def test_a_wrong_key_is_told_and_not_shown(s3_server: S3Server, lake_spark: Spar
     with pytest.raises(TargetUnavailable, match="the lake cannot be reached") as refused:
         app.once(settings, Recorder(), lake_spark)
     assert "the+secret" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_names_that_glue_does_not_have(
+    glue: GlueServer, s3_server: S3Server, lake_spark: SparkLoader, tmp_path: Path
+) -> None:
+    """Two of them are the same where what Glue does not have is left out."""
+    feed, uri = Feed(tmp_path / "storage"), s3_lake("glue", s3_server, tmp_path, glue=glue)
+    names = [TableName("Shop 2", name) for name in ("Bestellungen-ä", "Bestellungen-ö", "ORDERS")]
+    feed.database("Shop 2", 1)
+    for number, name in enumerate(names):
+        feed.create(str(name), 10)
+        feed.puts(str(name), 10, {11: (number, "5")})
+    feed.statement("Shop 2.items", 20, Action.RENAME_TABLE, "RENAME TABLE `Shop 2`.`ORDERS` TO `Shop 2`.`items`")
+    feed.checkpoint(30)
+    assert app.once(settings_of(feed, uri), Recorder(), lake_spark).exit_code == 0
+    wanted = [*names[:2], TableName("Shop 2", "items")]
+    assert rows_of(uri, lake_spark) == {name: [(number, 5)] for number, name in enumerate(wanted)}

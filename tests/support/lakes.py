@@ -18,6 +18,7 @@ from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.spark.shared import SharedSpark
 from consumer.target import TargetOptions
+from tests.cloud_servers import GlueServer
 from tests.s3_server import BUCKET, WRITER, S3Server
 
 FORMATS = ("delta", "iceberg")
@@ -39,8 +40,11 @@ def lake_uri(lake: str, folder: Path, name: str = "lake") -> str:
     return f"iceberg://prod?type=jdbc&uri=jdbc:sqlite:{folder}/{name}.db&warehouse={folder}/{name}"
 
 
-def s3_lake(catalog: str, server: S3Server, folder: Path, login: tuple[str, str] = WRITER) -> str:
-    """Of Iceberg tables on S3, whose `catalog` is a database of SQLite (jdbc) or the S3 server's own (rest)."""
+def s3_lake(
+    catalog: str, server: S3Server, folder: Path, login: tuple[str, str] = WRITER, glue: GlueServer | None = None
+) -> str:
+    """Of Iceberg tables on S3, whose `catalog` is a database of SQLite (jdbc), the S3 server's own (rest), or `glue`
+    (glue)."""
     given = {
         "type": catalog,
         "staging": str(folder),
@@ -52,6 +56,9 @@ def s3_lake(catalog: str, server: S3Server, folder: Path, login: tuple[str, str]
     }
     if catalog == "jdbc":
         given |= {"uri": f"jdbc:sqlite:{folder}/c.db", "warehouse": f"s3://{BUCKET}/{uuid4()}"}
+    elif glue is not None:
+        glue.clear()
+        given |= {"glue.endpoint": glue.endpoint, "warehouse": f"s3://{BUCKET}/{uuid4()}"}
     else:
         given |= {"uri": server.catalog, "warehouse": server.table_bucket(), "credential": ":".join(login)}
         given |= {"oauth2-server-uri": f"{server.catalog}/v1/oauth/tokens"}

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,7 +124,8 @@ class Iceberg:
         return f"tables of Iceberg {self._java().org.apache.iceberg.IcebergBuild.version()}, by Spark {spark.version},"
 
     def location(self, name: TableName, number: int = 1) -> str:
-        usual = f"{path_segment(name.database)}.{path_segment(name.table)}"
+        segment = _glue_name if self._properties["type"] == "glue" else path_segment
+        usual = f"{segment(name.database)}.{segment(name.table)}"
         return usual if number == 1 else f"{usual}_{number}"
 
     def exists(self, location: str) -> bool:
@@ -552,6 +555,15 @@ class _Change:
         if key_names := identifying(transaction.currentMetadata().schema(), alteration.key):
             transaction.updateSchema().setIdentifierFields(java_list(self.writing.java, key_names)).commit()
         self.writing.transacted(transaction, transaction.newFastAppend())
+
+
+def _glue_name(name: str) -> str:
+    """Returns a name of at most 252 lower-case letters, digits and underscores: Glue has no others for Iceberg tables.
+    Another name is changed, and ends with a checksum."""
+    same = name.lower()
+    if re.fullmatch(r"[a-z0-9_]{1,252}", same):
+        return same
+    return f"{re.sub('[^a-z0-9_]', '_', same)[:240]}_{zlib.crc32(same.encode()):08x}"
 
 
 def identifying(schema: Any, key: Sequence[str]) -> Sequence[str]:

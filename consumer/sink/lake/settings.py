@@ -93,18 +93,20 @@ def _warehouse(uri: str, options: Mapping[str, str]) -> str:
     if kind == "hadoop" and "://" in warehouse:
         raise BadConfig(
             "a catalog of the type hadoop cannot be on an object store, which would let two writers replace one file",
-            hint="keep the catalog in a database (type=jdbc&uri=jdbc:..) or a server (type=rest&uri=http://..)",
+            hint="keep the catalog in a database (type=jdbc&uri=jdbc:..), a server (type=rest&uri=http://..) or Glue"
+            " (type=glue)",
         )
     fits = {
         "hadoop": warehouse.startswith("/"),
         "jdbc": "uri" in options and warehouse.startswith(("/", _S3)),
         "rest": "uri" in options,
+        "glue": warehouse.startswith(_S3),
     }
     if not fits.get(kind) or parts.path or parts.fragment:
         raise BadConfig(
             f"{uri!r} is of none of the forms iceberg://catalog?type=hadoop&warehouse=/folder,"
             " iceberg://catalog?type=jdbc&uri=jdbc:..&warehouse=/folder or s3://bucket/prefix,"
-            " iceberg://catalog?type=rest&uri=http://..",
+            " iceberg://catalog?type=rest&uri=http://.. and iceberg://catalog?type=glue&warehouse=s3://bucket/prefix",
             hint="the other parameters are those of Iceberg's catalog; percent-encode their values",
         )
     return warehouse or options["uri"]
