@@ -12,7 +12,7 @@ ConsumerError
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
 │   ├── NoExecutors            Spark's cluster gives no executor to run tasks
-│   ├── ProgressMoved          the target is further than the round assumed: read the progress again
+│   ├── ProgressMoved          the progress in the target is not what was read: read it again
 │   ├── Starved                this machine has no memory, threads, open files or disk left
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
@@ -202,7 +202,7 @@ class Code(enum.StrEnum):
     )
     LOAD_FAILED = (
         "load-failed",
-        "The table's load breaks a task or Spark's worker, or is too much for the target, also alone.",
+        "The table's load breaks a task or Spark's worker, or is too much for the target, even by itself.",
         "Look at Spark's log; give workers more memory, or make loads smaller.",
     )
     CANNOT_BE_EXACT = (
@@ -310,8 +310,8 @@ class Code(enum.StrEnum):
 
     WAITS_FOR_STATEMENT = (
         "waits-for-statement",
-        "No error: the table waits for a statement that cannot run yet, because another table that it touches is"
-        " stopped.",
+        "No error: the table waits for a statement that cannot run yet, because a table that the statement touches is"
+        " stopped or still has rows to load, or an earlier statement has not run.",
         "Restore that table; `status` names it.",
     )
     MOVED_BY_WRITER = (

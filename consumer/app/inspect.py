@@ -32,7 +32,7 @@ from consumer.ports import Observer
 from consumer.results import Detected, InspectedTable, InspectResult
 from consumer.storage import open_files
 from consumer.storage.files import Files
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 
 _PROTOCOL = re.compile(r"(?<=[?&])protocol=[^&]*&?")
@@ -51,7 +51,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     """Returns what the storage shows: from one listing, the schema files, the first part of some data files, some index
     files; with `time_range` also from both ends of every data file."""
     storage = StorageSettings.from_uri(settings.upstream_uri)
-    reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
+    reader, files = ChangefeedReader(storage, settings.date_separator), open_files(storage)
     observer.tell(NowDoing("looks for a changefeed"))
     checkpoint, missing = _checkpoint(reader)
     if checkpoint is None and (above := reader.elsewhere()):
@@ -78,7 +78,9 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         of_rows.append("rows of tables with masks are not looked at: where others do not prove an option, set it")
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
-        tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
+        tables = _with_times(
+            ChangefeedReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables
+        )
     mismatch, older = _mismatch(settings, detected), _older(assembly)
     notes = (*missing, *_years(options), *of_rows, mismatch, *_findings(assembly, files, data, older))
     if not (assembly.catalog.files or data or missing):
@@ -103,7 +105,7 @@ def _has_masks(settings: Settings, name: TableName) -> bool:
     return shaping is not None and bool(shaping.masks)
 
 
-def _not_here(reader: FsspecReader, finding: str) -> InspectResult:
+def _not_here(reader: ChangefeedReader, finding: str) -> InspectResult:
     return InspectResult(upstream=reader.identity, checkpoint_ts=None, findings=(finding,))
 
 
@@ -115,7 +117,7 @@ def _below(files: Files, assembly: Assembly) -> list[str]:
     return list(itertools.islice(prefixes_with_metadata, _SHOWN))
 
 
-def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:
+def _checkpoint(reader: ChangefeedReader) -> tuple[int | None, list[str]]:
     try:
         return reader.checkpoint(), []
     except CheckpointMissing as error:
@@ -170,7 +172,7 @@ def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -
 
 
 def _with_times(
-    reader: FsspecReader, assembly: Assembly, tables: Sequence[InspectedTable]
+    reader: ChangefeedReader, assembly: Assembly, tables: Sequence[InspectedTable]
 ) -> tuple[InspectedTable, ...]:
     bounds = reader.bounds([file for table in tables for file in assembly.files.get(table.table, ())])
     return tuple(_with_range(table, assembly.files.get(table.table, ()), bounds) for table in tables)

@@ -42,7 +42,7 @@ from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.spark.shared import SharedSpark
 from consumer.storage.dead_letters import LetterFolder
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 from consumer.storage.together import TogetherReader
 from consumer.target import Sink
@@ -93,11 +93,11 @@ def _at_work(spark: Loader, is_own: bool) -> Iterator[None]:
 
 def reader_of(settings: Settings) -> StorageReader:
     storage = StorageSettings.from_uri(settings.upstream_uri)
-    reader = FsspecReader(storage, settings.date_separator, settings.dialect, bool(settings.peers))
+    reader = ChangefeedReader(storage, settings.date_separator, settings.dialect, bool(settings.peers))
     if not settings.peers:
         return reader
     uris = {name: StorageSettings.from_uri(uri) for name, uri in settings.peers.items()}
-    peers = {name: FsspecReader(peer, together=True) for name, peer in uris.items()}
+    peers = {name: ChangefeedReader(peer, together=True) for name, peer in uris.items()}
     return TogetherReader(settings.upstream_name, reader, peers, settings.together_max_wait)
 
 

@@ -5,7 +5,7 @@ deletes of a transaction first. There are two forms:
 
 1. The new architecture leaves an INSERT where it is, before the delete of the row that has given its key away.
 2. CSV of v6.5.3, v6.5.4, v7.1.1, v7.2 and v7.3 has the two halves of an UPDATE that changes a key side by side. An
-   UPDATE that is not split is both.
+   UPDATE that is not split has both halves in one place.
 
 A DELETE, and the old row of an UPDATE, has all values, so it shows which row it belongs to, unless both rows have equal
 values.
@@ -32,8 +32,8 @@ def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
 
     A delete is late if its file has put another row under the same key just before, in the same millisecond as far as
     the file has times. Rows with a commit-ts stay: at one commit-ts a put already wins over a delete. Where TiCDC does
-    not split UPDATEs, a delete that may belong to the same row is marked as the old key of an UPDATE is: the fold
-    refuses it if no change follows it.
+    not split UPDATEs, a delete that may belong to the same row gets a negative `rank`, like the old key of an UPDATE
+    (`codec.change_table`): the fold raises if that delete is the last change of its key.
     """
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
     rank, ts = changes.column("rank").to_numpy(), changes.column("ts").to_numpy()

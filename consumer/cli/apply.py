@@ -69,7 +69,8 @@ def once(call: Invocation) -> int:
     applies=True,
 )
 def backfill(call: Invocation) -> int:
-    """Fill an empty target from the start of the storage, then end. Refuses a target with progress or rows."""
+    """Fill an empty target from the start of the storage, then end. Refuses a target with progress,
+    and without --start-ts one with rows."""
     from consumer import app
 
     return call.finish(app.backfill(call.settings, call.observer, call.loader))

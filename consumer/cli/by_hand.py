@@ -64,7 +64,7 @@ def _print_retry(result: RetryResult, options: str) -> None:
     READS,
 )
 def skip_ddl(call: Invocation, table: Owner, version: Version, reason: Reason = "skipped by hand") -> int:
-    """Record a DDL that the target refused as done, without executing it; the table goes on with the next round."""
+    """Record a statement that stopped its table as done, without executing it. The next round continues the table."""
     from consumer import app
 
     if not version.isdecimal():
@@ -79,8 +79,9 @@ def skip_ddl(call: Invocation, table: Owner, version: Version, reason: Reason = 
     settings=TargetSettings,
 )
 def forget(call: Invocation, yes: Yes = False) -> int:
-    """Remove the progress of a consumer name that is no longer used. The target's tables stay as they are, and
-    other names may apply to them from then on. Needs no storage."""
+    """Remove the progress of a consumer name that is no longer used. The target's tables stay, except those
+    that a `resync` or `load-export` of that name has not finished; other names may apply to them from then on. Needs
+    no storage."""
     from consumer import app
 
     if "name" not in call.settings.model_fields_set:

@@ -242,4 +242,4 @@ def way_back(name: TableName, table: TableResult | TableStatus, options: str) ->
     if table.hint:
         yield from (f"  {line}" for line in hint_with_options(table.hint, options).split("\n"))
     if table.resync and table.hint.allows_reload and not table.version:
-        yield f"  to empty and reload it: {hint_with_options(resync_command(name), options)}"
+        yield f"  to load it again: {hint_with_options(resync_command(name), options)}"

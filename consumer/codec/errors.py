@@ -39,7 +39,7 @@ _NOT_NULL = (
 )
 _COMPUTED = (
     "upstream keeps the column's values: make it a plain column in the target (DROP COLUMN, ADD COLUMN); where rows are"
-    " in the table, copy it from upstream, or empty and reload it: " + RESYNC
+    " in the table, copy it from upstream, or load it again from the storage: " + RESYNC
 )
 
 
@@ -99,7 +99,7 @@ class FileCoordinates:
         return SchemaDrift(
             f"column {column}: {wrong}, and the rows carry the labels' numbers",
             hint=f"give the target's column the type that the row shows, {type_}, and run again; where rows are in the"
-            " table, copy it from upstream, or empty and reload it: " + RESYNC,
+            " table, copy it from upstream, or load it again from the storage: " + RESYNC,
             **self.at(line),
         )
 

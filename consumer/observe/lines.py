@@ -104,7 +104,7 @@ class Lines:
     def _stopped(self, table: TableName, error: ConsumerError, beside: bool) -> None:
         reason = without_table_name(table, error.sentence())
         hint = {} if self._summed_up else {"hint": hint_with_options(error.hint, self._options)}
-        what = "load beside the table stopped" if beside else "table stopped"
+        what = "parallel load stopped, the table continues" if beside else "table stopped"
         self._log.error(what, table=str(table), error=reason, **hint)
         if self._summed_up:
             self.stopped.add(table)

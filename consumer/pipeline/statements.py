@@ -86,7 +86,7 @@ class StatementRunner:
     def _run_along(self, statement: Statement) -> Iterator[tuple[Statement, ApplyDdl]]:
         """Yields the statements that can run in the same call after `statement`: a table can have thousands, one after
         another."""
-        following = deque(self._context.round.run_behind(statement, _LARGEST_CHUNK))
+        following = deque(self._context.round.followers_of(statement, _LARGEST_CHUNK))
         try:
             while following:
                 self._check(following[0])

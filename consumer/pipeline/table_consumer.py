@@ -49,8 +49,8 @@ class TableConsumer:
         self._with_bad_rows = {row.path for row in progress.bad_rows.get(name, {}).values()}
         """Paths of files with lines that somebody is expected to repair."""
         position = progress.table(name).applied_ts
-        # `settle_moved` records that a folder was read up to the table's position: its unread files then lack no row up
-        # to there.
+        # `settle_moved` records that a folder was read up to the table's position: its unread files then were read
+        # up to there, too.
         places = {folder: progress.folders.get(folder) for folder in {entry.file.folder for entry in unread}}
         settled = {folder for folder, place in places.items() if place and place.last_ts == position}
         self.state = TableInRound(name, position, unread, options.batches.load_bytes, settled=settled)
@@ -180,14 +180,15 @@ class TableConsumer:
     def folders_with_later_rows(
         self, first_ts_by_path: Mapping[str, int], progress: Progress
     ) -> dict[Folder, FolderProgress]:
-        """Returns the folders after files were found to have only later rows, by path from `first_ts_by_path` on."""
+        """Returns the progress of the folders of these files, none of which has a row for this round. The first row of
+        each is at the commit-ts that `first_ts_by_path` has for its path."""
         return self._folders(first_ts_by_path, progress.folders, position=self.state.position, first=first_ts_by_path)
 
     def without_files(
         self, files: Sequence[DataFile], progress: Progress, end: int = 0, first: Mapping[str, int] | None = None
     ) -> dict[Folder, FolderProgress]:
-        """Returns the folders that are done once the table never reads `files`. It had its rows up to `end`; `first` is
-        as in `_folders`."""
+        """Returns the progress of the folders of `files`, with these recorded as done: the table will not read them.
+        It was complete up to `end`; `first` is as in `_folders`."""
         read = {file.path: 0 for file in files}
         return self._folders(read, progress.folders, position=end, first=first)
 

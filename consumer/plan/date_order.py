@@ -124,7 +124,7 @@ def _came_late(
             return CannotBeExact(
                 f"it was not there when files of {date} were applied, and rows without a commit-ts do not say whether"
                 " they are older",
-                hint="empty and reload the table: " + RESYNC,
+                hint="load the table again from the storage: " + RESYNC,
                 path=file.path,
                 code=Code.NO_COMMIT_TS,
             )

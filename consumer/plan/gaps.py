@@ -118,8 +118,8 @@ def renamed_file_gap(gap: GapFound, unknown: Iterable[str]) -> GapFound:
         f"file number {gap.missing} is not there, and {longer} has its number",
         hint=Hint(
             Instead(
-                "a tool has packed the file, or has not copied it to its end: let that end, or put it there under its"
-                " own name, and run again; where it is none of the changefeed's files, take it away"
+                "wait until the tool that packs or copies the file has finished, or put the unpacked file there under"
+                " its own name, and run again; if the file with the longer name is not the changefeed's, move it away"
             )
         ),
         table=gap.table,

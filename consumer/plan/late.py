@@ -197,7 +197,7 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
 
 
 def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
-    again = "empty and reload the table: " + resync_command(file.name) + "; or " if file.table else ""
+    again = "load the table again from the storage: " + resync_command(file.name) + "; or " if file.table else ""
     return CameLate(
         f"the statement of version {file.version} appeared after the table was complete up to {applied_ts}:"
         f" {file.query}",

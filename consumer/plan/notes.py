@@ -42,7 +42,7 @@ def notes(
         yield Note(NoteKind.TABLE_RULES, text, count=len(tables))
     naming.targets(assembly.catalog.by_table)
     for route in sorted(naming.unused) if tables else ():
-        text = f"the route '{route}' fits no table of the storage, as far as those before it leave some"
+        text = f"the route '{route}' matches no table of the storage, or only tables that an earlier route has taken"
         yield Note(NoteKind.TABLE_RULES, text)
     for rule in named.missing((*tables, *progress.tables)) if tables else ():
         text = f"{rule.setting} names {rule.rule}, and the storage has no such table yet: is it written right?"

@@ -102,7 +102,7 @@ class Queue:
         """Makes the next `take` return these too."""
         self._fresh += map(self.number, statements)
 
-    def run_behind(self, statement: Statement, most: int) -> Iterator[Statement]:
+    def followers_of(self, statement: Statement, most: int) -> Iterator[Statement]:
         """Yields up to `most` statements that wait only for `statement`, which touches one table and is at the front,
         and for the earlier ones of that table."""
         (name,) = statement.touches

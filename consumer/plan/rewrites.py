@@ -99,7 +99,7 @@ def check_places(
                 return CannotBeExact(
                     f"{file.path} is another file than was read, and rows without a commit-ts cannot be put in front of"
                     f" the statement of version {statement.version}, which came after it",
-                    hint="empty and reload the table: " + RESYNC,
+                    hint="load the table again from the storage: " + RESYNC,
                     table=str(table),
                     code=Code.NO_COMMIT_TS,
                 )

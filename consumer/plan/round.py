@@ -32,8 +32,8 @@ from consumer.plan.windows import plan_load
 class Round:
     """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
-    `is_over(folder, version)` returns whether no row above `version`, at which a table's rows begin again, can be in
-    the older folder. If rows have no time, folders decide which files come before a statement.
+    `is_over(folder, version)`: a table's rows begin again at `version`, and `folder` is older. It returns True if no
+    row above `version` can be in that folder. If rows have no time, folders decide which files come before a statement.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class Round:
         self._batches = batches
         self.tables = dict(tables)
         self.live = set(timeline.live)
-        # A view can have the name of a table that has ended, whose files may still come, and still be in its folders.
+        # A view can have the name of a table that has ended. That table's files can still come, and they lie in
+        # folders of the same name.
         self.views = {name for name, columns in timeline.live.items() if is_view(columns)}
         self.changes = 0
         """A counter that grows when a table advances or stops, or a statement runs."""
@@ -62,9 +63,9 @@ class Round:
         self._bounds: dict[str, Bounds] = {}
         self._looking_again = [state for state in tables.values() if any(e.read_to is not None for e in state.unread)]
         self._moving: set[TableName] = set(self.tables)
-        self._for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
-        self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
-        self._to_pass: dict[int, Statement] = {}
+        self._waiting_for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
+        self._waiting_for_stopped: defaultdict[TableName, list[Statement]] = defaultdict(list)
+        self._waiting_to_pass: dict[int, Statement] = {}
         self.snapshot_after: int | None = None
         """The moment from which tables go to the checkpoint in one load each; None if no table has to be consistent
         with others."""
@@ -95,12 +96,12 @@ class Round:
             self._reach(statement, (name for name in statement.touches if self.tables[name].error is None))
         return ready
 
-    def run_behind(self, statement: Statement, most: int) -> list[Statement]:
+    def followers_of(self, statement: Statement, most: int) -> list[Statement]:
         """Returns up to `most` statements that can run right after `statement`, a ready one, because they change only
         the same table and there are no rows in between. Each is returned once."""
         followers: list[Statement] = []
         last = statement
-        for other in self._queue.run_behind(statement, most) if statement.only_alters else ():
+        for other in self._queue.followers_of(statement, most) if statement.only_alters else ():
             if not other.only_alters or id(other) in self._returned or self._has_rows_between(last, other):
                 break
             followers.append(other)
@@ -126,7 +127,7 @@ class Round:
         for statement in self._queue:
             obstacle = stuck.get(self._queue.number(statement))
             if obstacle is None and (blocker := self._queue.blocker(statement, stuck)) is not None:
-                obstacle = f"{blocker.file.name} at {blocker.version}"
+                obstacle = f"the statement of {blocker.file.name}, version {blocker.version}"
             elif obstacle is None and (name := self._obstacles.rows_left(statement)) is not None:
                 obstacle = f"rows of {name}"
             if obstacle is not None:
@@ -211,7 +212,7 @@ class Round:
                 self.tables[name].accept_lost(self.never_read_files(name, statement.until(name)))
             if self._obstacles.heal(names, len(finished_statements)):
                 self._trouble_changed()
-            self._queue.requeue(other for name in names for other in self._for_health.pop(name, ()))
+            self._queue.requeue(other for name in names for other in self._waiting_for_stopped.pop(name, ()))
         self.live.difference_update(*(other.drops for other in finished_statements))
         self.views -= {*statement.drops, statement.file.name}
         if statement.action == Action.CREATE_VIEW:
@@ -294,12 +295,12 @@ class Round:
         ready."""
         self.changes += 1
         self._moving.add(table)
-        self._queue.requeue(self._for_rows.pop(table, ()))
+        self._queue.requeue(self._waiting_for_rows.pop(table, ()))
 
     def _trouble_changed(self) -> None:
         """A table stopped or resumed: other statements are stuck now, and others may pass them."""
-        self._queue.requeue(self._to_pass.values())
-        self._to_pass.clear()
+        self._queue.requeue(self._waiting_to_pass.values())
+        self._waiting_to_pass.clear()
 
     # Search for ready steps
 
@@ -312,14 +313,14 @@ class Round:
             may_pass_stuck(statement)
             and (blocker := self._queue.blocker(statement, self._obstacles.stuck())) is not None
         ):
-            self._to_pass[id(statement)] = statement
+            self._waiting_to_pass[id(statement)] = statement
             self._queue.wait(statement, blocker)
             return False
         if (stopped := self._obstacles.stopped(statement)) is not None:
-            self._for_health[stopped].append(statement)
+            self._waiting_for_stopped[stopped].append(statement)
             return False
         if (late := self._obstacles.rows_left(statement)) is not None:
-            self._for_rows[late].append(statement)
+            self._waiting_for_rows[late].append(statement)
             return False
         return True
 

@@ -62,8 +62,8 @@ class _Head:
         return self.content[offset : offset + length]
 
 
-class FsspecReader:
-    """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec supports.
+class ChangefeedReader:
+    """A `ports.StorageReader` of any storage that `open_files` opens: local files, S3, and what fsspec supports.
 
     `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows. Each schema file is read
     once, by this or an earlier command, and again only if it has changed. `together`: other storages depend on its
@@ -126,7 +126,7 @@ class FsspecReader:
         unknown = []
         packed: dict[Folder, int] = {}
         for file in stored:
-            if not _is_text(file.path):
+            if not _is_utf8(file.path):
                 unknown.append(file.path)
             elif (parsed_path := schema_path(file.path)) is not None:
                 schema_paths[file] = parsed_path
@@ -149,7 +149,7 @@ class FsspecReader:
         for root, group in list(files.items()):
             group.sort(key=_file_order)
             if not all(file.size for file in group):
-                files[root] = _begun(group)
+                files[root] = _without_just_created(group)
         parsed = self._parsed_schemas(schema_paths)
         schemas = [schema for schema in parsed if isinstance(schema, SchemaFile)]
         schemas.sort(key=lambda schema: (schema.version, schema.path))
@@ -201,7 +201,7 @@ class FsspecReader:
             return None
 
     @property
-    def own(self) -> FsspecReader:
+    def own(self) -> ChangefeedReader:
         return self
 
     holds: Sequence[str] = ()
@@ -247,12 +247,12 @@ def _named(folder: Folder, content: bytes | None, as_listed: bool) -> IndexEntry
         return None
 
 
-def _is_text(path: str) -> bool:
+def _is_utf8(path: str) -> bool:
     """Returns whether the path is UTF-8, as all of TiCDC's names are; a local folder can have others."""
     return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
-def _begun(files: Sequence[DataFile]) -> list[DataFile]:
+def _without_just_created(files: Sequence[DataFile]) -> list[DataFile]:
     """Returns `files`, in order, without an empty one that is the newest of its series. A local writer has only created
     that file so far: TiCDC writes no empty files, and a writer begins the next file when it has finished one."""
     newest = {file.folder.series: file for file in files}

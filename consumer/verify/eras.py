@@ -109,7 +109,9 @@ class TableHistory:
         begins = self.statements.begins
         if begins <= self.statements.given:
             return (
-                "it is older than the storage's rows that were applied" if begins else "it is older than the changefeed"
+                "the table began before the target was given it, and its changes up to then were not read"
+                if begins
+                else "the table is older than the changefeed"
             )
         if self.statements.moves:
             return "an EXCHANGE PARTITION brought rows that are not in its files"

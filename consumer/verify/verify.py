@@ -411,7 +411,7 @@ def _notes(task: CheckTask, counted: Counted, incomplete: str, history: TableHis
     if incomplete:
         after = history.not_looked_at
         what = f"changes up to {time_text(after)} were" if after else "rows without a change in the storage were"
-        rows_left = f"({count_text(counted.unknown_rows, 'row is', 'rows are')} left)"
+        rows_left = f"({count_text(counted.unknown_rows, 'row')})"
         yield f"{what} not compared {rows_left}: {history.passed_over or incomplete}"
     if counted.given:
         start = time_text(history.statements.given)

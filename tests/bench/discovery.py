@@ -30,7 +30,7 @@ from consumer.model.progress import FolderProgress, Progress
 from consumer.model.times import ms_to_tso
 from consumer.plan.unread import unread_files
 from consumer.storage import s3
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.s3 import s3_client
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
@@ -81,14 +81,14 @@ def _measure(server: S3Server, tables: int, files_a_date: int) -> dict[str, Any]
     built = time.monotonic() - started
     uri = server.uri(prefix)
     progress = replace(progress, upstream=StorageSettings.from_uri(uri).identity)
-    listing = FsspecReader(StorageSettings.from_uri(uri), "day").listing(NOW)
+    listing = ChangefeedReader(StorageSettings.from_uri(uri), "day").listing(NOW)
     progress = replace(progress, folders=_all_read(listing))
     rounds = []
     rnd = random.Random(1)
     for _ in range(ROUNDS):
         new = _put_new(server, prefix, tables, progress, rnd)
         cost = _in_a_process(_incremental, uri, progress)
-        found = FsspecReader(StorageSettings.from_uri(uri), "day").listing(NOW, progress)
+        found = ChangefeedReader(StorageSettings.from_uri(uri), "day").listing(NOW, progress)
         unread = [entry.file for group in found.files.values() for entry in unread_files(group, progress.folders)]
         assert {file.path for file in unread} == new
         progress = replace(progress, folders={**progress.folders, **_all_read(found)})

@@ -200,7 +200,7 @@ def test_rows_that_are_sent_again_behind_the_end_of_their_name_are_looked_at_onc
     assert replica.once(40).exit_code == 0
     asked: list[DataFile] = []
     monkeypatch.setattr(
-        "consumer.storage.reader.FsspecReader.bounds", lambda _, files: dict.fromkeys(files, asked.extend(files))
+        "consumer.storage.reader.ChangefeedReader.bounds", lambda _, files: dict.fromkeys(files, asked.extend(files))
     )
     assert (replica.once(50).exit_code, asked) == (0, [])
 
@@ -276,7 +276,7 @@ def test_a_file_behind_the_end_of_a_name_that_cannot_be_read_stops_it(
         return {file.path: StorageUnavailable("access denied", path=file.path) for file in files}
 
     with monkeypatch.context() as patched:
-        patched.setattr("consumer.storage.reader.FsspecReader.bounds", unread)
+        patched.setattr("consumer.storage.reader.ChangefeedReader.bounds", unread)
         result = replica.once(40)
         assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
         assert f"{path.name}: access denied" in result.tables[T].error
@@ -385,11 +385,11 @@ def test_rows_from_before_the_rows_began_anew_are_not_missed(feed: Feed, replica
 def test_files_above_a_checkpoint_that_stands_still_are_asked_for_their_rows_once(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from consumer.storage.reader import FsspecReader
+    from consumer.storage.reader import ChangefeedReader
 
     asked: list[int] = []
-    bounds = FsspecReader.bounds
-    monkeypatch.setattr(FsspecReader, "bounds", lambda self, files: asked.append(len(files)) or bounds(self, files))
+    bounds = ChangefeedReader.bounds
+    monkeypatch.setattr(ChangefeedReader, "bounds", lambda self, files: asked.append(len(files)) or bounds(self, files))
     feed.create("d.t", 2)
     replica.once(50)
     for number in range(20):

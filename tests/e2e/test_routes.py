@@ -202,7 +202,7 @@ def test_routes_that_move_a_table_are_refused_until_they_are_as_before(replica: 
 def test_a_route_that_fits_nothing_is_told(replica: MemoryReplica) -> None:
     replica.routes = ("a.* -> x.*", "a.t -> y.t", "c.* -> d.*")
     replica.feed.checkpoint(20)
-    why = "the route '{}' fits no table of the storage, as far as those before it leave some"
+    why = "the route '{}' matches no table of the storage, or only tables that an earlier route has taken"
     assert app.plan(replica.settings(), Recorder()).notes == (why.format("a.t -> y.t"), why.format("c.* -> d.*"))
     replica.routes = ("a.* -> x.*",)
     assert app.plan(replica.settings(), Recorder()).notes == ()

@@ -13,7 +13,7 @@ import pytest
 from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.model.times import ms_to_tso
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from tests.support.feed import ENDS, Feed, MemoryReplica, states
 
 T = TableName("d", "t")
@@ -21,14 +21,14 @@ T = TableName("d", "t")
 
 def take_away(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the listing, before anybody reads it."""
-    real: Callable[..., Listing] = FsspecReader.listing
+    real: Callable[..., Listing] = ChangefeedReader.listing
 
-    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+    def listing(self: ChangefeedReader, *arguments: Any) -> Listing:
         found = real(self, *arguments)
         file.unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
 
 
 def line_of(protocol: str, ts: int, key: int, value: int) -> bytes:

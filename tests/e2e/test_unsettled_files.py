@@ -14,16 +14,16 @@ from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.pipeline.manager import ConsumerManager
 from consumer.storage.local import LocalFiles
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from tests.support.feed import Feed, MemoryReplica, states
 
 
 def overlook(monkeypatch: pytest.MonkeyPatch, looks: int, number: int) -> None:
     """The first listings do not show the files of that number."""
-    real: Callable[..., Listing] = FsspecReader.listing
+    real: Callable[..., Listing] = ChangefeedReader.listing
     left = [looks]
 
-    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+    def listing(self: ChangefeedReader, *arguments: Any) -> Listing:
         found = real(self, *arguments)
         left[0] -= 1
         if left[0] < 0:
@@ -31,7 +31,7 @@ def overlook(monkeypatch: pytest.MonkeyPatch, looks: int, number: int) -> None:
         files = {root: [file for file in group if file.index != number] for root, group in found.files.items()}
         return replace(found, files=files)
 
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
 
 
 @pytest.mark.parametrize("first_run", [True, False])
@@ -91,15 +91,15 @@ def test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round(
     feed.create("d.t", 2)
     feed.puts("d.t", 2, {10: (1, "a")})
     last = feed.puts("d.t", 2, {20: (2, "b")})
-    real: Callable[..., Listing] = FsspecReader.listing
+    real: Callable[..., Listing] = ChangefeedReader.listing
 
-    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+    def listing(self: ChangefeedReader, *arguments: Any) -> Listing:
         found = real(self, *arguments)
         with last.open("ab") as file:
             file.write(feed._line("d.t", 21, 3, "c"))
         return found
 
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
     assert replica.once(15).exit_code == 0
     assert replica.tables == {"d.t": {1: "a"}}
     monkeypatch.undo()
@@ -119,15 +119,15 @@ def test_a_file_above_the_checkpoint_is_left_to_a_later_round_though_its_first_r
     whole = feed._line("d.t", (30 << 18) + 5, 2, "9" * (2 << 20)).replace(b'"es": 0', b'"es": 30')
     last = feed.file("d.t", 2, whole[: int(part * len(whole))])
     assert len(last.read_bytes()) > 200
-    real: Callable[..., Listing] = FsspecReader.listing
+    real: Callable[..., Listing] = ChangefeedReader.listing
 
-    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+    def listing(self: ChangefeedReader, *arguments: Any) -> Listing:
         found = real(self, *arguments)
         if changes:
             last.write_bytes(whole)
         return found
 
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
     assert states(replica.once(checkpoint)) == {"d.t": "ok"}
     assert replica.tables == {"d.t": {1: "1"}}
 
@@ -144,15 +144,15 @@ def test_without_commit_ts_what_is_behind_a_file_that_is_written_while_it_is_rea
     flags = {"upstream_uri": f"file://{feed.folder}?protocol=csv", "date_order": order}
     for at, date in enumerate(("2026-03-01", "2026-03-01", "2026-03-02"), 1):
         feed.file("d.t", 2, cells(1, at), date=date, extension="csv")
-    real: Callable[..., Listing] = FsspecReader.listing
+    real: Callable[..., Listing] = ChangefeedReader.listing
 
-    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+    def listing(self: ChangefeedReader, *arguments: Any) -> Listing:
         found = real(self, *arguments)
         changed = sorted(file for group in found.files.values() for file in group)[number - 1].path
         (feed.folder / changed).write_bytes(cells(1, number) + cells(2, 5))
         return found
 
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
     assert replica.once(100, **flags).exit_code == 0
     assert replica.tables == {"d.t": {1: str(number - 1)} if number > 1 else {}}
     monkeypatch.undo()
@@ -167,14 +167,14 @@ def test_a_file_written_anew_while_it_is_read_is_not_passed_over_where_its_rows_
     feed.create("d.t", 2)
     feed.puts("d.t", 2, {10: (1, "a")})
     feed.puts("d.t", 2, {12: (2, "b")})
-    real: Callable[..., Listing] = FsspecReader.listing
+    real: Callable[..., Listing] = ChangefeedReader.listing
 
-    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+    def listing(self: ChangefeedReader, *arguments: Any) -> Listing:
         found = real(self, *arguments)
         feed.puts("d.t", 2, {12: (2, "b"), 13: (3, "c")}, number=2)
         return found
 
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
     result = replica.once(15)
     assert (result.exit_code, states(result)) == (4, {"d.t": "waits"})
     assert "rewritten after it was listed" in result.tables[TableName("d", "t")].error

@@ -94,11 +94,11 @@ def test_several_files_written_anew_between_two_rounds(feed: Feed, target: Targe
 def test_an_index_file_that_goes_on_is_asked_for_its_number_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from consumer.storage.reader import FsspecReader
+    from consumer.storage.reader import ChangefeedReader
 
     asked: list[int] = []
-    named = FsspecReader.named
-    monkeypatch.setattr(FsspecReader, "named", lambda self, files: asked.append(len(files)) or named(self, files))
+    named = ChangefeedReader.named
+    monkeypatch.setattr(ChangefeedReader, "named", lambda self, files: asked.append(len(files)) or named(self, files))
     feed = Feed(tmp_path / "storage")
     feed.create("d.t", 2)
     replica = MemoryReplica(feed)
@@ -154,7 +154,7 @@ def test_a_file_done_out_of_order_and_written_anew_above_the_checkpoint_is_not_p
 
 
 def test_files_written_anew_between_two_listings_of_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from consumer.storage.reader import FsspecReader
+    from consumer.storage.reader import ChangefeedReader
 
     feed = Feed(tmp_path / "storage")
     replica = MemoryReplica(feed)
@@ -169,13 +169,13 @@ def test_files_written_anew_between_two_listings_of_a_round(tmp_path: Path, monk
         for number in (1, 2):
             feed.puts(table, 2, {30 + number: (number, "22")}, number=number)
 
-    def listing(self: FsspecReader, *given: Any) -> Listing:
+    def listing(self: ChangefeedReader, *given: Any) -> Listing:
         if len(given) > 2 and given[2]:
             rewritten("d.u")
         return listed(self, *given)
 
-    listed = FsspecReader.listing
-    monkeypatch.setattr(FsspecReader, "listing", listing)
+    listed = ChangefeedReader.listing
+    monkeypatch.setattr(ChangefeedReader, "listing", listing)
     rewritten("d.t")
     for checkpoint, value in ((25, "1"), (35, "22")):
         assert replica.once(checkpoint).exit_code == 0
@@ -187,7 +187,7 @@ def test_files_written_anew_where_the_index_file_is_gone(
     tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody, or a rule of the bucket, deletes it; TiCDC begins with the first file, and cannot write it."""
-    from consumer.storage.reader import FsspecReader
+    from consumer.storage.reader import ChangefeedReader
 
     feed = Feed(tmp_path / "storage")
     feed.create("d.t", 2)
@@ -196,9 +196,9 @@ def test_files_written_anew_where_the_index_file_is_gone(
         feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number)
         index = feed.index("d.t", 2, number)
     assert replica.once(15).exit_code == 0
-    listed = FsspecReader.listing
+    listed = ChangefeedReader.listing
 
-    def listing(self: FsspecReader, *given: Any) -> Listing:
+    def listing(self: ChangefeedReader, *given: Any) -> Listing:
         found = listed(self, *given)
         index.unlink(missing_ok=True)
         return found
@@ -207,7 +207,7 @@ def test_files_written_anew_where_the_index_file_is_gone(
         index.unlink()
     else:
         feed.index("d.t", 2, 1)
-        monkeypatch.setattr(FsspecReader, "listing", listing)
+        monkeypatch.setattr(ChangefeedReader, "listing", listing)
     for number in (1, 2):
         feed.puts("d.t", 2, {19 + number: (number, "22")}, number=number)
     assert replica.once(25).exit_code == 0

@@ -26,8 +26,8 @@ def _sink(name: str, when: Literal["before", "after"], method: str) -> Point:
 
 POINTS = (
     _sink("the lease is taken", "after", "acquire"),
-    Point("the checkpoint is read", "after", ("consumer.storage.reader:FsspecReader.checkpoint",)),
-    Point("the storage is listed", "after", ("consumer.storage.reader:FsspecReader.listing",)),
+    Point("the checkpoint is read", "after", ("consumer.storage.reader:ChangefeedReader.checkpoint",)),
+    Point("the storage is listed", "after", ("consumer.storage.reader:ChangefeedReader.listing",)),
     _sink("before statements", "before", "apply_ddls"),
     Point("an intent is recorded", "before", (_STATEMENT,)),
     Point("a statement has run", "after", (_STATEMENT, "consumer.sink.lake.statements:Executing.run")),

@@ -20,7 +20,7 @@ from consumer.pipeline.opening import assembly_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import FileOptions, RoundOptions
 from consumer.plan.unread import UnreadFile, folder_after, unread_files
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 from tests.support.examples import examples
 from tests.support.storage_history import StorageHistory
@@ -31,7 +31,7 @@ SETTINGS = StorageSettings.from_uri("file:///storage?protocol=canal-json")
 OPTIONS = RoundOptions(FileOptions(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
 
 
-def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str, object]:
+def look(reader: ChangefeedReader, listing: Listing, progress: Progress) -> dict[str, object]:
     """All that a round takes from a listing."""
     assembly = assembly_of(reader, listing, progress, OPTIONS)
     faults: list[tuple[TableName, ConsumerError]] = list(assembly.errors(progress, accept_gap=lambda _: False))
@@ -77,7 +77,7 @@ def after(
 def test_a_round_is_the_same_as_with_a_full_listing(seed: int) -> None:
     rnd = random.Random(seed)
     history = StorageHistory(rnd)
-    reader = FsspecReader(SETTINGS, history.date)
+    reader = ChangefeedReader(SETTINGS, history.date)
     reader._files = history  # type: ignore[assignment]
     progress = Progress(upstream=SETTINGS.identity)
     stopped: set[TableName] = set()
@@ -107,7 +107,7 @@ def test_the_listing_does_leave_things_out() -> None:
     left_out = 0
     for _ in range(20):
         history = StorageHistory(rnd)
-        reader = FsspecReader(SETTINGS, history.date)
+        reader = ChangefeedReader(SETTINGS, history.date)
         reader._files = history  # type: ignore[assignment]
         progress = Progress(upstream=SETTINGS.identity)
         for _ in range(10):

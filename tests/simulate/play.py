@@ -30,7 +30,7 @@ from consumer.model.files import SchemaFile, StoredFile
 from consumer.model.progress import State
 from consumer.pipeline.manager import ConsumerManager
 from consumer.results import RunResult
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 from tests.simulate.checks import behind, check_end, check_run, check_target, check_waiting
 from tests.simulate.events import Event, History
@@ -221,9 +221,9 @@ def _installed(world: World) -> Iterator[None]:
         patch.object(consumer.storage.remote, "_FILESYSTEMS", filesystems),
         patch.object(consumer.storage.reader, "cached_schemas", lambda _: dict(schemas)),
         patch.object(consumer.storage.reader, "cache_schemas", lambda _, parsed: schemas.update(parsed)),
-        patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
+        patch.object(ChangefeedReader, "_concurrently", lambda self, call, items: list(map(call, items))),
         patch.object(CheckpointWatch, "_watch", lambda self: None),  # a thread beside would make no two runs the same
-        patch.object(FsspecReader, "elsewhere", lambda self: ""),  # the played bucket is all there is
+        patch.object(ChangefeedReader, "elsewhere", lambda self: ""),  # the played bucket is all there is
         patch.object(consumer.codec.decoder, "ThreadPoolExecutor", _AtOnce),
         patch.object(consumer.codec.lines, "_READER", _AtOnce()),
     ):

@@ -47,5 +47,5 @@ def check_label_numbers(request: LoadRequest, column: Column) -> None:
 
 def columns_drift(request: LoadRequest, text: str, first: str = "") -> SchemaDrift:
     """Returns the error for rows that do not fit the table. `first` is an alternative to a reload, for the hint."""
-    hint = f"{first}empty and reload the table: " + resync_command(request.table)
+    hint = f"{first}load the table again from the storage: " + resync_command(request.table)
     return SchemaDrift(text, hint=hint, table=str(request.table))

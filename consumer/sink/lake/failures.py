@@ -168,9 +168,9 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
     if may_pass(error):
         hint = "try again; nothing is lost"
         return TargetUnavailable(f"the lake cannot be written: {text}", hint=hint, table=str(table))
-    hint = "correct what is said, or empty and reload the table: " + resync_command(table)
+    hint = "correct what is said, or load the table again from the storage: " + resync_command(table)
     return TableError(f"the table fails: {text}", hint=hint, table=str(table), code=Code.TARGET_TABLE)
 
 
 def _by_hand(table: TableName) -> str:
-    return "was it changed by hand? Empty and reload it: " + resync_command(table)
+    return "was it changed by hand? Load it again from the storage: " + resync_command(table)

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from consumer.errors import BadConfig, SchemaDrift
 from consumer.model.layout import Layout
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.sink.lake.failures import cause_text, is_of_spark, may_pass
 from consumer.sink.lake.formats import (
     OURS,
@@ -560,7 +560,7 @@ class _Change:
 def _glue_name(name: str) -> str:
     """Returns a name of at most 252 lower-case letters, digits and underscores: Glue has no others for Iceberg tables.
     Another name is changed, and ends with a checksum."""
-    same = name.lower()
+    same = same_name(name)
     if re.fullmatch(r"[a-z0-9_]{1,252}", same):
         return same
     return f"{re.sub('[^a-z0-9_]', '_', same)[:240]}_{zlib.crc32(same.encode()):08x}"

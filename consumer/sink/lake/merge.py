@@ -217,7 +217,7 @@ class Merging:
                 raise CannotBeExact(
                     f"{count_text(lacking[0], 'row is', 'rows are')} to be removed from {self.target.table}, a table"
                     f" with no key, but only {count_text(lacking[1], 'is', 'are')} there",
-                    hint="empty and reload the table: " + resync_command(self.target.table),
+                    hint="load the table again from the storage: " + resync_command(self.target.table),
                     table=str(self.target.table),
                 )
             needed.createOrReplaceTempView(_NET)

@@ -334,7 +334,7 @@ def test_tables_that_are_stopped_or_missing_are_not_complete(app: FakeApp, capsy
         ("set it; " + AS_FILES_SHOW, False),
         ("do by hand what it means, then: " + skip_ddl_command(ORDERS, 7), False),
         ("continue without: " + accept_command(ORDERS), False),
-        ("empty and reload it: " + resync_command(ORDERS), False),
+        ("load it again from the storage: " + resync_command(ORDERS), False),
     ],
 )
 def test_no_reload_is_offered_where_it_would_stop_again_or_the_hint_names_it(
@@ -344,7 +344,7 @@ def test_no_reload_is_offered_where_it_would_stop_again_or_the_hint_names_it(
     exit_code("status", "--upstream-uri", UPSTREAM)
     text = capsys.readouterr().out
     assert hint in text
-    assert ("to empty and reload it" in text) is offered
+    assert ("to load it again" in text) is offered
 
 
 def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,7 +221,7 @@ def test_what_only_alters_the_same_table_can_run_right_behind(
     while not (ready := game.round.ready_statements()):
         game._loads()
     first = next(statement for statement in ready if statement.file.table)
-    found = game.round.run_behind(first, 9)
+    found = game.round.followers_of(first, 9)
     assert [statement.version for statement in found] == behind
     for statement in found:  # none of them ran
         game.round.requeue(statement)
@@ -237,7 +237,7 @@ def test_rows_of_more_than_one_transaction_lie_between_though_the_next_part_ends
     while not (ready := game.round.ready_statements()):
         game._loads()
     assert [statement.version for statement in ready] == [20]
-    assert game.round.run_behind(ready[0], 9) == []
+    assert game.round.followers_of(ready[0], 9) == []
 
 
 def test_a_database_comes_before_its_tables_and_goes_after_them() -> None:

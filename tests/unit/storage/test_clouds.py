@@ -12,7 +12,7 @@ from consumer.model.files import Folder
 from consumer.model.progress import FolderProgress, Progress
 from consumer.storage import open_files
 from consumer.storage.files import Files
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 from tests.cloud_servers import AzureServer, CloudServer, GcsServer
@@ -74,7 +74,7 @@ def test_a_file_is_read_as_it_was_listed(azure: AzureServer) -> None:
 
 
 def test_the_checkpoint(cloud: CloudServer) -> None:
-    reader = FsspecReader(StorageSettings.from_uri(cloud.uri("checkpoint")))
+    reader = ChangefeedReader(StorageSettings.from_uri(cloud.uri("checkpoint")))
     with pytest.raises(CheckpointMissing, match=r"there is no file metadata in .*://ticdc/checkpoint"):
         reader.checkpoint()
     cloud.put("checkpoint/metadata", b'{"checkpoint-ts":470611618366488576}')
@@ -98,7 +98,7 @@ def test_a_listing_from_a_progress_has_what_is_new(cloud: CloudServer) -> None:
     for number in range(1, 9):
         cloud.put(f"listing/{known}/CDC{number:020d}.json", b"x")
     settings = StorageSettings.from_uri(cloud.uri("listing"))
-    reader = FsspecReader(settings, "day")
+    reader = ChangefeedReader(settings, "day")
     (last,) = (file for file in reader.listing(9).files["d/t"] if file.index == 8)
     folders = {Folder("d/t", 5, date="2026-01-01"): FolderProgress(8, last.size, last.stamp)}
     new = [

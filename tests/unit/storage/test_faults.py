@@ -14,7 +14,7 @@ import pytest
 from consumer.errors import BadConfig, ConsumerError, StorageChanged, StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.storage import s3
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.s3 import S3Client
 from consumer.storage.settings import StorageSettings
 from tests.fault_proxy import FAULTS, Fault
@@ -24,11 +24,11 @@ from tests.unit.storage.conftest import Bucket
 CONTENT = bytes(random.Random(1).randbytes(300_000))
 
 
-def _reader(uri: str) -> FsspecReader:
-    return FsspecReader(StorageSettings.from_uri(uri), "day")
+def _reader(uri: str) -> ChangefeedReader:
+    return ChangefeedReader(StorageSettings.from_uri(uri), "day")
 
 
-def _listed(reader: FsspecReader) -> dict[str, StoredFile]:
+def _listed(reader: ChangefeedReader) -> dict[str, StoredFile]:
     listing = reader.listing(5)
     files = [file for group in listing.files.values() for file in group]
     return {file.path: StoredFile(file.path, file.size, file.stamp) for file in files}
@@ -163,7 +163,7 @@ def test_credentials_that_may_only_read_suffice(s3_server: S3Server, folder: Buc
     )
     with pytest.raises(ClientError, match="AccessDenied"):
         client.put_object(Bucket="ticdc", Key=f"{folder.prefix}/x", Body=b"x")
-    reader: FsspecReader = _reader(folder.uri())
+    reader: ChangefeedReader = _reader(folder.uri())
     file = next(iter(_listed(reader).values()))
     assert len(reader.range_reader().read(file, 0, file.size)) == file.size
 

@@ -13,7 +13,7 @@ import pytest
 
 from consumer.errors import BadConfig, CheckpointMissing, ChecksumMismatch, CorruptFile, StorageUnavailable
 from consumer.model.files import Bounds, Listing, StoredFile
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 from tests.s3_server import WRITER
 from tests.unit.storage.conftest import Bucket
@@ -22,11 +22,11 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "cdc"
 NAMES, ACROSS = FIXTURES / "names" / "storage", FIXTURES / "across_nodes" / "storage"
 
 
-def _reader(uri: str) -> FsspecReader:
-    return FsspecReader(StorageSettings.from_uri(uri), "day")
+def _reader(uri: str) -> ChangefeedReader:
+    return ChangefeedReader(StorageSettings.from_uri(uri), "day")
 
 
-def _local(directory: Path) -> FsspecReader:
+def _local(directory: Path) -> ChangefeedReader:
     return _reader(f"file://{directory}?protocol=canal-json")
 
 
@@ -36,7 +36,7 @@ def storage(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["file", "s3"])
-def names(request: pytest.FixtureRequest, s3: Bucket) -> FsspecReader:
+def names(request: pytest.FixtureRequest, s3: Bucket) -> ChangefeedReader:
     """The storage with the oddest table names, read in both ways."""
     if request.param == "file":
         return _local(NAMES)
@@ -44,7 +44,7 @@ def names(request: pytest.FixtureRequest, s3: Bucket) -> FsspecReader:
     return _reader(s3.uri())
 
 
-def test_every_file_of_the_oddest_names_is_found(names: FsspecReader) -> None:
+def test_every_file_of_the_oddest_names_is_found(names: ChangefeedReader) -> None:
     listing = names.listing(5)
     on_s3 = names.identity.startswith("s3://")
     found = {file.path: file.size for files in listing.files.values() for file in files}
@@ -68,11 +68,11 @@ def test_every_file_of_the_oddest_names_is_found(names: FsspecReader) -> None:
     }
 
 
-def test_the_checkpoint_is_read(names: FsspecReader) -> None:
+def test_the_checkpoint_is_read(names: ChangefeedReader) -> None:
     assert f'{{"checkpoint-ts":{names.checkpoint()}}}' == (NAMES / "metadata").read_text()
 
 
-def test_bounds_and_ranges_are_read(names: FsspecReader) -> None:
+def test_bounds_and_ranges_are_read(names: ChangefeedReader) -> None:
     files = names.listing(5).files["q/meta"]
     (path,) = [file.path for file in files]
     lines = (NAMES / path).read_text().splitlines()
@@ -84,7 +84,7 @@ def test_bounds_and_ranges_are_read(names: FsspecReader) -> None:
     assert reader.read(files[0], 5, 0) == b""
 
 
-def test_a_missing_file_can_be_tried_again(names: FsspecReader) -> None:
+def test_a_missing_file_can_be_tried_again(names: ChangefeedReader) -> None:
     with pytest.raises(StorageUnavailable, match=r"q/t/5/CDC000001.json: it is not there"):
         names.range_reader().read(StoredFile("q/t/5/CDC000001.json", 10, ""), 0, 10)
 
@@ -212,9 +212,9 @@ def test_a_local_run_imports_no_object_storage() -> None:
     script = f"""
 import sys
 from consumer.model.files import StoredFile
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
-reader = FsspecReader(StorageSettings.from_uri("file://{ACROSS}"))
+reader = ChangefeedReader(StorageSettings.from_uri("file://{ACROSS}"))
 assert reader.listing(reader.checkpoint()).files
 reader.range_reader().read(StoredFile("metadata", 10, ""), 0, 5)
 print([name for name in ("fsspec", "botocore", "pyarrow", "pyspark") if name in sys.modules])

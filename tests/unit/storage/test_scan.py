@@ -15,7 +15,7 @@ from consumer.model.times import ms_to_tso
 from consumer.storage import open_files
 from consumer.storage import s3 as s3_files
 from consumer.storage.files import Files
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.remote import RemoteFiles
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Span, Spans, read_spans
@@ -161,7 +161,7 @@ def test_new_tables_dates_versions_and_schema_files_come_with_it(s3: Bucket) -> 
     known = "d/t/5/2026-01-01"
     s3.put_all({f"{known}/CDC{number:020d}.json": b"x" for number in range(1, 9)})
     settings = StorageSettings.from_uri(s3.uri())
-    reader = FsspecReader(settings, "day")
+    reader = ChangefeedReader(settings, "day")
     (last,) = (file for file in reader.listing(9).files["d/t"] if file.index == 8)
     folders = {Folder("d/t", 5, date="2026-01-01"): FolderProgress(8, last.size, last.stamp)}
     progress = Progress(settings.identity, 9, folders=folders)

@@ -14,7 +14,7 @@ import pytest
 from consumer.model.files import SchemaFile
 from consumer.model.process import cache_folder
 from consumer.storage.local import LocalFiles
-from consumer.storage.reader import FsspecReader
+from consumer.storage.reader import ChangefeedReader
 from consumer.storage.settings import StorageSettings
 from tests.unit.storage.conftest import Bucket
 
@@ -49,7 +49,7 @@ def storage(tmp_path: Path) -> Path:
 
 def schemas(uri: str) -> list[SchemaFile]:
     """As a command of its own finds them."""
-    return list(FsspecReader(StorageSettings.from_uri(uri), "day").listing(5).schemas)
+    return list(ChangefeedReader(StorageSettings.from_uri(uri), "day").listing(5).schemas)
 
 
 def below(folder: Path) -> list[SchemaFile]:

@@ -149,7 +149,7 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name:
         raise SchemaDrift(
             f"the table holds rows with NULL in its key ({', '.join(names)}): earlier changes lacked these columns; the"
             " present changes have them, and cannot match those rows",
-            hint="did the changefeed's column selectors change? Empty and reload the table:"
+            hint="did the changefeed's column selectors change? Load the table again from the storage:"
             " " + resync_command(target.table),
             table=str(target.table),
         )
@@ -248,7 +248,7 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
         raise CannotBeExact(
             f"{count_text(asked, 'row is', 'rows are')} to be removed from {target.table}, a table with no key, but"
             f" only {count_text(removed, 'is', 'are')} there",
-            hint="empty and reload the table: " + resync_command(target.table),
+            hint="load the table again from the storage: " + resync_command(target.table),
             table=str(target.table),
         )
     connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")

@@ -42,8 +42,8 @@ DRIVER, STATEMENTS, LOADS = 0, 1, 2
 """Lanes: of the driver's own transactions, of running statements, and the first lane of the loads."""
 
 GENERATION = "SELECT CONCAT_WS(' ', MAX(epoch), MAX(holder), MAX(since)) FROM storage_consumer.lease WHERE name = {}"
-"""The query for a text that changes whenever somebody acquires or writes to the target under that name, here or on a
-replica that took over."""
+"""The query for a text that changes whenever a consumer takes the target under that name, here or on a replica that
+took over."""
 
 _FENCE_WAIT_SECONDS = 1500
 _BATCH = 500
@@ -168,9 +168,9 @@ def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: Collection[int]
     """Locks out all writers of earlier epochs, once their transactions have ended. Returns the new epoch of every lane.
     The caller has the server lock, and commits.
 
-    `held` are epochs of which one is the epoch of the driver's lane, at least the smallest one. Without `held`, any
-    epoch may be in force. Raises LeaseHeld if the lane has another epoch above the smallest. A lower one is of a target
-    that moved backwards.
+    `held` are the epochs that this consumer may have left in the driver's lane; without them, any epoch is accepted.
+    Raises LeaseHeld if the lane has another epoch that is above the smallest of them. If the lane is below all of them,
+    the target has lost commits, and that is accepted.
     """
     cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (_FENCE_WAIT_SECONDS,))
     for lane in (DRIVER, STATEMENTS):

@@ -29,7 +29,7 @@ from consumer.sink.progress_sql import begins_too_early
 
 _ROWS = 20_000
 _BYTES = 32 << 20
-_RELOAD = "empty and reload the table: " + RESYNC
+_RELOAD = "load the table again from the storage: " + RESYNC
 
 
 def apply_counts(

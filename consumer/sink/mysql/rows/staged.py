@@ -222,8 +222,8 @@ def _collision(target: LoadTarget, reason: str) -> RowsCollide:
         hint=(older if target.load.quarantine is not None else "")
         + f"give the columns of the {key} a collation that compares as upstream does (utf8mb4_bin, or one with NO PAD"
         " where upstream's keys differ in trailing blanks), or drop the key where upstream has none, or where rows were"
-        " kept that upstream has no more; then run again, or where its rows are not upstream's empty and reload the"
-        " table: " + RESYNC,
+        " kept that upstream has no more; then run again, or where its rows are not upstream's load the table again"
+        " from the storage: " + RESYNC,
         table=str(target.table),
     )
 

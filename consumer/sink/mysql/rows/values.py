@@ -58,7 +58,7 @@ def value_form(target: LoadTarget, position: int) -> ValueForm:
     if (column.family in _NUMBERS or data_type in _NUMBERS) and column.family != data_type:
         raise SchemaDrift(
             f"column {column.name} is {column.type} upstream and {data_type.upper()} in the target",
-            hint="give the target's column the upstream's type, or empty and reload the table: " + RESYNC,
+            hint="give the target's column the upstream's type, or load the table again from the storage: " + RESYNC,
             table=str(target.table),
         )
     if column.family in _NUMBERS:

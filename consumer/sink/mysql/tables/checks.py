@@ -105,7 +105,7 @@ def check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetCol
 def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str:
     return (
         f"ALTER TABLE {qualified(*request.name)} MODIFY COLUMN {quote(target.name)} {column_type}; then run again, or"
-        " where rows are in the table empty and reload it: " + RESYNC
+        " where rows are in the table load it again from the storage: " + RESYNC
     )
 
 

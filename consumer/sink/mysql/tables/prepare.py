@@ -38,7 +38,7 @@ from consumer.target import LoadRequest
 _GENERATED = "my_row_id"
 """The key column that a MySQL server can add to tables that have no key. Only users with an administrator's rights can
 prevent it."""
-_IN_LINE = "bring the target table's columns in line, or empty and reload it: " + RESYNC
+_IN_LINE = "bring the target table's columns in line, or load it again from the storage: " + RESYNC
 
 
 def prepare_targets(
@@ -353,8 +353,8 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
                 f"the target table has a unique key {quote(unique.name)} on {', '.join(map(quote, unique.columns))},"
                 " which upstream does not have: rows that are equal there would be lost",
                 hint=f"ALTER TABLE {qualified(*request.name)} DROP INDEX "
-                f"{quote(unique.name)}; then run again, or where its rows are not upstream's empty and reload it: "
-                + RESYNC,
+                f"{quote(unique.name)}; then run again, or where its rows are not upstream's load it again from the"
+                f" storage: {RESYNC}",
                 table=str(request.table),
                 code=Code.TARGET_KEY,
             )
