@@ -70,7 +70,8 @@ class SharedSpark:
 
     def remove(self, path: str) -> None:
         if path.startswith("/"):
-            shutil.rmtree(path, ignore_errors=True)
+            if Path(path).is_dir():
+                shutil.rmtree(path, onerror=_unless_gone)
             Path(path).unlink(missing_ok=True)
         else:
             files, place = self._path(path)
@@ -84,6 +85,12 @@ class SharedSpark:
     def close(self) -> None:
         if self._own is not None:
             self._own.close()
+
+
+def _unless_gone(_: object, __: str, failed: tuple[Any, BaseException, Any]) -> None:
+    """Another process may remove the same folder."""
+    if not isinstance(failed[1], FileNotFoundError):
+        raise failed[1]
 
 
 class GivenSpark(SharedSpark):

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from consumer import app
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, TargetBusy
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.results import TableResult
+from consumer.sink.lake import iceberg
 from consumer.sink.lake.delta import Delta
 from consumer.sink.lake.formats import Commit
 from consumer.spark.load import SparkLoader
+from consumer.spark.shared import SharedSpark
 from tests.lakes.test_deaths import MORE, NO_KEY, line, rows_of
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, Replica
@@ -166,11 +172,69 @@ def test_rows_that_are_taken_back_while_a_commit_begins(
     with monkeypatch.context() as patched:
         patched.setattr(Delta, "_check_newest", checked)
         found = lake.once(25)
-    assert {n: t.state for n, t in found.items()} == {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+    stopped = {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+    assert {n: t.state for n, t in found.items()} == stopped
+    assert {n: t.state for n, t in lake.once(25).items()} == stopped
     lake.add_rows(26, 4)
-    for checkpoint in (27, 28):
-        found = lake.once(checkpoint)
-        assert {n: t.state for n, t in found.items()} == {KEYED: "stopped", COUNTED: "stopped", OTHER: "ok"}
+    assert {n: t.state for n, t in lake.once(27).items()} == stopped
+    assert app.resync(lake.settings, Recorder(), KEYED, lake.loader).tables[KEYED].state == "ok"
+    assert rows_of(lake.uri, lake.loader)[KEYED] == [(n, n) for n in (1, 2, 3, 4)]
+
+
+def test_a_staged_snapshot_that_somebody_expires_is_made_again(
+    tmp_path: Path, lake_spark: SparkLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = made("iceberg", tmp_path, lake_spark)
+    staged, expired = iceberg._Writing.staged, []
+
+    @contextmanager
+    def expiring(writing: iceberg._Writing, spark: SparkSession) -> Iterator[None]:
+        with staged(writing, spark):
+            yield
+            if not expired:
+                expired.append(writing.location)
+                writing.table.refresh()
+                writing.table.expireSnapshots().expireOlderThan(1 << 60).commit()
+
+    monkeypatch.setattr(iceberg._Writing, "staged", expiring)
+    lake.add_rows(21, 2)
+    with suppress(TargetBusy):
+        lake.once(25)
+    assert expired
+    assert {table.state for table in lake.once(25).values()} == {"ok"}
+    assert rows_of(lake.uri, lake.loader)[KEYED] == [(1, 1), (2, 2)]
+
+
+def test_a_table_that_cannot_be_removed_stays_for_maintain(
+    tmp_path: Path, lake_spark: SparkLoader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = made("delta", tmp_path, lake_spark)
+    lake.feed.statement("d.k", 30, Action.DROP_TABLE, "DROP TABLE `d`.`k`")
+
+    write = SharedSpark.write
+
+    def refused(spark: SharedSpark, path: str, content: bytes) -> None:
+        if "/d/k/" in path:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+        write(spark, path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SharedSpark, "write", refused)
+        assert lake.once(35)[KEYED].state == "dropped"
+    assert "maintain removes it later" in caplog.text
+    assert (tmp_path / "lake/d/k").exists()
+
+
+def test_progress_that_somebody_has_restored_is_said(tmp_path: Path, lake_spark: SparkLoader) -> None:
+    lake = made("delta", tmp_path, lake_spark)
+    table = f"delta.`{tmp_path}/lake/storage_consumer/progress`"
+    session = lake_spark.session()
+    newest = session.sql(f"DESCRIBE HISTORY {table}").first()["version"]
+    session.sql(f"RESTORE TABLE {table} TO VERSION AS OF {newest - 1}").collect()
+    with pytest.raises(BadConfig, match="somebody has restored an older version"):
+        lake.once(25)
+    session.sql(f"RESTORE TABLE {table} TO VERSION AS OF {newest}").collect()
+    assert {table.state for table in lake.once(25).values()} == {"ok"}
 
 
 def test_a_table_that_has_its_newest_rows_again_goes_on(lake: Lake) -> None:
@@ -263,6 +327,7 @@ def _without(folder: Path, pattern: str) -> None:
 DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "iceberg: its newest metadata is cut": ("iceberg", lambda folder: _cut(folder, "metadata/*.metadata.json")),
     "iceberg: all lists of its files are gone": ("iceberg", lambda folder: _without(folder, "metadata/snap-*.avro")),
+    "iceberg: the newest list of its files is cut": ("iceberg", lambda folder: _cut(folder, "metadata/snap-*.avro")),
     "iceberg: a file of rows is cut": ("iceberg", lambda folder: _cut(folder, "data/*.parquet")),
     "delta: its newest commit is cut": ("delta", lambda folder: _cut(folder, "_delta_log/*.json")),
     "delta: a file of rows is cut": ("delta", lambda folder: _cut(folder, "*.parquet")),

@@ -298,7 +298,7 @@ class Delta:
                 actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
                 before = int(transaction.getReadTableVersion())
                 if self._commit(kernel, engine, transaction, actions) > before + 1:  # an append follows any commit
-                    self._built(location)
+                    self.latest(location)
             except Py4JJavaError as error:
                 self._files.remove(path)
                 kind = str(error.java_exception.getClass().getName())
@@ -369,7 +369,9 @@ class Delta:
             return None
 
     def latest(self, location: str) -> Commit | None:
-        return next((commit for _, commit in self.commits(location)), None)
+        """Also checks that the newest commit was built on the one before: Delta commits a change of rows even if
+        somebody has restored an older version since the change began."""
+        return next((commit for _, commit in list(islice(self.commits(location, checked=2), 2))), None)
 
     def commits(self, location: str, checked: int = 1) -> Iterator[tuple[str, Commit]]:
         """Raises SchemaDrift if the table is not built on one of this program's `checked` newest commits."""
@@ -388,11 +390,6 @@ class Delta:
                 shown = _shown_by(said, version)
         if checked > 0 and shown is None:
             raise table_rolled_back(location, _UNDONE)
-
-    def _built(self, location: str) -> Commit | None:
-        """Returns this program's newest commit as `latest`, after also checking that it was built on the one before:
-        Delta commits a change of rows even if somebody has restored an older version since the change began."""
-        return next((commit for _, commit in list(islice(self.commits(location, checked=2), 2))), None)
 
     def is_whole(self, location: str, version: str) -> bool:
         """Only looks at files that later versions have removed."""
@@ -439,13 +436,13 @@ class Delta:
             finally:
                 for name in said:
                     spark.conf.unset(name)
-            if self._built(location) != commit:
+            if self.latest(location) != commit:
                 raise outdated_writer(location)
 
     def _check_newest(self, location: str, commit: Commit) -> None:
         """Checks the newest commit, unless it was removed from the log with all older ones. A log that begins with
         version 0 has lost none: without a commit of this program it is that of another table."""
-        newest = self._built(location)
+        newest = self.latest(location)
         if newest is None:
             versions = delta_commits(self._files, location)
             if not versions or int(versions[-1]) > 0:

@@ -23,7 +23,7 @@ from consumer.errors import (
 from consumer.model.hints import REFUSED_ROW, about_table, resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import shortened
-from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_layout import SCHEMA, damaged
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _PASSES = re.compile(
     "|SQLTransient|SQLNonTransientConnection|SQLRecoverable|SQLITE_BUSY|database is locked|OutOfMemoryError"
     "|No space left|quota exceeded|Too many open files|AccessDenied|Access ?[Dd]enied|Permission denied|Read-only file"
     "|Input/output error|SparkContext was shut down|stopped SparkContext|ExecutorLostFailure|[Ll]ost executor"
-    r"|worker exited|\bEOFException(?!: Reached the end of stream)"
+    "|worker exited|End of File Exception|SSL peer shut down|ConnectionClosed|Operation not permitted"
 )
 """What is not of one table, or passes: a network, rooms and rights, locks, a Spark that is lost."""
 _CAUSE = "Caused by: "
@@ -61,13 +61,15 @@ def errors_translated(table: TableName | None = None, staged: str = "") -> Itera
     except TargetBusy as busy:
         raise (busy if table is None else busy.about(str(table))) from busy
     except SchemaDrift as drift:
-        if drift.table or table is None:
+        if drift.table:
             raise
+        if table is None:
+            raise damaged(drift.message) from drift
         raise SchemaDrift(drift.message, hint=_by_hand(table), table=str(table)) from drift
     except ConsumerError:
         raise
     except Exception as error:
-        if not is_of_spark(error):
+        if not (is_of_spark(error) or isinstance(error, OSError)):  # this process writes some files itself
             raise
         raise _translated(error, table, staged) from error
 

@@ -236,7 +236,7 @@ class TableFormat(Protocol):
 
     def latest(self, location: str) -> Commit | None:
         """Returns this program's newest commit, None if the log has none. Reads the log from that commit on. Raises
-        SchemaDrift if somebody has restored an older state since, or replaced the table."""
+        SchemaDrift if somebody has restored an older state since, or while that commit began, or replaced the table."""
 
     def committing(self, spark: SparkSession, location: str, commit: Commit) -> AbstractContextManager[Change]:
         """Makes the changes of the context into `commit`. Raises ProgressMoved if this program's newest commit in the

@@ -447,8 +447,10 @@ class _Writing:
         now = self.operations.refresh()
         snapshots = now.snapshots()
         numbers = range(snapshots.size() - 1, -1, -1)
-        staged = next(each for each in map(snapshots.get, numbers) if each.summary().get("wap.id") == stage)
-        if staged.parentId() != _snapshot_id(self.base) or _snapshot_id(now) != _snapshot_id(self.base):
+        ours = (each for each in map(snapshots.get, numbers) if each.summary().get("wap.id") == stage)
+        staged = next(ours, None)  # somebody may have expired it
+        before = _snapshot_id(self.base)
+        if staged is None or staged.parentId() != before or _snapshot_id(now) != before:
             raise overtaken_commit(self.location, _newest(self.location, now), self.commit.generation)
         number = staged.snapshotId()
         self._publish(now, self.ice.TableMetadata.buildFrom(now).setBranchSnapshot(number, _MAIN), number)
