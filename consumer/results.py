@@ -358,7 +358,7 @@ class StatusResult(Result):
 
     @property
     def unwell(self) -> list[TableStatus]:
-        """The tables that are stopped, wait, lack quarantined rows, have accepted losses, or that somebody has dropped
+        """The tables that are stopped, wait, have quarantined rows, have accepted losses, or that somebody has dropped
         in the target."""
         return [row for row in self.tables if row.is_held_up or row.accepted]
 

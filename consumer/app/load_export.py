@@ -395,8 +395,9 @@ class _Work:
                     CannotBeExact(
                         f"the export has {count_text(read, 'row')} of {name}; written: {given_:,}; in the target:"
                         f" {rows_in_target.get(target, 0):,}",
-                        hint="see that no file is there twice, and that nobody else writes to the table; then load it"
-                        " with --table behind: " + forget_command(self._loading.name),
+                        hint="see that no file is there twice, and that nobody else writes to the table; then run"
+                        " the command below, and after it load the table with --table: "
+                        + forget_command(self._loading.name),
                         table=str(name),
                     ),
                 )

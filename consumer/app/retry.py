@@ -61,8 +61,8 @@ def _check_letters(rows: Iterable[BadRow]) -> None:
     """Raises BadConfig if nothing would record in the rows' dead letters that they are applied."""
     if letter := next((row.letter for row in rows if row.letter), ""):
         raise BadConfig(
-            f"the quarantined rows have letters, as {letter}, which say whether they are taken in, and nothing shows"
-            " where these are",
+            f"the quarantined rows have files in `dead-letters`, as {letter}, in which `retry` notes what it has taken"
+            " in, and no --dead-letters says where that folder is",
             hint="give --dead-letters, as the run had it that quarantined them",
         )
 

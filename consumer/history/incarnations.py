@@ -174,7 +174,8 @@ class LiveTables:
         moved = None
         if old is not None:
             last = self._replaced.get(old, Replaced(0, None, None))
-            # For a name of which nothing is known: what came there in the same statement moves on, but not back.
+            # If `old` had no known table: in `a TO b, b TO c` the table that came to b moves on to c. In the swap
+            # `a TO b, b TO a` it does not, because the other table is unknown.
             at_the_same_time = last.version == version and (last.table is not None or last.source == new)
             moved = last.table if at_the_same_time else self.remove(old)
         self._replaced[new] = Replaced(version, self._tables.get(new), old)

@@ -79,10 +79,10 @@ class RoundContext:
     def settled(self, names: Sequence[TableName], seconds: float = 0.0) -> None:
         """The step of the tables succeeded and took `seconds`: nothing waits for it any more."""
         for name in names:
-            self.blocked(name, self.deferred.blocked(name) - seconds)
+            self.add_target_seconds(name, self.deferred.blocked(name) - seconds)
         self.deferred.settled(names)
 
-    def blocked(self, name: TableName, seconds: float) -> None:
+    def add_target_seconds(self, name: TableName, seconds: float) -> None:
         """Adds `seconds` to the time for which the table waited for the target."""
         if name in self.consumers and seconds > 0:
             self.consumers[name].result.target_seconds += seconds

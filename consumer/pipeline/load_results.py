@@ -174,7 +174,7 @@ class LoadResults:
                 began = now()
                 recorded = context.ledger.patiently("commit", partial(self._committed, done, change))
                 for outcome in done:
-                    context.blocked(outcome.table, (now() - began) / len(done))
+                    context.add_target_seconds(outcome.table, (now() - began) / len(done))
                 if isinstance(recorded, TargetBusy):
                     done = self._put_off(done, recorded)
                     continue

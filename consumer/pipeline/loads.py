@@ -177,7 +177,7 @@ class LoadRunner:
         self._results.record(result, seconds)
         for outcome in result:
             if waits_for_target(outcome.error) and not context.deferred.blocked(outcome.table):
-                context.blocked(outcome.table, seconds)
+                context.add_target_seconds(outcome.table, seconds)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
 

@@ -135,7 +135,7 @@ class ConsumerManager:
                 context.calls.withdraw()  # where it broke off
                 self._update_stopped(context, completed)
             for name in context.deferred.reasons():
-                context.blocked(name, context.deferred.blocked(name))
+                context.add_target_seconds(name, context.deferred.blocked(name))
             for name in _finish(context) if completed else ():
                 del self.results[name]
             if completed:

@@ -1,4 +1,5 @@
-"""Runs statements: all that are ready, in parallel with one another and with loads. No two touch the same table."""
+"""Runs all statements that are ready, in parallel with one another and with loads where the target can do that. No two
+that run at the same time touch the same table."""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ class StatementRunner:
         self._withdrawn = False
 
     def stop_starting(self) -> None:
-        """Stops starting statements."""
+        """Drops what is still queued. `begin` must not be called after it."""
         self._withdrawn = self._context.calls.withdraw()
 
     def is_finished(self) -> bool:
-        """Returns whether no statement remains to be started."""
+        """Returns whether no statement remains to be started. After it `begin` starts none."""
         return not (self._withdrawn or self._context.round.ready_statements())
 
     def begin(self) -> bool:
@@ -139,8 +140,8 @@ class StatementRunner:
         context.ledger.believe(ProgressChange().merged(*(o.recorded for o in outcomes)))
         tried = self._tried(chunk, outcomes)
         for statement, outcome in tried:
-            if not context.deferred.blocked(statement.touches[0]):  # what came since counts at its end
-                context.blocked(statement.file.name, seconds)
+            if not context.deferred.blocked(statement.touches[0]):  # `settled` adds a deferred one's
+                context.add_target_seconds(statement.file.name, seconds)
             if not isinstance(outcome.error, Retryable):
                 self._follow(statement, outcome, seconds)
         for statement, outcome in tried:
@@ -261,7 +262,7 @@ class StatementRunner:
     def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
         context, name = self._context, statement.file.name
         if outcome.error is not None:
-            # The table stops at this version, where overtaken statements would be taken for ones that came late.
+            # The table stops at this version. Unless they are recorded too, overtaken statements would count as late.
             context.ledger.record(outcome.step.before)
             # Another consumer can have created the table since this round looked.
             late = context.ownership.refusal_now(statement) if isinstance(outcome.error, DdlRefused) else None

@@ -54,7 +54,7 @@ class _Line:
             self._before[after] = before
 
     def in_front_of(self, statement_number: int) -> Iterator[int]:
-        """Yields the numbers before `number`, the nearest first."""
+        """Yields the numbers before that statement's, the nearest first."""
         if statement_number not in self._before:
             yield from reversed(list(_before(self, statement_number)))
             return
@@ -93,8 +93,8 @@ class Queue:
         return self._numbers[id(statement)]
 
     def take(self) -> list[Statement]:
-        """Returns, in order, the statements that came to the front since the last call, or are to be checked again. For
-        those that can pass stuck statements `blocker` returns whether they are at the front."""
+        """Returns, in order, the statements that came to the front since the last call, or are to be checked again.
+        One that can pass stuck statements is returned at once: it is at the front only if `blocker` returns None."""
         fresh, self._fresh = self._fresh, []
         return [self._pending[number] for number in sorted(set(fresh)) if number in self._pending]
 
@@ -112,6 +112,7 @@ class Queue:
             yield self._pending[number]
 
     def is_at_front(self, statement: Statement) -> bool:
+        """Always True for a statement that can pass stuck ones: `blocker` decides of that."""
         return self._open_count[self.number(statement)] <= 0
 
     def wait(self, statement: Statement, blocker: Statement) -> None:
@@ -271,15 +272,15 @@ class Obstacles:
             self._stuck = {}
             names: dict[TableName, str] = {}
             for statement in self._queue if self._ill or self._refused else ():
-                text = self._stop(statement) or self._queue.stuck_ahead(statement, self._stuck, names)
+                text = self._own_obstacle(statement) or self._queue.stuck_ahead(statement, self._stuck, names)
                 if text is not None:
                     self._stuck[self._queue.number(statement)] = text
                     for name in statement.touches:
                         names.setdefault(name, text)
         return self._stuck
 
-    def _stop(self, statement: Statement) -> str | None:
-        """Returns the stopped table that `statement` cannot pass, with its error."""
+    def _own_obstacle(self, statement: Statement) -> str | None:
+        """Returns why `statement` itself cannot run: its own refusal, or the stopped table that it cannot pass."""
         if (refusal := self._refused.get(ddl_id(statement.file))) is not None:
             return f"{statement.file.name}: {refusal.message}"
         name = self.stopped(statement)

@@ -131,8 +131,8 @@ class CleanUp:
         return GapFound(
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
             hint="file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing); if"
-            " the folders are gone, take the table from a snapshot (a new --name with --start-ts), or continue without"
-            " their rows: " + accept_command(table),
+            " the folders are gone, export the table with Dumpling and load that with `load-export` and its --table, or"
+            " continue without their rows: " + accept_command(table),
             table=str(table),
             missing=first,
             code=Code.DATES_DELETED,

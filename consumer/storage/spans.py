@@ -5,11 +5,11 @@ that was read sorts before every greater number, however that one is padded. So 
 even if the width was changed or a number has outgrown it. (Folders with narrower numbers are therefore listed whole.)
 The files of a dispatcher sort in a range of their own, so a new dispatcher lies outside the others'.
 
-A date folder is over once its table, and the newest date of its series, are two days past its end. TiCDC names it by
-the clock of the node that writes, in that node's zone, and commit-ts can be far ahead of all of these clocks. What lies
-between two folders that are over is over too. Two folders are never closed: the newest of a series of dates, so that a
-listing always shows the last file that was read; and the oldest of all, whose absence shows that TiCDC's clean-up has
-run.
+A date is over once its table, and the newest date of the same version and partition (of all its writers), are two days
+past its end, and nothing in it waits to be read. TiCDC names it by the clock of the node that writes, in that node's
+zone, and commit-ts can be far ahead of all of these clocks. What lies between two dates that are over is over too. Two
+kinds of dates are never closed: the newest one of each version and partition, so that a listing always shows the last
+file that was read; and the oldest of all that would be closed, whose absence shows that TiCDC's clean-up has run.
 """
 
 from __future__ import annotations
@@ -85,21 +85,21 @@ class Spans:
 def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
     """Returns what a listing may skip: no file in it can change a round after `progress`. Nothing is skipped of the
     folders in `whole`."""
-    series: defaultdict[tuple[str, int, str], _Dates] = defaultdict(dict)
+    by_version: defaultdict[tuple[str, int, str], _Dates] = defaultdict(dict)
     for folder, state in progress.folders.items():
-        dates = series[folder.root, folder.version, folder.partition]
+        dates = by_version[folder.root, folder.version, folder.partition]
         dates.setdefault(folder.date, {})[folder] = state
     over_before = _over_before(progress)
     spans: list[Span] = []
     closed_dates: dict[tuple[str, int, str], set[str]] = {}
-    for key, dates in series.items():
+    for key, dates in by_version.items():
         open_dates = {date for date in dates if not dates[date].keys().isdisjoint(whole)}
         closed_dates[key] = _closed(dates, over_before(key[0])) - open_dates
     oldest = min(((min(closed), key) for key, closed in closed_dates.items() if closed), default=None)
     if oldest is not None:
         closed_dates[oldest[1]].remove(oldest[0])
     folders: set[Folder] = set()
-    for key, dates in series.items():
+    for key, dates in by_version.items():
         closed = _whole_stretches(dates, closed_dates[key])
         folders.update(folder for date in closed for folder in dates[date])
         for (over, _), run in groupby(sorted(dates, key=_in_path_order), partial(_neighbourhood, closed)):
@@ -149,7 +149,8 @@ def _in_path_order(date: str) -> str:
 
 
 def _neighbourhood(closed: Set[str], date: str) -> tuple[bool, str]:
-    """All names that begin with a year and a dash are dates; between two plain years the id of a partition can lie."""
+    """Returns what neighbours in path order must share for one span to cover them: being closed, and the year. All
+    names that begin with a year and a dash are dates; between two plain years the id of a partition can lie."""
     return (date in closed, date[:4] if "-" in date else date)
 
 

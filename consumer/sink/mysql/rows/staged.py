@@ -202,7 +202,7 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     joined = f"{stage_of(target)} {STAGED} LEFT JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"SELECT 1 FROM {joined} WHERE {table}.{first} IS NULL LIMIT 1")
     if cursor.fetchone():
-        names = _listed(computed)
+        names = _listed([name for position in target.key if (name := target.names[position]) in computed])
         raise CannotBeExact(
             f"the target computes other values of its key's columns {names} than upstream did",
             hint=f"make them plain columns in {target.name}, then run again",
@@ -214,7 +214,10 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
 def _collision(target: LoadTarget, reason: str) -> RowsCollide:
     match = _KEY_NAME.search(reason)
     key = f"unique key {quote(match[1])}" if match else "unique keys"
-    older = "let the target take the rows that are quarantined, as an older one of those can have the value; or "
+    older = (
+        "take the quarantined rows in with `retry`, as the target may still have an older state of one of them with"
+        " this value; or "
+    )
     return RowsCollide(
         f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
         " upstream's, or which upstream does not have, or a filter or policy kept one of them that upstream has no"
