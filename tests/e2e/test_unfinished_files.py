@@ -67,7 +67,7 @@ def test_a_file_that_is_there_under_a_longer_name(feed: Feed, name: str) -> None
     (table,) = replica.once(13 * MS).tables.values()
     assert (table.state, table.code) == ("stopped", "files-missing")
     assert f"file number 2 is not there, and d/t/2/{name} has its number" in table.error
-    assert "let that end" in table.hint
+    assert "wait until the tool" in table.hint
     assert "accept-gap-in" not in table.hint
     assert not table.hint.allows_reload
     longer.unlink()
