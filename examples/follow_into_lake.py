@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -39,6 +39,13 @@ def main() -> int:
     if not key:
         sys.exit(f"no column of a key of {given.table} is read: a MERGE cannot tell its rows apart")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {given.target} ({StructType(columns).toDDL()}) USING {given.using}")
+    try:
+        spark.table(given.target)
+    except AnalysisException as error:  # Delta neither uses nor replaces such a folder
+        sys.exit(
+            f"{given.target} cannot be read: {error.getCondition()}. A process that was killed while it created a Delta"
+            " table has left a folder without a table: remove the folder, and start again"
+        )
     merge = merge_of(given.target, [field.name for field in columns], key)
 
     def take(batch: DataFrame, number: int) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -156,8 +158,28 @@ def query(request: pytest.FixtureRequest, lake_spark: SparkLoader, tmp_path: Pat
     return Query(Upstream(feed, random.Random(7)), request.param, tmp_path, lake_spark)
 
 
+def test_what_a_death_within_the_first_commit_leaves_is_said(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.statement("d.t", 10, Action.CREATE_TABLE, CREATE.format("t"))
+    query = Query(Upstream(feed, random.Random(7)), "delta", tmp_path, lake_spark)
+    query.upstream.commit(5)
+    (tmp_path / "copy" / "_delta_log").mkdir(parents=True)
+    code, said = query.run()
+    assert code == 1
+    assert "DELTA_TABLE_NOT_FOUND" in said
+    assert "remove the folder" in said
+    shutil.rmtree(tmp_path / "copy")
+    code, said = query.run()
+    assert code == 0, said
+    assert query.rows == query.upstream.state
+
+
 def test_killed_at_any_moment_it_has_each_row_once(query: Query) -> None:
+    """From the moment on that there is a copy: Delta does not use what a death before leaves."""
     kills = 0
+    query.upstream.commit(5)
+    assert query.run()[0] == 0
     for number in range(5):
         query.upstream.commit(5)
         process = query.start(seconds=1)
@@ -167,7 +189,8 @@ def test_killed_at_any_moment_it_has_each_row_once(query: Query) -> None:
             time.sleep(random.random() * 5)
             kills += process.poll() is None
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     assert kills == 5, (query.folder / "log").read_text()
     code, said = query.run()
