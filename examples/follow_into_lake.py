@@ -44,7 +44,7 @@ def main() -> int:
     except AnalysisException as error:  # Delta neither uses nor replaces such a folder
         sys.exit(
             f"{given.target} cannot be read: {error.getCondition()}. A process that was killed while it created a Delta"
-            " table has left a folder without a table: remove the folder, and start again"
+            " table leaves a folder without a table: if that is so, remove the folder, and start again"
         )
     merge = merge_of(given.target, [field.name for field in columns], key)
 

@@ -59,9 +59,13 @@ class _Process:
             self._process.wait(timeout=60)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
     def _answers(self) -> bool:
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/", timeout=5):
+            with urlopen(f"{self.endpoint}/", timeout=5):
                 return True
         except HTTPError:
             return True
@@ -76,10 +80,6 @@ class GcsServer(_Process):
         place = ("-H", "127.0.0.1", "--port", str(self.port), "--in-memory", "--default-bucket", BUCKET)
         self.launch(sys.executable, "-m", "gcp_storage_emulator", "start", "--quiet", *place)
         return self
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def put(self, key: str, content: bytes) -> None:
         place = f"{self.endpoint}/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={quote(key, safe='')}"
@@ -160,10 +160,6 @@ class GlueServer(_Process):
     def start(self) -> GlueServer:
         self.launch(str(_MOTO), "-H", "127.0.0.1", "-p", str(self.port))
         return self
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def clear(self) -> None:
         """Removes all databases and tables."""

@@ -206,6 +206,11 @@ def resync_command(table: TableName, accepts: bool = False) -> Command:
     return Command(Verb.RESYNC, table, accepts=accepts)
 
 
+def load_again(table: TableName | None = None) -> Hint:
+    """Returns the way out for a table whose rows are not upstream's: a hint, or the end of one."""
+    return "load the table again from the storage: " + (RESYNC if table is None else resync_command(table))
+
+
 def load_export_command(folder: str = "", table: TableName | None = None) -> Command:
     return Command(Verb.LOAD_EXPORT, table, folder=folder)
 

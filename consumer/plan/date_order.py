@@ -17,7 +17,7 @@ from itertools import groupby, pairwise
 
 from consumer.errors import CannotBeExact, Code
 from consumer.model.files import DataFile, Folder
-from consumer.model.hints import RESYNC
+from consumer.model.hints import load_again
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress
 
@@ -124,7 +124,7 @@ def _came_late(
             return CannotBeExact(
                 f"it was not there when files of {date} were applied, and rows without a commit-ts do not say whether"
                 " they are older",
-                hint="load the table again from the storage: " + RESYNC,
+                hint=load_again(),
                 path=file.path,
                 code=Code.NO_COMMIT_TS,
             )

@@ -17,7 +17,7 @@ from consumer.errors import CameLate, Code, ConsumerError, CorruptFile, DdlRefus
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import kind_of
 from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
-from consumer.model.hints import accept_command, resync_command, skip_ddl_command
+from consumer.model.hints import accept_command, load_again, skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.times import MAX_TSO
@@ -197,7 +197,7 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
 
 
 def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
-    again = "load the table again from the storage: " + resync_command(file.name) + "; or " if file.table else ""
+    again = load_again(file.name) + "; or " if file.table else ""
     return CameLate(
         f"the statement of version {file.version} appeared after the table was complete up to {applied_ts}:"
         f" {file.query}",

@@ -17,7 +17,7 @@ from itertools import groupby
 from consumer.ddl.changes import takes_rows
 from consumer.errors import CannotBeExact, Code
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile, StoredFile
-from consumer.model.hints import RESYNC
+from consumer.model.hints import load_again
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress
 from consumer.plan.unread import rewritten_files
@@ -99,7 +99,7 @@ def check_places(
                 return CannotBeExact(
                     f"{file.path} is another file than was read, and rows without a commit-ts cannot be put in front of"
                     f" the statement of version {statement.version}, which came after it",
-                    hint="load the table again from the storage: " + RESYNC,
+                    hint=load_again(),
                     table=str(table),
                     code=Code.NO_COMMIT_TS,
                 )

@@ -301,18 +301,6 @@ def test_a_column_of_another_type_takes_what_it_can(lake: Lake) -> None:
             assert rows[name] == [(1, None)]
 
 
-def test_a_failure_that_lasts_stops_its_table_alone(lake: Lake, tmp_path: Path) -> None:
-    """A file of rows is gone: nothing is gained by another try."""
-    for file in (tmp_path / "lake/d/k").glob("**/*.parquet"):
-        file.unlink()
-    lake.add_rows(21, 1)  # the same key
-    found = lake.once(25)
-    assert {name: table.state for name, table in found.items()} == {KEYED: "stopped", COUNTED: "ok", OTHER: "ok"}
-    assert "resync --table d.k" in str(found[KEYED].hint)
-    assert app.resync(lake.settings, Recorder(), KEYED, lake.loader).tables[KEYED].state == "ok"
-    assert rows_of(lake.uri, lake.loader)[KEYED] == [(1, 1)]
-
-
 def _cut(folder: Path, pattern: str) -> None:
     newest = max(folder.glob(pattern), key=lambda file: file.stat().st_mtime_ns)
     newest.write_bytes(newest.read_bytes()[:100])
@@ -325,6 +313,8 @@ def _without(folder: Path, pattern: str) -> None:
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "iceberg: its files of rows are gone": ("iceberg", lambda folder: _without(folder, "**/*.parquet")),
+    "delta: its files of rows are gone": ("delta", lambda folder: _without(folder, "**/*.parquet")),
     "iceberg: its newest metadata is cut": ("iceberg", lambda folder: _cut(folder, "metadata/*.metadata.json")),
     "iceberg: all lists of its files are gone": ("iceberg", lambda folder: _without(folder, "metadata/snap-*.avro")),
     "iceberg: the newest list of its files is cut": ("iceberg", lambda folder: _cut(folder, "metadata/snap-*.avro")),
@@ -336,7 +326,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_files_stop_their_table_alone(damage: str, tmp_path: Path, lake_spark: SparkLoader) -> None:
-    """They stay damaged, however often somebody tries again. The table can be loaded anew."""
+    """Nothing is gained by another try. The table can be loaded anew."""
     form, damaged = DAMAGES[damage]
     lake = made(form, tmp_path, lake_spark)
     damaged(tmp_path / "lake/d/k")

@@ -158,18 +158,15 @@ def query(request: pytest.FixtureRequest, lake_spark: SparkLoader, tmp_path: Pat
     return Query(Upstream(feed, random.Random(7)), request.param, tmp_path, lake_spark)
 
 
-def test_what_a_death_within_the_first_commit_leaves_is_said(lake_spark: SparkLoader, tmp_path: Path) -> None:
-    feed = Feed(tmp_path / "storage")
-    feed.database("d", 1)
-    feed.statement("d.t", 10, Action.CREATE_TABLE, CREATE.format("t"))
-    query = Query(Upstream(feed, random.Random(7)), "delta", tmp_path, lake_spark)
+@pytest.mark.parametrize("query", ["delta"], indirect=True)
+def test_what_a_death_within_the_first_commit_leaves_is_said(query: Query) -> None:
     query.upstream.commit(5)
-    (tmp_path / "copy" / "_delta_log").mkdir(parents=True)
+    (query.folder / "copy" / "_delta_log").mkdir(parents=True)
     code, said = query.run()
     assert code == 1
     assert "DELTA_TABLE_NOT_FOUND" in said
     assert "remove the folder" in said
-    shutil.rmtree(tmp_path / "copy")
+    shutil.rmtree(query.folder / "copy")
     code, said = query.run()
     assert code == 0, said
     assert query.rows == query.upstream.state

@@ -107,12 +107,9 @@ class Original(Upstream):
         self._go_on()
         name = random.choice(sorted(self.tables))
         table = self.tables[name]
-        gone, has_key = table.columns[-1], bool(keys_of(table.columns, table.uniques))
-        if (
-            (gone.name in ("w", "x") and gone.nullable and name not in self.without_key)
-            and random.random() < 0.7
-            and has_key  # without one, all columns identify a row
-        ):
+        gone = table.columns[-1]
+        has_key = name not in self.without_key and keys_of(table.columns, table.uniques)  # else all columns identify
+        if gone.name in ("w", "x") and gone.nullable and has_key and random.random() < 0.7:
             self._loses(name)
         else:
             self.filtered.append((self.now, name))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from consumer.errors import SchemaDrift
 from consumer.model.columns import Column, mislabelled
-from consumer.model.hints import resync_command
+from consumer.model.hints import load_again
 from consumer.model.names import same_name
 from consumer.sink.columnar.table import Upstream, quote_name, visible_columns
 from consumer.target import LoadRequest
@@ -47,5 +47,5 @@ def check_label_numbers(request: LoadRequest, column: Column) -> None:
 
 def columns_drift(request: LoadRequest, text: str, first: str = "") -> SchemaDrift:
     """Returns the error for rows that do not fit the table. `first` is an alternative to a reload, for the hint."""
-    hint = f"{first}load the table again from the storage: " + resync_command(request.table)
+    hint = first + load_again(request.table)
     return SchemaDrift(text, hint=hint, table=str(request.table))

@@ -285,14 +285,7 @@ class Delta:
                 state = transaction.getTransactionState(engine)
                 context = kernel.Transaction.getWriteContext(engine, state, none)
                 written = f"file:{path}" if path.startswith("/") else path
-                stats = java.java.util.Optional.empty()
-                # If other columns have statistics, readers treat a text column without them as one of NULLs only.
-                if not _has_long_texts(rows):
-                    columns_with_statistics = [
-                        column for column in context.getStatisticsColumns() if _is_compared(rows, column)
-                    ]
-                    counted = self._statistics(kernel, written, len(content), rows, columns_with_statistics)
-                    stats = java.java.util.Optional.of(counted)
+                stats = self._statistics(kernel, written, len(content), rows, context.getStatisticsColumns())
                 status = kernel.utils.DataFileStatus(written, len(content), int(time.time() * 1000), stats)
                 files = _closeable(kernel, java.java.util.Collections.singletonList(status).iterator())
                 actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
@@ -309,13 +302,18 @@ class Delta:
                 raise
         return True
 
-    def _statistics(self, kernel: Any, path: str, size: int, rows: ArrowTable, columns: Sequence[Any]) -> Any:
-        """Returns the least and greatest values and the numbers of NULL in the file of `rows`."""
+    def _statistics(self, kernel: Any, path: str, size: int, rows: ArrowTable, columns: Iterable[Any]) -> Any:
+        """Returns the least and greatest values and the numbers of NULL in the file of `rows`, as a Java Optional. If
+        other columns have statistics, readers treat a text column without them as one of NULLs only."""
         java, configuration = self._files.java()
+        if _has_long_texts(rows):
+            return java.java.util.Optional.empty()
+        compared = [column for column in columns if _is_compared(rows, column)]
         defaults = kernel.defaults
         file = defaults.engine.hadoopio.HadoopFileIO(configuration).newInputFile(path, size)
         read = defaults.internal.parquet.ParquetStatsReader.readDataFileStatistics
-        return read(file, self._schema(kernel, column_definitions(rows)), java_list(java, columns))
+        counted = read(file, self._schema(kernel, column_definitions(rows)), java_list(java, compared))
+        return java.java.util.Optional.of(counted)
 
     def _new(
         self,

@@ -20,7 +20,7 @@ from consumer.errors import (
     TargetBusy,
     TargetUnavailable,
 )
-from consumer.model.hints import REFUSED_ROW, about_table, resync_command
+from consumer.model.hints import REFUSED_ROW, about_table, load_again, resync_command
 from consumer.model.names import TableName
 from consumer.model.texts import shortened
 from consumer.sink.progress_layout import SCHEMA, damaged
@@ -92,6 +92,11 @@ def may_pass(error: Exception) -> bool:
         return _PASSES.search(str(error)) is not None
     except (Py4JError, ConnectionError):  # the message was in the JVM
         return True
+
+
+def is_lasting(error: Exception) -> bool:
+    """Returns whether Spark or the format failed, and the same action will fail again."""
+    return is_of_spark(error) and not may_pass(error)
 
 
 def retried_once(do: Callable[[], _Done]) -> _Done:
@@ -170,7 +175,7 @@ def _translated(error: Exception, table: TableName | None, staged: str) -> Consu
     if may_pass(error):
         hint = "try again; nothing is lost"
         return TargetUnavailable(f"the lake cannot be written: {text}", hint=hint, table=str(table))
-    hint = "correct what is said, or load the table again from the storage: " + resync_command(table)
+    hint = "correct what is said, or " + load_again(table)
     return TableError(f"the table fails: {text}", hint=hint, table=str(table), code=Code.TARGET_TABLE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from consumer.errors import BadConfig, ConsumerError, ProgressMoved, SchemaDrift, TargetBusy
 from consumer.model.layout import TRANSFORMS, Layout, PartitionTransform
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.sink.lake.types import spark_literal, spark_name
 from consumer.sink.progress_layout import damaged
 from consumer.target import ArrowTable, SparkSource
@@ -339,6 +340,15 @@ def path_segment(name: str) -> str:
     if len(kept) > _LONGEST:
         kept = kept[:_LONGEST] + f"_{zlib.crc32(kept):08x}".encode()
     return kept.decode(errors="ignore") or "%"
+
+
+def glue_segment(name: str) -> str:
+    """Returns a name as a part of a location in Glue, which has at most 252 lower-case letters, digits and underscores.
+    A name with others is changed, and ends with a checksum."""
+    same = same_name(name)
+    if re.fullmatch(r"[a-z0-9_]{1,252}", same):
+        return same
+    return f"{re.sub('[^a-z0-9_]', '_', same)[:240]}_{zlib.crc32(same.encode()):08x}"
 
 
 def parquet_bytes(rows: ArrowTable, numbers: Sequence[int | None] = ()) -> bytes:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import time
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,8 +20,8 @@ from uuid import uuid4
 
 from consumer.errors import BadConfig, SchemaDrift
 from consumer.model.layout import Layout
-from consumer.model.names import TableName, same_name
-from consumer.sink.lake.failures import cause_text, is_of_spark, may_pass
+from consumer.model.names import TableName
+from consumer.sink.lake.failures import cause_text, is_lasting, is_of_spark
 from consumer.sink.lake.formats import (
     OURS,
     Alteration,
@@ -32,6 +30,7 @@ from consumer.sink.lake.formats import (
     Rewrite,
     accepts_rows,
     check_newest,
+    glue_segment,
     has_delta,
     has_iceberg,
     java_list,
@@ -124,7 +123,7 @@ class Iceberg:
         return f"tables of Iceberg {self._java().org.apache.iceberg.IcebergBuild.version()}, by Spark {spark.version},"
 
     def location(self, name: TableName, number: int = 1) -> str:
-        segment = _glue_name if self._properties["type"] == "glue" else path_segment
+        segment = glue_segment if self._properties["type"] == "glue" else path_segment
         usual = f"{segment(name.database)}.{segment(name.table)}"
         return usual if number == 1 else f"{usual}_{number}"
 
@@ -135,8 +134,12 @@ class Iceberg:
         """The removal of files without a snapshot would also remove those of the other table."""
         if not self._root:
             return False
-        folder = "/".join((self._root, *location.split(".")))
+        folder = self._folder(location)
         return has_delta(self._files, folder) or has_iceberg(self._files, folder)
+
+    def _folder(self, location: str) -> str:
+        """Returns where the table is in a lake that is a folder of this machine."""
+        return "/".join((self._root, *location.split(".")))
 
     def resolved(self, layout: Layout) -> Layout:
         return resolved_properties(layout, _NOT_TO_SET, _COPYING)
@@ -264,12 +267,12 @@ class Iceberg:
         try:
             self._catalog().dropTable(self._identifier(location), True)
         except Exception as error:
-            if not is_of_spark(error) or may_pass(error):
+            if not is_lasting(error):
                 raise
             if self._properties["type"] != "hadoop":
                 self._catalog().dropTable(self._identifier(location), False)
             if self._root:
-                self._files.remove("/".join((self._root, *location.split("."))))
+                self._files.remove(self._folder(location))
 
     def compact(self, spark: SparkSession, location: str) -> tuple[int, int]:
         """Removes deleted rows, too."""
@@ -557,15 +560,6 @@ class _Change:
         if key_names := identifying(transaction.currentMetadata().schema(), alteration.key):
             transaction.updateSchema().setIdentifierFields(java_list(self.writing.java, key_names)).commit()
         self.writing.transacted(transaction, transaction.newFastAppend())
-
-
-def _glue_name(name: str) -> str:
-    """Returns a name of at most 252 lower-case letters, digits and underscores: Glue has no others for Iceberg tables.
-    Another name is changed, and ends with a checksum."""
-    same = same_name(name)
-    if re.fullmatch(r"[a-z0-9_]{1,252}", same):
-        return same
-    return f"{re.sub('[^a-z0-9_]', '_', same)[:240]}_{zlib.crc32(same.encode()):08x}"
 
 
 def identifying(schema: Any, key: Sequence[str]) -> Sequence[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from consumer.errors import CannotBeExact
-from consumer.model.hints import resync_command
+from consumer.model.hints import load_again
 from consumer.model.load import Ending, LoadTarget
 from consumer.model.texts import count_text
 from consumer.model.times import LOGICAL_BITS
@@ -217,7 +217,7 @@ class Merging:
                 raise CannotBeExact(
                     f"{count_text(lacking[0], 'row is', 'rows are')} to be removed from {self.target.table}, a table"
                     f" with no key, but only {count_text(lacking[1], 'is', 'are')} there",
-                    hint="load the table again from the storage: " + resync_command(self.target.table),
+                    hint=load_again(self.target.table),
                     table=str(self.target.table),
                 )
             needed.createOrReplaceTempView(_NET)

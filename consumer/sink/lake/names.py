@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from consumer.model.layout import Layout
 from consumer.model.names import TableName, same_name
-from consumer.sink.lake.failures import is_of_spark, may_pass
+from consumer.sink.lake.failures import is_lasting
 from consumer.sink.lake.formats import TableFormat
 from consumer.sink.lake.progress import LakeTable
 from consumer.sink.lake.types import spark_name
@@ -105,7 +105,7 @@ class ReservedNames:
             rows = session.sql(trial.read()).collect()
             return sorted(map(tuple, rows)) == trial.wanted()
         except Exception as error:
-            if not is_of_spark(error) or may_pass(error):
+            if not is_lasting(error):
                 raise
             return False
         finally:

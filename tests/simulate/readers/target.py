@@ -74,15 +74,15 @@ def check_target(world: World, random: Random) -> None:
         return
     world.machine.tell(f"by hand: {damage.text}")
     damage = replace(damage, is_told=_is_told(world, damage))
-    wrong, repaired, there = copied(tables), copied(right), False
+    wanted = copied(tables)
     for check in _verified(world, random, Repairing(write=True)):
         own = damage if check.table == damage.table else None
         _check_found(world, check, own)
         if own is not None and _is_repaired(world, check):
-            there = True
+            wanted = copied(right)
             if own.is_of_unknown_key(check, _counted(check)):
-                repaired[own.table].rows.append(own.row | {own.column: STRANGE})
-    _check_tables(world, repaired if there else wrong, f"differ behind the repair, where {damage.text}")
+                wanted[own.table].rows.append(own.row | {own.column: STRANGE})
+    _check_tables(world, wanted, f"differ behind the repair, where {damage.text}")
     world.server.store.tables = right
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import duckdb
 
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, StagedRowsGone
-from consumer.model.hints import REFUSED_ROW, about_table, resync_command
+from consumer.model.hints import REFUSED_ROW, about_table, load_again, resync_command
 from consumer.model.load import Ending, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.texts import count_text
@@ -248,7 +248,7 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
         raise CannotBeExact(
             f"{count_text(asked, 'row is', 'rows are')} to be removed from {target.table}, a table with no key, but"
             f" only {count_text(removed, 'is', 'are')} there",
-            hint="load the table again from the storage: " + resync_command(target.table),
+            hint=load_again(target.table),
             table=str(target.table),
         )
     connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")

@@ -13,7 +13,7 @@ from consumer.changes.identity import identities
 from consumer.codec.change_table import added_and_removed
 from consumer.errors import CannotBeExact, RowRefused
 from consumer.model.columns import Family
-from consumer.model.hints import RESYNC
+from consumer.model.hints import load_again
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName, quote
 from consumer.model.progress import ProgressChange, TableProgress
@@ -29,7 +29,6 @@ from consumer.sink.progress_sql import begins_too_early
 
 _ROWS = 20_000
 _BYTES = 32 << 20
-_RELOAD = "load the table again from the storage: " + RESYNC
 
 
 def apply_counts(
@@ -119,10 +118,10 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
             copies = count_text(-count, "copy of a row is", "copies of a row are")
             message = f"{copies} to be removed, the target has {cursor.rowcount}: {shown}"
             if target.load.quarantine is None:
-                raise CannotBeExact(message, hint=_RELOAD, table=str(target.table))
+                raise CannotBeExact(message, hint=load_again(), table=str(target.table))
             lacking.append((int(identities(changes.slice(row, 1), ())[0]), False, message))
     if lacking:
-        raise RowRefused(lacking[0][2], hint=_RELOAD, table=str(target.table), more=lacking)
+        raise RowRefused(lacking[0][2], hint=load_again(), table=str(target.table), more=lacking)
 
 
 def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:

@@ -196,15 +196,15 @@ def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
 
 def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     computed = mysql_target(target).computed
-    if not any(target.names[position] in computed for position in target.key):
+    names = [name for position in target.key if (name := target.names[position]) in computed]
+    if not names:
         return
     table, first = table_of(target), quote(target.names[target.key[0]])
     joined = f"{stage_of(target)} {STAGED} LEFT JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"SELECT 1 FROM {joined} WHERE {table}.{first} IS NULL LIMIT 1")
     if cursor.fetchone():
-        names = _listed([name for position in target.key if (name := target.names[position]) in computed])
         raise CannotBeExact(
-            f"the target computes other values of its key's columns {names} than upstream did",
+            f"the target computes other values of its key's columns {_listed(names)} than upstream did",
             hint=f"make them plain columns in {target.name}, then run again",
             table=str(target.table),
             code=Code.TARGET_KEY,

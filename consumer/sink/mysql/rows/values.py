@@ -21,7 +21,7 @@ from consumer.codec.change_table import are_puts
 from consumer.codec.values import binary_to_hex, float32_exact
 from consumer.errors import CorruptFile, RowRefused, SchemaDrift
 from consumer.model.columns import Column, Family
-from consumer.model.hints import RESYNC
+from consumer.model.hints import load_again
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.target import mysql_target, table_of
@@ -58,7 +58,7 @@ def value_form(target: LoadTarget, position: int) -> ValueForm:
     if (column.family in _NUMBERS or data_type in _NUMBERS) and column.family != data_type:
         raise SchemaDrift(
             f"column {column.name} is {column.type} upstream and {data_type.upper()} in the target",
-            hint="give the target's column the upstream's type, or load the table again from the storage: " + RESYNC,
+            hint="give the target's column the upstream's type, or " + load_again(),
             table=str(target.table),
         )
     if column.family in _NUMBERS:
