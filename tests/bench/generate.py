@@ -70,6 +70,12 @@ class Storage:
         self._places[name] = Folder(f"{DATABASE}/{name}", version, date="2026-11-20")
         self._files[name] = 0
 
+    def statement(self, table: str, query: str, action: Action, columns: tuple[Column, ...]) -> None:
+        """`columns`: what the table has behind it."""
+        self.ts += 5 << 18
+        self._schema(table, self.ts, query, action, columns)
+        self._places[table] = self._places[table]._replace(version=self.ts)
+
     def rows(self, table: str, changes: Iterable[Change]) -> None:
         """Write them into new files of the table."""
         lines: list[bytes] = []

@@ -37,7 +37,7 @@ def measure_live(work: Path, server: MariaDb, minutes: float, backlog_rows: int)
     watch = _Watch(server)
     with (work / "L.log").open("wb") as log:
         program = subprocess.Popen(
-            [*run_command(storage.folder, server), "--flush-interval", "1s"], stdout=log, stderr=log
+            [*run_command(storage.folder, server.url()), "--flush-interval", "1s"], stdout=log, stderr=log
         )
         try:
             memory = _write(storage, watch, minutes, program)
@@ -58,9 +58,9 @@ def measure_live(work: Path, server: MariaDb, minutes: float, backlog_rows: int)
     }
 
 
-def run_command(folder: Path, server: MariaDb) -> list[str]:
+def run_command(folder: Path, downstream: str) -> list[str]:
     program = str(Path(sys.executable).with_name("storage-consumer"))
-    uris = ["--upstream-uri", f"file://{folder}?protocol=canal-json", "--downstream-uri", server.url()]
+    uris = ["--upstream-uri", f"file://{folder}?protocol=canal-json", "--downstream-uri", downstream]
     return [program, "run", *uris, "--tz", "UTC"]
 
 

@@ -23,7 +23,7 @@ _AT_A_TIME = 2
 """Tables: as many as there are cores."""
 _TYPES = {"INT": "int"}
 _COLUMNS = {column.name: _TYPES.get(column.type, "string") for column in SYSBENCH.columns}
-_SCHEMA = (
+SCHEMA = (
     f"type string, data array<struct<{', '.join(f'{name}: string' for name in _COLUMNS)}>>,"
     " _tidb struct<commitTs: bigint>"
 )
@@ -33,6 +33,7 @@ def started(lake: str) -> SparkSession:
     """Spark as it comes, with what the format's manual asks for, and partitions for two cores."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {
         **properties(f"{lake}:///tmp/lake"),
         "spark.master": "local[2]",
@@ -65,7 +66,7 @@ def _merged(spark: SparkSession, lake: str, named: Callable[[str], str], storage
 
     columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
     spark.sql(f"CREATE TABLE IF NOT EXISTS {named(table)} ({columns}) USING {lake}")
-    changes = spark.read.schema(_SCHEMA).json(f"file://{storage}/{DATABASE}/{table}/*/*/CDC*.json")
+    changes = spark.read.schema(SCHEMA).json(files_of(storage, table))
     row = f.col("data")[0]
     values = [row[name].cast(kind).alias(name) for name, kind in _COLUMNS.items()]
     rows = changes.select("type", f.col("_tidb.commitTs").alias("_ts"), *values)
@@ -80,6 +81,11 @@ def _merged(spark: SparkSession, lake: str, named: Callable[[str], str], storage
     ).collect()
 
 
+def files_of(storage: str, table: str) -> str:
+    """The data files of a table, as a pattern."""
+    return f"file://{storage}/{DATABASE}/{table}/*/*/CDC*.json"
+
+
 def compared(spark: SparkSession, lake: str, one: str, other: str, tables: list[str]) -> None:
     """Raises SystemExit where the tables of two lakes are not equal."""
     names = _named(spark, lake, one), _named(spark, lake, other)
@@ -89,9 +95,9 @@ def compared(spark: SparkSession, lake: str, one: str, other: str, tables: list[
             raise SystemExit(f"{table}: {left.num_rows} rows of the program are not {right.num_rows} of the plain job")
 
 
-def read_state(spark: SparkSession, uri: str, table: str) -> None:
-    """All rows of the state, by the data source."""
-    found = spark.read.format("ticdc").option("table", table).option("mode", "state").option("tz", "UTC").load(uri)
+def read(spark: SparkSession, uri: str, table: str, mode: str) -> None:
+    """All rows of the table by the data source."""
+    found = spark.read.format("ticdc").options(table=table, mode=mode, tz="UTC").load(uri)
     found.write.format("noop").mode("overwrite").save()
 
 
@@ -108,12 +114,11 @@ def _named(spark: SparkSession, lake: str, folder: str) -> Callable[[str], str]:
 
 def main() -> None:
     lake = sys.argv[1]
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = started(lake)
     doing: Mapping[str, Callable[..., None]] = {
         "apply": partial(applied, spark, lake),
         "compare": partial(compared, spark, lake),
-        "state": partial(read_state, spark),
+        "read": partial(read, spark),
     }
     for line in sys.stdin:
         asked = json.loads(line)

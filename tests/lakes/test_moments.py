@@ -277,3 +277,22 @@ def test_moments_behind_a_death_and_behind_maintain(
     why = {"delta": "of which files are gone", "iceberg": "has no version that is known to be of then"}
     assert why[kind] in str(replica.at(30))
     assert replica.at(50) == upstream.at(50)
+
+
+def test_a_tag_keeps_a_moment_that_maintain_would_remove(lake_spark: SparkLoader, tmp_path: Path) -> None:
+    upstream, uri = Upstream(Feed(tmp_path / "storage")), lake_uri("iceberg", tmp_path)
+    settings, session = settings_of(upstream.feed, uri), lake_spark.session()
+    upstream.create(10, K)
+    for moment in (20, 40, 60):
+        upstream.put(moment, K, id=1, v=moment)
+        upstream.feed.checkpoint(moment + 10)
+        assert app.once(settings, Recorder(), lake_spark).exit_code == 0
+    (then,) = app.lake_at(settings, Recorder(), 30, lambda table: True, lake_spark).tables
+    named = then.query.removeprefix("SELECT * FROM ").partition(" ")[0]
+    table = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, named)
+    table.manageSnapshots().createTag("month_end", int(str(then.version_as_of))).commit()
+    app.maintain(settings, Recorder(), timedelta(0), lake_spark)
+    session.sql(f"REFRESH TABLE {named}")
+    rows = session.sql(f"SELECT * FROM {named} VERSION AS OF 'month_end'").toArrow().to_pylist()
+    assert counted(rows) == upstream.at(30)[K]
+    assert Lake(uri, lake_spark).at(70) == upstream.at(70)

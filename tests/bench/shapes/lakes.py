@@ -130,7 +130,7 @@ class StateOfUpdates(HotUpdates):
     def before_round(self) -> None: ...
 
     def round(self) -> None:
-        self._reading.ask(do="state", uri=self.upstream(self.storage), table=f"{generate.DATABASE}.t")
+        self._reading.ask(do="read", uri=self.upstream(self.storage), table=f"{generate.DATABASE}.t", mode="state")
 
     def limit(self) -> None:
         self.apply(self.storage)
