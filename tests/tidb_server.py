@@ -20,9 +20,6 @@ _KEYS = ("test_a_key_of_one_column", "test_a_key_of_two_columns_goes_by_its_inde
 LEFT_OUT = {
     "contract/test_statements.py::test_values_of_which_nobody_can_tell_are_refused": _BY_ITSELF,
     "e2e/test_consistency.py::test_a_table_without_transactions": "all tables of a TiDB have transactions",
-    "e2e/test_merged_routes.py::test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing": (
-        "every second moment takes minutes there, and the sink is MariaDB's"
-    ),
     "e2e/test_verify_repair.py::test_columns_that_the_storage_does_not_tell_keep_their_values": (
         "a TiDB takes no such default: no statement of an upstream has it"
     ),

@@ -29,6 +29,7 @@ SIZE = 105
 """Events between two checkpoints: with the rounds below, about 200 statements a history."""
 ROUNDS = (4, 6)
 ALIVE = (5,)
+_MAY_LACK = {"mysql9": has_mysql, "tidb": has_tidb}
 IN_A_LAKE = 15
 """Events between two checkpoints there, where each commit takes Spark seconds."""
 
@@ -38,7 +39,7 @@ def main() -> int:
     flags.add_argument("--minutes", type=float, default=1.0, help="how long to play (1)")
     flags.add_argument("--seed", type=int, default=int(time.time()) % 10**9, help="the first seed (by the clock)")
     flags.add_argument(
-        "--target", default="duckdb,mysql,mysql9", help="mysql (MariaDB), mysql9, duckdb, lakes, or several"
+        "--target", default="duckdb,mysql,mysql9", help="mysql (MariaDB), mysql9, tidb, duckdb, lakes, or several"
     )
     flags.add_argument("--stories", type=Path, default=Path("build/histories"), help="where failing ones are kept")
     given = flags.parse_args()
@@ -47,8 +48,8 @@ def main() -> int:
     spark = lake_loader() if set(targets) & set(FORMATS) else None
     try:
         for target in targets:
-            if target == "mysql9" and not has_mysql():
-                print("mysql9 is left out: there is no MySQL here")
+            if target in _MAY_LACK and not _MAY_LACK[target]():
+                print(f"{target} is left out: there is none here")
                 continue
             servers[target] = _server(target, work, servers)
         seed, until = given.seed, time.monotonic() + 60 * given.minutes
@@ -70,6 +71,8 @@ def _server(target: str, work: Path, others: dict[str, SqlServer]) -> SqlServer:
     """Where the statements are run directly, and where the replica is, unless that is a file."""
     if target == "mysql9":
         return MySql(mysql_template()).start()
+    if target == "tidb":
+        return TiDb(None).start()
     known = next((server for server in others.values() if isinstance(server, MariaDb)), None)
     return known or MariaDb(mariadb_template(work)).start()
 
