@@ -24,6 +24,7 @@ from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.original import Original
 from tests.support.random_ddl.replica import Replica
 from tests.support.random_ddl.upstream import Upstream
+from tests.tidb_server import TiDb, has_tidb
 
 SIZE = 105
 """Events between two checkpoints: with the rounds below, about 200 statements a history."""

@@ -83,13 +83,14 @@ class Original:
 
     def __init__(self, server: SqlServer) -> None:
         self._is_mysql = server.name == "MySQL"
+        self._quotes_defaults = server.name == "MariaDB"
         self._connection = server.connect()
         self._cursor = self._connection.cursor()
         self.execute(SESSION)
 
     @property
     def has_expression_indexes(self) -> bool:
-        return self._is_mysql
+        return not self._quotes_defaults
 
     def close(self) -> None:
         self._connection.close()
@@ -131,7 +132,7 @@ class Original:
             f"{where} ORDER BY ordinal_position"
         )
         parts = self.execute(
-            "SELECT index_name, non_unique, column_name, sub_part, nullable FROM information_schema.statistics "
+            "SELECT index_name, non_unique + 0, column_name, sub_part, nullable FROM information_schema.statistics "
             f"{where} AND index_type = 'BTREE'"
         )
         bounds = self.execute(
@@ -141,7 +142,7 @@ class Original:
         indexes = []
         for index in dict.fromkeys(part[0] for part in parts):
             own = [part for part in parts if part[0] == index]
-            if any(part[2] is None for part in own):
+            if any(part[2] in (None, "NULL") for part in own):  # the word where it is a TiDB's
                 indexes.append(Index(index, not own[0][1], (), whole=False, expression=True))
                 continue
             whole = all(prefix is None and nullable != "YES" for *_, prefix, nullable in own)
@@ -221,7 +222,7 @@ class Original:
             return None
         if default.lower().startswith("current_timestamp"):
             return "CURRENT_TIMESTAMP"
-        value = default if self._is_mysql else str(self.execute(f"SELECT {default}")[0][0])
+        value = default if not self._quotes_defaults else str(self.execute(f"SELECT {default}")[0][0])
         return str(datetime.fromisoformat(value) - OFFSET) if kind == "TIMESTAMP" else value
 
 
