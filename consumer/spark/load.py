@@ -63,7 +63,7 @@ class SparkLoader:
         keyed = [task for task in rest if is_large(task)]
         packed = [task for task in rest if not is_large(task)]
         shares = shares_of(packed, min(self.connections, self._cores() * 2)) if packed else []
-        return [*([few] if few else []), *([task] for task in keyed), *shares]
+        return [*(shares_of(few, 1) if few else []), *([task] for task in keyed), *shares]
 
     def _are_few(self, tasks: Sequence[LoadTask]) -> bool:
         """Returns whether this process runs them."""

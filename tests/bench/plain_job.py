@@ -29,13 +29,13 @@ SCHEMA = (
 )
 
 
-def started(lake: str) -> SparkSession:
+def started(lake: str = "") -> SparkSession:
     """Spark as it comes, with what the format's manual asks for, and partitions for two cores."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {
-        **properties(f"{lake}:///tmp/lake"),
+        **(properties(f"{lake}:///tmp/lake") if lake else {}),
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",

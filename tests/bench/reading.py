@@ -11,7 +11,7 @@ from tests.bench.plain_job import SCHEMA, files_of, read, started
 
 def main() -> None:
     how, folder, table = sys.argv[1:]
-    spark = started("delta")
+    spark = started()
     if how == "json":
         spark.read.schema(SCHEMA).json(files_of(folder, table)).write.format("noop").mode("overwrite").save()
     else:

@@ -30,6 +30,9 @@ _LACKS = re.compile(r"Catalog Error: Table with name (\w+) does not exist")
 
 OPEN_SECONDS = 15.0
 """The seconds to wait for a file that is open in another process."""
+_WRITTEN_TABLES = 1000
+"""After rows were written to so many tables the file is closed: until then DuckDB keeps half a megabyte of memory for
+each of them, which no checkpoint gives back."""
 
 # A process that ends freezes its objects. DuckDB prints its remaining objects at its end, so these are unfrozen.
 atexit.register(gc.unfreeze)
@@ -45,6 +48,7 @@ class Database:
         self.forgotten = 0
         """Grows whenever what was read in the open file may have changed: it was closed, or a transaction failed."""
         self._kept: duckdb.DuckDBPyConnection | None = None
+        self._written = 0
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -109,7 +113,13 @@ class Database:
         if self._connection is not None:
             self._connection.close()
             self.forgotten += 1
-        self._connection = None
+        self._connection, self._written = None, 0
+
+    def wrote_rows(self, tables: int) -> None:
+        """Counts the tables to which a transaction has written rows. Closes the file after too many of them."""
+        self._written += tables
+        if self._written > _WRITTEN_TABLES:
+            self.release()
 
     def settle(self) -> None:
         """Closes the file with all committed changes in it, and nothing in a separate log. Raises as `transaction`."""

@@ -160,6 +160,7 @@ class DuckDbSink(progress_sql.ProgressPorts):
             recorded = replace(change, audit=change.audit + widened)
             self._store(connection, epoch, recorded, {outcome.table for outcome in loaded})
         self._tables.follow(tables)
+        self._database.wrote_rows(len(loaded))
         for path in staged:
             with suppress(OSError):  # a file that stays is removed with its folder
                 os.unlink(path)

@@ -15,6 +15,7 @@ from consumer.model.load import LoadTask
 from consumer.spark.in_process import InProcessLoader
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
+from consumer.spark.sizes import LARGEST_SHARE_TABLES
 from tests.contract.test_loaders import storage, task
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.observers import Recorder
@@ -72,6 +73,15 @@ def test_a_large_one_is_sparks_and_the_small_ones_stay(here: list[int]) -> None:
     loader = WithoutSpark(SparkSettings("local[2]", in_process_bytes=2 * ONE))
     assert _where(loader, [large, *TASKS[1:]], here) == ["here 2", "spark 1"]
     assert here == [2 * ONE]
+
+
+def test_very_many_small_ones_are_some_loads(here: list[int]) -> None:
+    """Each is recorded at its end, and a target has to hold what it gets until then."""
+    tasks = [replace(TASKS[0], number=number) for number in range(2 * LARGEST_SHARE_TABLES + 1)]
+    loader = WithoutSpark(SparkSettings("local[2]", in_process_bytes=len(tasks) * ONE))
+    found = loader.split(tasks)
+    assert sorted(task.number for group in found for task in group) == list(range(len(tasks)))
+    assert max(map(len, found)) <= LARGEST_SHARE_TABLES
 
 
 def test_whoever_calls_it_no_load_above_the_limit_is_run_here(here: list[int]) -> None:

@@ -53,6 +53,17 @@ def test_the_file_can_be_read_between_rounds(replica: Replica) -> None:
         DuckDbSink(DuckDbSettings(str(replica.path), "other")).acquire("file:///elsewhere")
 
 
+def test_the_file_is_opened_anew_after_many_tables(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB gives back what it keeps of tables that got rows only when the file is closed."""
+    monkeypatch.setattr(connection, "_WRITTEN_TABLES", 2)
+    opened, real = [], duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda *given, **named: opened.append(given) or real(*given, **named))
+    for number in range(1, 7):
+        replica.put((ID,), [(str(number),)])
+    assert len(opened) == 2
+    assert len(replica.rows()) == 6
+
+
 def test_a_file_that_is_kept_still_is_opened_once(filled: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     filled.sink.close()
     opened, real = [], duckdb.connect
