@@ -41,7 +41,10 @@ class Creations:
         if likely and self.random.random() < 0.2:
             return self.view(name, tables)
         if likely and self.random.random() < 0.2:
-            return self._like(name, self.random.choice(likely), tables)
+            source = self.random.choice(likely)
+            primary = any(index.name == "PRIMARY" for index in tables[source].shape.indexes)
+            if primary or self.manner.commit_ts:  # another key is in doubt where the text does not tell the database
+                return self._like(name, source, tables)
         bodies = [table.body for table in tables.values() if table.body and table.partitions]
         if bodies and self.random.random() < 0.5:  # one that can exchange its rows with a partition
             body, rest = self.random.choice(bodies), ""

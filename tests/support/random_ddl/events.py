@@ -54,9 +54,9 @@ class Statement:
 @dataclass(frozen=True)
 class Manner:
     """How the changefeed is set up: `new` architecture, rows with commit-ts, tables without key, UPDATEs as they are
-    (`raw`), several files of one table at a time (`dispatchers`), `partitions`, which upstream `exchanges`. And the
-    replica: whether it has indexes of `expressions`, the kinds of statements that it `ignores`, and whether tables that
-    are dropped or truncated go to the `trash`."""
+    (`raw`), several files of one table at a time (`dispatchers`), `partitions`, which upstream `exchanges`, and whether
+    upstream is a real `tidb`. And the replica: whether it has indexes of `expressions`, the kinds of statements that it
+    `ignores`, and whether tables that are dropped or truncated go to the `trash`."""
 
     new: bool
     commit_ts: bool
@@ -68,6 +68,7 @@ class Manner:
     ignores: tuple[str, ...]
     trash: bool
     exchanges: bool = True
+    tidb: bool = False
 
     @property
     def policies(self) -> list[dict[str, object]]:

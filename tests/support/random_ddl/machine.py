@@ -43,7 +43,8 @@ def play(
     original = Original(server)
     try:
         original.reset()
-        manner = replace(Manner.drawn(random, partitions, original.has_expression_indexes), exchanges=exchanges)
+        drawn = Manner.drawn(random, partitions, original.has_expression_indexes)
+        manner = replace(drawn, exchanges=exchanges, tidb=original.is_tidb)
         upstream = Upstream(original, random, manner, alive=random.choice(alive))
         target = replica(original)
         target.policies = manner.policies

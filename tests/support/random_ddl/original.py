@@ -82,15 +82,14 @@ class Original:
     """One connection to the server. `place` says where a table of the upstream is, in SQL."""
 
     def __init__(self, server: SqlServer) -> None:
-        self._is_mysql = server.name == "MySQL"
-        self._quotes_defaults = server.name == "MariaDB"
+        self._is_mysql, self.is_tidb = server.name == "MySQL", server.name == "TiDB"
         self._connection = server.connect()
         self._cursor = self._connection.cursor()
         self.execute(SESSION)
 
     @property
     def has_expression_indexes(self) -> bool:
-        return not self._quotes_defaults
+        return self._is_mysql or self.is_tidb
 
     def close(self) -> None:
         self._connection.close()
@@ -222,7 +221,7 @@ class Original:
             return None
         if default.lower().startswith("current_timestamp"):
             return "CURRENT_TIMESTAMP"
-        value = default if not self._quotes_defaults else str(self.execute(f"SELECT {default}")[0][0])
+        value = default if self._is_mysql or self.is_tidb else str(self.execute(f"SELECT {default}")[0][0])
         return str(datetime.fromisoformat(value) - OFFSET) if kind == "TIMESTAMP" else value
 
 
