@@ -19,13 +19,14 @@ from dataclasses import asdict, dataclass
 import psutil
 
 _LOOKS_EVERY, _LOOKS_OF_MEMORY = 0.1, 4
+"""Seconds; and every so many of the looks is one at memory too, which takes longer."""
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`cpu` seconds of all processes, also of those that ended; `memory`, the most that all were seen to have at once, in
-    bytes: what several share counts once."""
+    """`cpu` seconds of all processes, also of those that ended; `memory`, the most that all were seen to have at once,
+    in bytes: what several share counts once."""
 
     seconds: float
     cpu: float

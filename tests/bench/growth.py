@@ -1,6 +1,6 @@
 """How cost grows: what the program takes at three sizes of one thing, each four times the one before, as whole
-processes on a DuckDB file. ``python -m tests.bench.growth [NAME,..] [--scale PART]`` prints the table of docs/speed.md,
-and keeps JSON and a chart in ``build/bench``."""
+processes, mostly on a DuckDB file. ``python -m tests.bench.growth [NAME,..] [--scale PART]`` prints the table of
+docs/speed.md, and keeps JSON and a chart in ``build/bench``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.bench.cost import Cost, cost_of
 from tests.bench.generate import Storage
 from tests.bench.rows import SYSBENCH, inserts
 from tests.bench.run import RESULTS
+from tests.servers import MariaDb, mariadb_template
 
 _PROGRAM = str(Path(sys.executable).with_name("storage-consumer"))
 _IN_PROCESS = ("--in-process-bytes", "64MiB")
@@ -41,13 +42,10 @@ class Growth:
     parts: Callable[[Path, int], Iterator[Part]]
 
 
-def _once(folder: Path, *flags: str) -> list[str]:
-    uris = ["--upstream-uri", f"file://{folder}/cdc?protocol=canal-json", "--downstream-uri", _replica(folder)]
+def _once(folder: Path, *flags: str, target: str = "") -> list[str]:
+    uris = ["--upstream-uri", f"file://{folder}/cdc?protocol=canal-json"]
+    uris += ["--downstream-uri", target or f"duckdb:///{folder}/replica.duckdb"]
     return [_PROGRAM, "once", *uris, "--tz", "UTC", *flags]
-
-
-def _replica(folder: Path) -> str:
-    return f"duckdb:///{folder}/replica.duckdb"
 
 
 def _tables(folder: Path, size: int) -> Iterator[Part]:
@@ -101,6 +99,11 @@ def _rows(folder: Path, size: int) -> Iterator[Part]:
     storage.rows("t", inserts(size))
     storage.publish()
     yield "all are inserted", _once(folder)
+    server = MariaDb(mariadb_template(folder), ["--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G"]).start()
+    try:
+        yield "all are inserted into a MariaDB", _once(folder, target=server.url())
+    finally:
+        server.stop()
 
 
 def _sent_again(folder: Path, size: int) -> Iterator[Part]:
