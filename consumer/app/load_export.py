@@ -39,7 +39,7 @@ from consumer.model.files import Folder, Listing, known_bounds
 from consumer.model.hints import Hint, forget_command
 from consumer.model.losses import Loss
 from consumer.model.names import NAME_LIMIT, TableName
-from consumer.model.naming import naming_from, naming_with_places
+from consumer.model.naming import Naming, naming_from, naming_with_places
 from consumer.model.progress import (
     AuditRow,
     DdlState,
@@ -299,7 +299,7 @@ class _Work:
             manager = manager_of(loading, ports, options)
             self._observer.tell(NowDoing("looks at the export's files"))
             listing = self._export.listing(self._tso)
-            self._begin_again(manager, listing)
+            self._begin_again(manager, listing, options.rules.naming)
             for name, refused in self._export.refused.items():
                 manager.stopped[name] = refused
                 manager.results.setdefault(name, TableResult()).becomes("stopped", refused)
@@ -341,10 +341,10 @@ class _Work:
         lacking = {target(name) for name in self._tables if name not in read or name.table.lower() in shown}
         return [name for name in self._tables if target(name) not in lacking]
 
-    def _begin_again(self, manager: ConsumerManager, listing: Listing) -> None:
+    def _begin_again(self, manager: ConsumerManager, listing: Listing, naming: Naming) -> None:
         """Resets tables for another run. Tables that no run has created are to be created, even after an earlier run
-        ended. A table whose CREATE TABLE has changed is dropped, and so is one that is excluded by now: nobody may take
-        it for complete."""
+        ended. A table whose CREATE TABLE has changed is dropped, and so are one that is excluded by now, and one that
+        is not complete and has another table mode by now: nobody may take it for complete."""
         ledger, tables = manager.ledger, {*self._tables}
         if ledger.progress.is_empty:
             return
@@ -352,9 +352,12 @@ class _Work:
             tables = {*self._export.files.tables} - self._ended
         made, places = ledger.progress.ddls, ledger.progress.table
         listed = {ddl_id(file): file.name for file in listing.schemas if file.table}
+        incomplete = (name for name in tables if places(name).state is not State.OK)
+        otherwise = {name for name, _, _ in table_modes.changed_modes(naming, ledger.progress.modes, incomplete)}
         for ddl, record in made.items():
             name = TableName(ddl.database, ddl.table)
-            if ddl in listed or name not in tables or places(name).state is State.EXCLUDED:
+            stays = ddl in listed and name not in otherwise
+            if stays or name not in tables or places(name).state is State.EXCLUDED:
                 continue
             place = TableProgress(ddl.version - 1)
             folders = (folder for folder in ledger.progress.folders if folder.root == root_of(*name))
@@ -464,9 +467,14 @@ def _shown(tso: int) -> str:
 
 
 def _unfinished(result: RunResult) -> RunResult:
-    """Replaces the hints: their commands would be for the storage, of which the tables know nothing yet."""
+    """Replaces hints with commands: these would be for the storage, of which the tables know nothing yet."""
     for table in result.tables.values():
         if table.state != "ok":
             table.resync = False
-            table.hint = table.hint if table.code == Code.OF_ANOTHER_CONSUMER else _AGAIN
+            if table.code != Code.OF_ANOTHER_CONSUMER:
+                table.hint = _AGAIN if table.hint.has_commands or not table.hint else _then_again(table.hint)
     return result.model_copy(update={"hint": _AGAIN}) if result.exit_code == NeedsPerson.exit_code else result
+
+
+def _then_again(hint: Hint) -> Hint:
+    return hint if hint.endswith("run again") else hint + "; then run load-export again"

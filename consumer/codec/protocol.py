@@ -82,6 +82,8 @@ class RowProtocol(ABC):
     """The setting that gives rows their commit-ts: ``KEY=true in the changefeed's ..``."""
     writes_labels: ClassVar[bool] = False
     """Whether values of ENUM and SET are written as their labels, not as numbers."""
+    writes_computed: ClassVar[bool] = True
+    """Whether rows have values of the STORED columns that upstream computes."""
     own_options: ClassVar[Sequence[Option]] = ()
     """The options of its own table in the changefeed's file, ``[sink.NAME]``."""
     left_open: ClassVar[Collection[str]] = ()

@@ -166,6 +166,11 @@ class Shape:
         """The columns, in lower case, of which a statement shows that upstream does not compute them."""
         return frozenset(name for name, column in self.columns.items() if not column.generated)
 
+    @property
+    def computed(self) -> frozenset[str]:
+        """The columns, in lower case, that upstream computes, as a statement shows."""
+        return frozenset(name for name, column in self.columns.items() if column.generated)
+
     def _is_virtual(self, column: str) -> bool:
         """Returns whether rows do not carry the column."""
         return column in self.columns and self.columns[column].virtual

@@ -134,6 +134,10 @@ class Hint(str):
         return Hint, self.parts
 
     @property
+    def has_commands(self) -> bool:
+        return any(isinstance(part, Command) for part in self.parts)
+
+    @property
     def allows_reload(self) -> bool:
         """Whether a command that reloads the table may follow the hint: the hint has no command but `retry` and
         `forget`, and no `Instead`."""

@@ -257,8 +257,12 @@ class TableVersionConsumer:
             return [(position, target.columns[position], name) for position, name in upstream_columns.items()]
         position_of = {same_name(name): position for position, name in upstream_columns.items()}
         decoded: list[tuple[int | None, Column, str]] = []
-        for column in stored_columns(*self._described):
+        columns, shape = self._described
+        computed = () if protocol_of(self.dialect).writes_computed else shape.computed
+        for column in stored_columns(columns, shape):
             position = position_of.get(same_name(mode.called(column.name))) if mode.chosen.keeps(column.name) else None
+            if position is None and same_name(column.name) in computed:
+                continue
             if position is None:
                 decoded.append((None, column, column.name))
             else:

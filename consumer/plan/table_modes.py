@@ -257,20 +257,29 @@ def modes_record(naming: Naming, tables: Iterable[TableName]) -> str:
     return json.dumps(modes) if modes else ""
 
 
-def check_modes(naming: Naming, recorded_modes: str, begun: Iterable[TableName]) -> None:
-    """Raises BadConfig if one of the tables `begun` has another mode than in `recorded_modes`, the progress' text."""
+def changed_modes(
+    naming: Naming, recorded_modes: str, tables: Iterable[TableName]
+) -> Iterator[tuple[TableName, str, str]]:
+    """Yields those of `tables` that have another mode than in `recorded_modes`, the progress' text, with that one and
+    the present one, both as texts."""
     before: Mapping[TableName, str] = {
         TableName(database, table).folded: mode for database, table, mode in json.loads(recorded_modes or "[]")
     }
-    for name in begun:
+    for name in tables:
         mode = naming.mode(name)
         was, now = before.get(name.folded, ""), "" if mode is None else str(mode)
         if name.table and was != now:
-            raise BadConfig(
-                f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
-                hint="give what the target was filled with, in [[consumer.table-modes]], with --table-mode or as the"
-                " route that merges it; for another table mode fill it again under another --name and a route",
-            )
+            yield name, was, now
+
+
+def check_modes(naming: Naming, recorded_modes: str, begun: Iterable[TableName]) -> None:
+    """Raises BadConfig if one of the tables `begun` has another mode than in `recorded_modes`, the progress' text."""
+    for name, was, now in changed_modes(naming, recorded_modes, begun):
+        raise BadConfig(
+            f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
+            hint="give what the target was filled with, in [[consumer.table-modes]], with --table-mode or as the"
+            " route that merges it; for another table mode fill it again under another --name and a route",
+        )
 
 
 def _moves_key(change: ModeDdl, file: SchemaFile) -> bool:

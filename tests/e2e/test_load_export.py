@@ -661,6 +661,21 @@ BROKEN = {
 }
 
 
+def test_a_column_that_upstream_computes_can_be_left_out(duck: Scene) -> None:
+    """As the hint says."""
+    duck.export.complete_insert = True
+    duck.export.table("d", "gen", COMPUTED.format("gen", KEY), ["id", "v"], [(1, 1)])
+    columns = (ID, VALUE, Column("g", "INT", length=11))
+    duck.feed.describe("d.gen", at(0), columns)
+    later = typed_line(columns, at(12), {"id": "9", "v": "9", "g": "9"})
+    duck.feed.file("d.gen", at(0), later.replace(b'"table":"t"', b'"table":"gen"'))
+    assert "leave the column out with [[consumer.columns]]" in str(duck.load().tables[GEN].hint)
+    duck.flags = {"columns": ({"tables": ["d.gen"], "exclude": ["g"]},)}
+    done(duck.load())
+    done(duck.once(20))
+    assert duck.ask("SELECT * FROM d.gen ORDER BY id") == [(1, 1), (9, 9)]
+
+
 @pytest.mark.parametrize("way", ["mended", "left out", "forgotten"])
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_table_that_cannot_be_loaded_is_left_behind_and_the_others_go_on(scene: Scene, broken: str, way: str) -> None:

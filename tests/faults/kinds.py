@@ -68,3 +68,5 @@ OF_A_FILE = ("kill -9", "frozen", "overtaken", "SIGTERM")
 """Those that a DuckDB file knows."""
 OF_A_LAKE = (*OF_A_FILE, "JVM kill -9")
 OF_A_SERVER = tuple(name for name in KINDS if name != "JVM kill -9")
+OF_A_TIDB = tuple(name for name in OF_A_SERVER if name != "target set back")
+"""One of several servers that hold the rows has them all."""

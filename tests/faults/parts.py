@@ -17,7 +17,14 @@ from tests.faults.targets import FileTarget, LakeTarget, ServerTarget, Target
 from tests.servers import SqlServer
 from tests.support.lakes import FORMATS
 
-NAMES = {"mysql": "MariaDB", "mysql9": "MySQL 9.7", "duckdb": "DuckDB", "delta": "Delta", "iceberg": "Iceberg"}
+NAMES = {
+    "mysql": "MariaDB",
+    "mysql9": "MySQL 9.7",
+    "tidb": "TiDB",
+    "duckdb": "DuckDB",
+    "delta": "Delta",
+    "iceberg": "Iceberg",
+}
 Act = Callable[[Any], None]
 """What a kind of fault does to a chain whose program stands at a point."""
 
@@ -84,7 +91,7 @@ class DriverPart(Part):
         return 25
 
     def _kinds(self) -> Mapping[str, Act]:
-        known = {"duckdb": kinds.OF_A_FILE, **dict.fromkeys(FORMATS, kinds.OF_A_LAKE)}
+        known = {"duckdb": kinds.OF_A_FILE, "tidb": kinds.OF_A_TIDB, **dict.fromkeys(FORMATS, kinds.OF_A_LAKE)}
         return {name: kinds.KINDS[name] for name in known.get(self.target, kinds.OF_A_SERVER)}
 
     def chain(self, folder: Path, server: SqlServer | None, seed: int) -> AnyChain:

@@ -18,6 +18,7 @@ from tests.faults.workload import Query
 from tests.mysql_server import MySql, mysql_template
 from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.lakes import FORMATS, elsewhere, lake_loader, lake_tables, lake_uri
+from tests.tidb_server import TiDb
 
 
 class Target(ABC):
@@ -74,7 +75,8 @@ class ServerTarget(Target):
         self._server.kill_clients()
 
     def kill(self) -> None:
-        self._server.execute(*_KEEP)
+        if not isinstance(self._server, TiDb):  # which keeps nothing back
+            self._server.execute(*_KEEP)
         self.set_back()
 
     def set_back(self) -> None:
@@ -152,4 +154,6 @@ def server_of(target: str, work: Path) -> SqlServer | None:
     """The server that `--target` names, started; None for a DuckDB file or a lake."""
     if target in ("duckdb", *FORMATS):
         return None
+    if target == "tidb":
+        return TiDb(None).start()
     return MySql(mysql_template()).start() if target == "mysql9" else MariaDb(mariadb_template(work)).start()

@@ -49,6 +49,7 @@ class Dumpling(RowProtocol):
     density = 2
     commit_ts = ""
     writes_labels = True
+    writes_computed = False
 
     def splittable(self, dialect: Dialect) -> bool:
         return format_of(dialect).escapes
