@@ -25,10 +25,12 @@ from tests.bench.generate import Storage
 from tests.bench.rows import SYSBENCH, inserts
 from tests.bench.run import RESULTS
 from tests.servers import MariaDb, mariadb_template
+from tests.spark_cluster import SparkCluster
 
 _PROGRAM = str(Path(sys.executable).with_name("storage-consumer"))
 _IN_PROCESS = ("--in-process-bytes", "64MiB")
 """Small loads start no Spark, whose start would hide what a table costs."""
+_ROWS_OF_WORKERS = 3_000_000
 Part = tuple[str, list[str]]
 """What is measured, and the command that does it."""
 
@@ -38,7 +40,7 @@ class Growth:
     """`parts` brings a storage below the folder to a size, and then does one thing after the other with it."""
 
     title: str
-    sizes: tuple[int, int, int]
+    sizes: tuple[int, ...]
     parts: Callable[[Path, int], Iterator[Part]]
 
 
@@ -136,6 +138,16 @@ def _read(folder: Path, size: int) -> Iterator[Part]:
         yield what, [sys.executable, "-m", "tests.bench.reading", how, f"{folder}/cdc", "t"]
 
 
+def _workers(folder: Path, size: int) -> Iterator[Part]:
+    """The seconds are what this shows: executors are no processes of the program."""
+    storage = Storage(folder / "cdc")
+    storage.table("t")
+    storage.rows("t", inserts(_ROWS_OF_WORKERS))
+    storage.publish()
+    with SparkCluster(workers=size) as cluster:
+        yield f"{_ROWS_OF_WORKERS:,} rows are inserted", _once(folder, "--master", cluster.url)
+
+
 GROWTHS = {
     "tables": Growth("tables", (1250, 5000, 20_000), _tables),
     "statements": Growth("statements of one table", (1250, 5000, 20_000), _statements),
@@ -143,6 +155,7 @@ GROWTHS = {
     "rows": Growth("rows of one table", (1_000_000, 4_000_000, 16_000_000), _rows),
     "again": Growth("rows that TiCDC writes again", (250_000, 1_000_000, 4_000_000), _sent_again),
     "transaction": Growth("rows of one transaction", (250_000, 1_000_000, 4_000_000), _one_transaction),
+    "workers": Growth("workers of a cluster, of one core each", (1, 2), _workers),
     "read": Growth("rows of one table, read by Spark", (250_000, 1_000_000, 4_000_000), _read),
 }
 
@@ -180,8 +193,8 @@ def _measured(growth: Growth, scale: float) -> list[dict[str, Any]]:
 
 
 _HEAD = (
-    "| what there is | and what is done | sizes | CPU seconds | from one size to the next | greatest memory, MB |",
-    "| --- | --- | --- | --- | --- | --- |",
+    "| what there is | what is done | sizes | CPU seconds | from one size to the next | seconds | memory, MB |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
 )
 
 
@@ -195,6 +208,7 @@ def _lines(title: str, found: Sequence[dict[str, Any]]) -> Iterator[str]:
             ", ".join(f"{one['size']:,}" for one in sizes).replace(", ", " · "),
             " · ".join(f"{cost.cpu:.1f}" for cost in costs),
             " · ".join(f"{later.cpu / earlier.cpu:.1f}" for earlier, later in itertools.pairwise(costs)),
+            " · ".join(f"{cost.seconds:.0f}" for cost in costs),
             " · ".join(f"{cost.memory / 1e6:.0f}" for cost in costs),
         )
         yield f"| {' | '.join(cells)} |"
