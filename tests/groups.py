@@ -84,9 +84,14 @@ GROUPS = {
         tools=("mysql",),
     ),
     "tidb": Group(
-        "contracts, statements, table modes, recorded changefeeds once more on a TiDB; `verify`; exports of a Dumpling",
-        40,
-        programs=(("tests.e2e.corpus_report", "--target", "tidb"),),
+        "contracts, statements, table modes, recorded changefeeds once more on a TiDB; `verify`; exports of a Dumpling;"
+        " random statements that a TiDB runs as upstream; kills",
+        45,
+        programs=(
+            ("tests.e2e.corpus_report", "--target", "tidb"),
+            ("tests.support.random_ddl", "--minutes", "10", "--target", "tidb"),
+            ("tests.faults", "--runs", "1", "--targets", "tidb"),
+        ),
         tools=("tidb",),
     ),
     "clouds": Group(
