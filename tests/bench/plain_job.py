@@ -29,7 +29,7 @@ SCHEMA = (
 )
 
 
-def started(lake: str = "") -> SparkSession:
+def started(lake: str = "", heap: str = "1g") -> SparkSession:
     """Spark as it comes, with what the format's manual asks for, and partitions for two cores."""
     from pyspark.sql import SparkSession
 
@@ -37,7 +37,7 @@ def started(lake: str = "") -> SparkSession:
     conf = {
         **(properties(f"{lake}:///tmp/lake") if lake else {}),
         "spark.master": "local[2]",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": heap,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
@@ -114,7 +114,7 @@ def _named(spark: SparkSession, lake: str, folder: str) -> Callable[[str], str]:
 
 def main() -> None:
     lake = sys.argv[1]
-    spark = started(lake)
+    spark = started(lake, "4g")  # with 1g its MERGE of a million rows into Delta lacks memory
     doing: Mapping[str, Callable[..., None]] = {
         "apply": partial(applied, spark, lake),
         "compare": partial(compared, spark, lake),
