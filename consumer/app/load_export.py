@@ -62,7 +62,7 @@ from consumer.pipeline.resync import folders_up_to, restart_from_export
 from consumer.plan import table_modes
 from consumer.plan.assembly import Assembly
 from consumer.plan.options import FileOptions, RoundOptions
-from consumer.plan.routing import written_names
+from consumer.plan.routing import check_routes, written_names
 from consumer.plan.starting import preloaded_tables_change
 from consumer.ports import Loader, Observer
 from consumer.results import LoadedExport, RunResult, TableResult
@@ -116,6 +116,12 @@ class _Work:
         if not self._tables:
             which = "--table" if some is not None else "--tables"
             raise BadConfig(f"the export has no table that {which} selects", hint="names are case-sensitive")
+        if merged := [name for name in self._tables if settings.naming.merges(name)]:
+            raise BadConfig(
+                f"a route merges {merged[0]} with others, and the changefeed does not show their CREATE TABLE, by which"
+                " they are compared",
+                hint="leave that route out, or the tables with --tables; merged tables come from a changefeed alone",
+            )
 
     def _wanted(self, name: TableName) -> bool:
         """Returns whether the table is to be loaded. A database is, with its tables."""
@@ -308,7 +314,7 @@ class _Work:
             if result.unfinished:
                 return result
             progress, loaded = manager.ledger.progress, ports.sink.loaded()
-            complete = self._complete_tables(listing, progress, options.rules)
+            complete = self._complete_tables(listing, progress)
             for name, error in list(self._miscounted(complete, ports.sink, options.rules, loaded)):
                 complete.remove(name)
                 result.tables.setdefault(name, TableResult()).becomes("stopped", error)
@@ -330,21 +336,19 @@ class _Work:
         with open_ports(loading, self._observer, spark, self._export) as ports:
             manager_of(loading, ports, loading.round_options).ledger.record(self._left_out(tables))
 
-    def _complete_tables(self, listing: Listing, progress: Progress, rules: TableRules) -> list[TableName]:
-        """Returns the tables that have all of their rows. Merged tables, and those that one view shows, count only
-        together."""
+    def _complete_tables(self, listing: Listing, progress: Progress) -> list[TableName]:
+        """Returns the tables that have all of their rows. Those that one view shows count only together."""
         settled = {ddl for ddl, record in progress.ddls.items() if record.state in (DdlState.DONE, DdlState.SKIPPED)}
         made = {file.name for file in listing.schemas if ddl_id(file) in settled}
         shown = shown_names(text for name, text in self._export.views.items() if name not in made)
-        places, target = {name: progress.table(name) for name in self._tables}, rules.naming.target
-        read = {n for n, place in places.items() if place.state is State.OK and place.applied_ts == self._tso} & made
-        lacking = {target(name) for name in self._tables if name not in read or name.table.lower() in shown}
-        return [name for name in self._tables if target(name) not in lacking]
+        read = [name for name in self._tables if name in made and self._is_complete(progress.table(name))]
+        return [name for name in read if name.table.lower() not in shown]
 
     def _begin_again(self, manager: ConsumerManager, listing: Listing, naming: Naming) -> None:
         """Resets tables for another run. Tables that no run has created are to be created, even after an earlier run
         ended. A table whose CREATE TABLE has changed is dropped, and so are one that is excluded by now, and one that
-        is not complete and has another table mode by now: nobody may take it for complete."""
+        is not complete and has another table mode by now: nobody may take it for complete. Raises BadConfig before it
+        drops anything."""
         ledger, tables = manager.ledger, {*self._tables}
         if ledger.progress.is_empty:
             return
@@ -352,13 +356,20 @@ class _Work:
             tables = {*self._export.files.tables} - self._ended
         made, places = ledger.progress.ddls, ledger.progress.table
         listed = {ddl_id(file): file.name for file in listing.schemas if file.table}
-        incomplete = (name for name in tables if places(name).state is not State.OK)
-        otherwise = {name for name, _, _ in table_modes.changed_modes(naming, ledger.progress.modes, incomplete)}
-        for ddl, record in made.items():
+        begun = {name for ddl in made if (name := TableName(ddl.database, ddl.table)) in tables}
+        begun = {name for name in begun if places(name).state is not State.EXCLUDED}
+        complete = {name for name in begun if self._is_complete(places(name))}
+        refused = {TableName(d.database, d.table) for d, record in made.items() if record.state is DdlState.REFUSED}
+        check_routes(naming, ledger.progress, begun - refused)
+        table_modes.check_modes(naming, ledger.progress.modes, complete)
+        otherwise = {name for name, _, _ in table_modes.changed_modes(naming, ledger.progress.modes, begun)}
+        resets = {
+            ddl: record
+            for ddl, record in made.items()
+            if (name := TableName(ddl.database, ddl.table)) in begun and (ddl not in listed or name in otherwise)
+        }
+        for ddl, record in resets.items():
             name = TableName(ddl.database, ddl.table)
-            stays = ddl in listed and name not in otherwise
-            if stays or name not in tables or places(name).state is State.EXCLUDED:
-                continue
             place = TableProgress(ddl.version - 1)
             folders = (folder for folder in ledger.progress.folders if folder.root == root_of(*name))
             change = ProgressChange(
@@ -368,8 +379,13 @@ class _Work:
                 ledger.empty(name, change)
             elif record.state is DdlState.REFUSED:
                 ledger.record(change)
-        if new := {name: TableProgress(ddl.version - 1) for ddl, name in listed.items() if ddl not in made}:
+        # A run that died between the mark and the DROP has left the mark, by which the round drops the table.
+        unmarked = {name for name in listed.values() if ledger.progress.table(name).state is not State.EMPTYING}
+        if new := {n: TableProgress(ddl.version - 1) for ddl, n in listed.items() if ddl not in made and n in unmarked}:
             ledger.record(ProgressChange(tables=dict(new), rewind=True))
+
+    def _is_complete(self, place: TableProgress) -> bool:
+        return place.state is State.OK and place.applied_ts == self._tso
 
     def _options(self, loading: Settings, places: Mapping[TableName, TableName]) -> RoundOptions:
         """Returns the options of the storage, except for how files are written. A bad row stops its table, because
@@ -388,16 +404,15 @@ class _Work:
         rows_in_target = sink.count_rows(set(targets.values()))
         for name, target in targets.items():
             read, given_ = loaded.get(name, (0, 0))
-            # Rows that a killed load of a table with no key has written are not counted as written: they were not
-            # recorded.
-            held = given_ if rules.naming.merges(name) else rows_in_target.get(target, 0)
+            # A killed load of a table with no key has not recorded what it wrote, so `given_` may be less.
+            held = rows_in_target.get(target, 0)
             unfiltered = rules.shaping_of(name) is None
             if held != read if unfiltered else not given_ <= held <= read:
                 yield (
                     name,
                     CannotBeExact(
                         f"the export has {count_text(read, 'row')} of {name}; written: {given_:,}; in the target:"
-                        f" {rows_in_target.get(target, 0):,}",
+                        f" {held:,}",
                         hint="see that no file is there twice, and that nobody else writes to the table; then run"
                         " the command below, and after it load the table with --table: "
                         + forget_command(self._loading.name),
@@ -472,9 +487,5 @@ def _unfinished(result: RunResult) -> RunResult:
         if table.state != "ok":
             table.resync = False
             if table.code != Code.OF_ANOTHER_CONSUMER:
-                table.hint = _AGAIN if table.hint.has_commands or not table.hint else _then_again(table.hint)
+                table.hint = _AGAIN if table.hint.has_commands or not table.hint else table.hint
     return result.model_copy(update={"hint": _AGAIN}) if result.exit_code == NeedsPerson.exit_code else result
-
-
-def _then_again(hint: Hint) -> Hint:
-    return hint if hint.endswith("run again") else hint + "; then run load-export again"

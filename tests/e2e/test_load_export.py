@@ -661,6 +661,9 @@ BROKEN = {
 }
 
 
+WITHOUT_G = {"columns": ({"tables": ["d.gen"], "exclude": ["g"]},)}
+
+
 def test_a_column_that_upstream_computes_can_be_left_out(duck: Scene) -> None:
     """As the hint says."""
     duck.export.complete_insert = True
@@ -669,11 +672,44 @@ def test_a_column_that_upstream_computes_can_be_left_out(duck: Scene) -> None:
     duck.feed.describe("d.gen", at(0), columns)
     later = typed_line(columns, at(12), {"id": "9", "v": "9", "g": "9"})
     duck.feed.file("d.gen", at(0), later.replace(b'"table":"t"', b'"table":"gen"'))
-    assert "leave the column out with [[consumer.columns]]" in str(duck.load().tables[GEN].hint)
-    duck.flags = {"columns": ({"tables": ["d.gen"], "exclude": ["g"]},)}
+    assert "leave the column out of this table with [[consumer.columns]]" in str(duck.load().tables[GEN].hint)
+    duck.flags = WITHOUT_G
     done(duck.load())
     done(duck.once(20))
     assert duck.ask("SELECT * FROM d.gen ORDER BY id") == [(1, 1), (9, 9)]
+
+
+def with_computed_column(duck: Scene) -> None:
+    """A table that a first run has made and could not load."""
+    duck.export.complete_insert = True
+    duck.export.table("d", "gen", COMPUTED.format("gen", KEY), ["id", "v"], [(1, 1)])
+    duck.puts("d.gen", {12: (9, 9)})
+    assert states(duck.load())["d.gen"] == "stopped"
+
+
+def test_a_table_that_is_made_again_by_other_rules_is_there_wherever_the_run_dies(
+    duck: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_computed_column(duck)
+    uri = str(duck.export.finish())
+    with monkeypatch.context() as patched:
+        done(once_through_crashes(duck.settings(**WITHOUT_G), 1, patched, lambda *run: loaded(uri, *run)))
+    assert duck.ask("SELECT * FROM d.gen") == [(1, 1)]
+
+
+def test_a_run_that_is_refused_for_its_routes_drops_nothing(duck: Scene) -> None:
+    with_computed_column(duck)
+    for statement in ("CREATE SCHEMA own", "CREATE TABLE own.t AS SELECT 77 AS id"):
+        duck.ask(statement)
+    with pytest.raises(BadConfig, match="in the target, where it is"):
+        duck.load(**WITHOUT_G, routes=("d.gen -> own.t",))
+    assert duck.ask("SELECT id FROM own.t") == [(77,)]
+
+
+def test_merged_tables_are_refused(duck: Scene) -> None:
+    duck.older("d.t", (1, 10))
+    with pytest.raises(BadConfig, match="a route merges"):
+        duck.load(routes=("d.* -> m.t merge _source",))
 
 
 @pytest.mark.parametrize("way", ["mended", "left out", "forgotten"])

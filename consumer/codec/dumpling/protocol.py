@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from consumer.codec.rows import RowFile
 
 
+_AGAIN = "run load-export again"
+_LEAVE_OUT = f"leave the table out with --tables, then {_AGAIN}"
+
+
 def dumpling_layouts(
     schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
 ) -> tuple[Layout, ...]:
@@ -26,18 +30,21 @@ def dumpling_layouts(
     for schema in schemas:
         definitions = declared(schema)
         generated = {name for name, definition in definitions.items() if definition.generated}
-        if kept := [column.name for column in target.columns if same_name(column.name) in generated]:
+        kept = [at for at, column in enumerate(target.columns) if same_name(column.name) in generated]
+        if kept:
+            # Rules about columns keep those of the key, and refuse tables without one.
+            way = "leave the column out of this table with [[consumer.columns]], or the table with --tables"
             raise CannotBeExact(
-                f"upstream computes the column {kept[0]}, so the export does not have it, and the target keeps it as a"
-                " plain one",
-                hint="leave the column out with [[consumer.columns]], or the table with --tables",
+                f"upstream computes the column {target.columns[kept[0]].name}, so the export does not have it, and the"
+                " target keeps it as a plain one",
+                hint=f"{way}; then {_AGAIN}" if target.key and not {*kept} & {*target.key} else _LEAVE_OUT,
                 table=str(target.table),
             )
         layouts.append(tuple(column for column in schema.columns if same_name(column.name) not in generated))
         if not layouts[-1]:
             raise CannotBeExact(
                 "upstream computes all its columns, so the export has rows without values",
-                hint="leave the table out with --tables",
+                hint=_LEAVE_OUT,
                 table=str(target.table),
             )
     return tuple(layouts)
