@@ -46,6 +46,12 @@ def main() -> int:
             f"{given.target} cannot be read: {error.getCondition()}. A process that was killed while it created a Delta"
             " table leaves a folder without a table: if that is so, remove the folder, and start again"
         )
+    there = {name.lower() for name in spark.table(given.target).columns}
+    if lacking := [quoted(field.name) for field in columns if field.name.lower() not in there]:
+        sys.exit(
+            f"{given.target} lacks {', '.join(lacking)}: execute there what upstream did: ALTER TABLE .. ADD COLUMNS,"
+            " and UPDATE .. SET it to the default that rows of before have, which no change shows; then start again"
+        )
     merge = merge_of(given.target, [field.name for field in columns], key)
 
     def take(batch: DataFrame, number: int) -> None:

@@ -113,7 +113,7 @@ def _print_maintained(result: MaintainResult) -> None:
         elif row.left:
             out(f"{row.table}: left as it is: {row.left}")
         elif row.files_before:
-            files = count_text(row.files_after, "file")
-            out(f"{row.table}: {count_text(row.files_before, 'file')} are {files} now")
+            before, after = (count_text(count, "file") for count in (row.files_before, row.files_after))
+            out(f"{row.table}: {before} before, {after} now")
         else:
             out(f"{row.table}: nothing to put together")

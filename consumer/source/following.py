@@ -21,12 +21,11 @@ from consumer.source.reading import Share
 from consumer.source.unshown import Unshown, unshown_effects
 from consumer.verify.sources import TableStatements
 
-_RESUME = "every change before it was read: start the query again with its checkpoint, and it resumes there"
-_NO_COPY = "a query that keeps no copy takes accept-statements = all"
-_ANEW = (
-    "begin a new copy with the state (mode state, or an export of upstream), and a query with from-ts at its moment;"
-    f" {_NO_COPY}"
+_RESUME = (
+    "every change before it was read: execute it in a copy that you keep, with the default that a new column gives to"
+    " older rows, then start the query again with its checkpoint, and it resumes there"
 )
+_NO_COPY = "a query that keeps no copy takes accept-statements = all"
 
 
 class Follower:
@@ -146,7 +145,7 @@ class Follower:
             if is_passed or version <= asked.accept_statements or not self._knows(effect):
                 continue
             if recorded is None or effect.begins:
-                raise _unshown(effect, _ANEW, name)
+                raise _unshown(effect, _anew(effect.version), name)
             if version - 1 <= start[AT]:
                 raise _unshown(effect, _execute(version), name)
             then = statements.table.name_at(version - 1)
@@ -220,6 +219,13 @@ def _other_table(history: History, path: str, name: str) -> TableMissing:
         return TableMissing(f"the table that the query followed is called {table.name} now", hint=hint, table=name)
     hint = "read this table by a new query, with a checkpoint and a copy of its own"
     return TableMissing("the table that the query followed is gone: another one has its name", hint=hint, table=name)
+
+
+def _anew(version: int) -> str:
+    return (
+        f"begin a new copy with the state of a moment from {version} on (mode state, or an export of upstream), and a"
+        f" query with from-ts at that moment; {_NO_COPY}"
+    )
 
 
 def _execute(version: int) -> str:

@@ -203,6 +203,9 @@ def test_a_statement_ends_it_and_it_resumes_with_the_copy_altered(query: Query) 
     assert before == upstream.state
     upstream.add_column()
     upstream.commit(4)
+    code, said = query.run()
+    assert code == 1
+    assert "lacks `w`: execute there" in said
     query.execute(f"ALTER TABLE {query.target} ADD COLUMNS (w INT)")
     query.execute(f"UPDATE {query.target} SET w = 7")
     code, said = query.run()

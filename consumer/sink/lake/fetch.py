@@ -20,6 +20,7 @@ def main() -> int:
     named = dict.fromkeys([*FORMATS, *sys.argv[1:]])
     wanted, folder = [artifact for name in named for artifact in ARTIFACTS.get(name, (name,))], jar_folder()
     if all((folder / jar_of(artifact)).is_file() for artifact in wanted):
+        _print_folder(folder)
         return 0
     with tempfile.TemporaryDirectory() as home:
         script = Path(home) / "nothing.py"
@@ -39,8 +40,12 @@ def main() -> int:
             for jar in Path(home, "ivy", "jars").glob(f"{group}_*.jar"):
                 copy = shutil.copy(jar, folder / f"{jar.name}.part")  # a process may have the old one open
                 os.replace(copy, folder / jar.name.removeprefix(f"{group}_"))
-    print(f"{len(list(folder.glob('*.jar')))} jars in {folder}")
+    _print_folder(folder)
     return 0
+
+
+def _print_folder(folder: Path) -> None:
+    print(f"{len(list(folder.glob('*.jar')))} jars in {folder}")
 
 
 if __name__ == "__main__":

@@ -72,11 +72,19 @@ class Moments:
             raise BadConfig(
                 f"the lake does not have all tables as they were at {when}: {'; '.join(refused[:_SHOWN])}",
                 hint="give a moment that each of the tables has, as one at which a round has ended, or name only"
-                " tables that have it; docs/lakes.md says which moments a lake has",
+                " tables that have it; a time is the first TSO of its millisecond, so give the TSO where you know it;"
+                " docs/lakes.md says which moments a lake has",
             )
         if not tables:
-            raise BadConfig(f"the lake had no such table at {when}", hint="`status` tells how far its tables are")
+            raise BadConfig(f"the lake had no such table at {when}: {self._existing()}")
         return tables
+
+    def _existing(self) -> str:
+        names = sorted(str(table.replica.name) for table in self.progress.lake_tables.values())
+        if not names:
+            return "nothing was ever written to it, or the URI is that of no lake"
+        more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"now it has {', '.join(names[:_SHOWN])}{more}"
 
     def _table(
         self,
