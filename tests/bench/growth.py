@@ -218,20 +218,20 @@ def _drawn(results: dict[str, list[dict[str, Any]]], out: Path) -> Path:
     """CPU over size, a line for each thing that is done; a dotted line grows as the size does."""
     figure = Figure(figsize=(9, 6))
     axes = figure.subplots()
-    for name, found in results.items():
+    for (name, found), marker in zip(results.items(), itertools.cycle("osD^vP*X")):
         for part in dict.fromkeys(one["part"] for one in found):
             line = [(one["size"], one["cpu"]) for one in found if one["part"] == part]
-            axes.plot(*zip(*line, strict=True), marker="o", label=f"{GROWTHS[name].title}: {part}")
+            axes.plot(*zip(*line, strict=True), marker=marker, label=f"{GROWTHS[name].title}: {part}")
     axes.set_xscale("log")
     axes.set_yscale("log")
     least, most = axes.get_xlim()
     for height in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0):
         axes.plot([least, most], [height, height * most / least], ":", color="#c0c8d0", linewidth=0.8, zorder=0)
     axes.set_xlim(least, most)
-    axes.set_ylim(0.3, None)
+    axes.set_ylim(0.3, 5 * max(one["cpu"] for found in results.values() for one in found))
     axes.set_xlabel("size")
     axes.set_ylabel("CPU seconds of all processes (less is better)")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=6, loc="upper left", ncols=2)
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     path = out.with_suffix(".png")
