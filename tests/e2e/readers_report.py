@@ -184,7 +184,7 @@ def reference(target: Target, folder: Path, loader: SparkLoader) -> dict[str, An
     if target.scheme == "duckdb":
         return {table: answer_of(duckdb_file(target.place(table, folder))) for table in target.tables}
     tables = lake_tables(target.uri(folder), loader)
-    return {str(name): answer_of(of_arrow(table)) for name, table in tables.items()}
+    return {str(name): answer_of(of_arrow(tables[name])) for name in sorted(tables)}
 
 
 def cell(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, list[str]]:
