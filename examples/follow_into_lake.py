@@ -40,13 +40,12 @@ def main() -> int:
         sys.exit(f"no column of a key of {given.table} is read: a MERGE cannot tell its rows apart")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {given.target} ({StructType(columns).toDDL()}) USING {given.using}")
     try:
-        spark.table(given.target)
+        there = {name.lower() for name in spark.table(given.target).columns}
     except AnalysisException as error:  # Delta neither uses nor replaces such a folder
         sys.exit(
             f"{given.target} cannot be read: {error.getCondition()}. A process that was killed while it created a Delta"
             " table leaves a folder without a table: if that is so, remove the folder, and start again"
         )
-    there = {name.lower() for name in spark.table(given.target).columns}
     if lacking := [quoted(field.name) for field in columns if field.name.lower() not in there]:
         sys.exit(
             f"{given.target} lacks {', '.join(lacking)}: execute there what upstream did: ALTER TABLE .. ADD COLUMNS,"

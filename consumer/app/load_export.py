@@ -486,6 +486,6 @@ def _unfinished(result: RunResult) -> RunResult:
     for table in result.tables.values():
         if table.state != "ok":
             table.resync = False
-            if table.code != Code.OF_ANOTHER_CONSUMER:
-                table.hint = _AGAIN if table.hint.has_commands or not table.hint else table.hint
+            if table.code != Code.OF_ANOTHER_CONSUMER and (table.hint.has_commands or not table.hint):
+                table.hint = _AGAIN
     return result.model_copy(update={"hint": _AGAIN}) if result.exit_code == NeedsPerson.exit_code else result

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from tests.bench.cost import Cost, cost_of
-from tests.bench.generate import Storage
+from tests.bench.cost import cost_of
+from tests.bench.generate import VERSION, Storage
 from tests.bench.rows import SYSBENCH, inserts
 from tests.bench.run import RESULTS
 from tests.servers import MariaDb, mariadb_template
@@ -48,6 +48,15 @@ def _once(folder: Path, *flags: str, target: str = "") -> list[str]:
     uris = ["--upstream-uri", f"file://{folder}/cdc?protocol=canal-json"]
     uris += ["--downstream-uri", target or f"duckdb:///{folder}/replica.duckdb"]
     return [_PROGRAM, "once", *uris, "--tz", "UTC", *flags]
+
+
+def _inserted(folder: Path, rows: int, **written: int) -> Storage:
+    """A storage of one table, whose rows came by inserts; `written` as of Storage."""
+    storage = Storage(folder / "cdc", **written)
+    storage.table("t")
+    storage.rows("t", inserts(rows))
+    storage.publish()
+    return storage
 
 
 def _tables(folder: Path, size: int) -> Iterator[Part]:
@@ -87,19 +96,13 @@ def _statements(folder: Path, size: int) -> Iterator[Part]:
 
 
 def _files(folder: Path, size: int) -> Iterator[Part]:
-    storage = Storage(folder / "cdc", file_bytes=1)
-    storage.table("t")
-    storage.rows("t", inserts(size))
-    storage.publish()
+    _inserted(folder, size, file_bytes=1)
     yield "all are read", _once(folder)
     yield "nothing is new", _once(folder)
 
 
 def _rows(folder: Path, size: int) -> Iterator[Part]:
-    storage = Storage(folder / "cdc")
-    storage.table("t")
-    storage.rows("t", inserts(size))
-    storage.publish()
+    _inserted(folder, size)
     yield "all are inserted", _once(folder)
     server = MariaDb(mariadb_template(folder), ["--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G"]).start()
     try:
@@ -109,41 +112,28 @@ def _rows(folder: Path, size: int) -> Iterator[Part]:
 
 
 def _sent_again(folder: Path, size: int) -> Iterator[Part]:
-    storage = Storage(folder / "cdc")
-    storage.table("t")
-    before = storage.ts
-    storage.rows("t", inserts(size))
-    storage.publish()
+    storage = _inserted(folder, size)
     yield "", _once(folder)
-    storage.ts = before
+    storage.ts = VERSION
     storage.rows("t", inserts(size + 1))
     storage.publish()
     yield "all come again, and one new row", _once(folder)
 
 
 def _one_transaction(folder: Path, size: int) -> Iterator[Part]:
-    storage = Storage(folder / "cdc", transaction=1 << 60)
-    storage.table("t")
-    storage.rows("t", inserts(size))
-    storage.publish()
+    _inserted(folder, size, transaction=1 << 60)
     yield "all are inserted", _once(folder)
 
 
 def _read(folder: Path, size: int) -> Iterator[Part]:
-    storage = Storage(folder / "cdc")
-    storage.table("t")
-    storage.rows("t", inserts(size))
-    storage.publish()
+    _inserted(folder, size)
     for what, how in (("spark.read.json", "json"), ("`mode` is changes", "changes"), ("`mode` is state", "state")):
         yield what, [sys.executable, "-m", "tests.bench.reading", how, f"{folder}/cdc", "t"]
 
 
 def _workers(folder: Path, size: int) -> Iterator[Part]:
     """The seconds are what this shows: executors are no processes of the program."""
-    storage = Storage(folder / "cdc")
-    storage.table("t")
-    storage.rows("t", inserts(_ROWS_OF_WORKERS))
-    storage.publish()
+    _inserted(folder, _ROWS_OF_WORKERS)
     with SparkCluster(workers=size) as cluster:
         yield f"{_ROWS_OF_WORKERS:,} rows are inserted", _once(folder, "--master", cluster.url)
 
@@ -201,15 +191,15 @@ _HEAD = (
 def _lines(title: str, found: Sequence[dict[str, Any]]) -> Iterator[str]:
     for part in dict.fromkeys(one["part"] for one in found):
         sizes = [one for one in found if one["part"] == part]
-        costs = [Cost(one["seconds"], one["cpu"], one["memory"]) for one in sizes]
+        cpu = [one["cpu"] for one in sizes]
         cells = (
             title,
             part,
-            ", ".join(f"{one['size']:,}" for one in sizes).replace(", ", " · "),
-            " · ".join(f"{cost.cpu:.1f}" for cost in costs),
-            " · ".join(f"{later.cpu / earlier.cpu:.1f}" for earlier, later in itertools.pairwise(costs)),
-            " · ".join(f"{cost.seconds:.0f}" for cost in costs),
-            " · ".join(f"{cost.memory / 1e6:.0f}" for cost in costs),
+            " · ".join(f"{one['size']:,}" for one in sizes),
+            " · ".join(f"{seconds:.1f}" for seconds in cpu),
+            " · ".join(f"{later / earlier:.1f}" for earlier, later in itertools.pairwise(cpu)),
+            " · ".join(f"{one['seconds']:.0f}" for one in sizes),
+            " · ".join(f"{one['memory'] / 1e6:.0f}" for one in sizes),
         )
         yield f"| {' | '.join(cells)} |"
 

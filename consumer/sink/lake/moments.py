@@ -16,6 +16,7 @@ from consumer.model.ddl_policy import is_kept
 from consumer.model.names import TableName
 from consumer.model.naming import naming_from
 from consumer.model.progress import ENDED, Progress, State, TableProgress, is_parallel_load
+from consumer.model.texts import some_of
 from consumer.model.times import MAX_TSO, time_text
 from consumer.sink import progress_sql
 from consumer.sink.columnar.progress import FileTables
@@ -83,8 +84,7 @@ class Moments:
         names = sorted(str(table.replica.name) for table in self.progress.lake_tables.values())
         if not names:
             return "nothing was ever written to it, or the URI is that of no lake"
-        more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f"now it has {', '.join(names[:_SHOWN])}{more}"
+        return f"now it has {some_of(names, _SHOWN)}"
 
     def _table(
         self,
